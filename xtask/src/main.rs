@@ -7,7 +7,7 @@ mod process;
 
 use std::process::ExitCode;
 
-use process::{cargo, cargo_with, need, need_as, need_redis, say};
+use process::{cargo, cargo_with, need, need_as, need_python, need_redis, say};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -88,6 +88,8 @@ fn test(rest: &[&str]) -> anyhow::Result<()> {
     need_redis()?;
     need_as("nginx", "-v", "nginx")?;
     need_as("haproxy", "-v", "haproxy")?;
+    need("curl", "curl")?;
+    need_python(&["httpx", "requests"])?;
     cargo(&[&["test", "--workspace"], rest].concat())?;
     // The tests have downloaded every crate, so that this needs no network.
     dependencies::check()

@@ -56,6 +56,28 @@ pub(crate) fn need(program: &str, package: &str) -> anyhow::Result<()> {
 }
 
 /// The same, for a program whose option for its version is another one.
+/// Installs modules of the system's Python where they are missing.
+pub(crate) fn need_python(modules: &[&str]) -> anyhow::Result<()> {
+    need("/usr/bin/python3", "python3")?;
+    for module in modules {
+        let has = || runs("/usr/bin/python3", &["-c", &format!("import {module}")]);
+        if has() {
+            continue;
+        }
+        let package = format!("python3-{module}");
+        say(&format!(
+            "xtask: installing {package} from the system's packages"
+        ));
+        let _ = runs("apt-get", &["update"]);
+        let arguments = ["install", "--yes", "--no-install-recommends", &package];
+        if !(runs("apt-get", &arguments) && has()) {
+            bail!("the module {module} of Python is missing, and {package} could not be installed");
+        }
+    }
+    Ok(())
+}
+
+/// Installs a package where its program is missing; says how the program is asked for its version.
 pub(crate) fn need_as(program: &str, version: &str, package: &str) -> anyhow::Result<()> {
     if runs(program, &[version]) {
         return Ok(());

@@ -14,14 +14,15 @@ mod relay;
 mod server;
 mod target;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use docstokg_hub::Hub;
-use docstokg_hub::policy::freshness::Mode;
+use docstokg_hub::{Hub, Relay};
 use docstokg_telemetry::sink::metrics::Metrics;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use self::access::{Access, Token};
@@ -32,6 +33,8 @@ pub(crate) use self::server::Server;
 
 /// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
 const NAME: &str = "docstokg";
+/// How many KiB the bodies of all requests take together, in memory.
+const REQUEST_BODIES_KIB: usize = 256 << 10;
 
 /// How a gateway works.
 pub(crate) struct Options {
@@ -43,10 +46,10 @@ pub(crate) struct Options {
     pub(crate) origin: Option<Url>,
     /// Whether plain URLs are fetched by https.
     pub(crate) upgrade: bool,
-    /// Whose answers the cache holds.
-    pub(crate) mode: Mode,
-    /// The longest that a request is held before it is sent.
-    pub(crate) hold: Duration,
+    /// How the hub passes requests on.
+    pub(crate) relay: Relay,
+    /// Where bodies lie that their clients read slowly.
+    pub(crate) spool: PathBuf,
     /// What clients have to send.
     pub(crate) token: Option<String>,
     /// The longest request body, in bytes.
@@ -61,10 +64,15 @@ pub(crate) struct Gateway {
     metrics: Option<Arc<Mutex<Metrics>>>,
     access: Access,
     targets: Targets,
-    mode: Mode,
-    hold: Duration,
+    relay: Relay,
     max_request_body: usize,
+    /// Bounds what request bodies take, in KiB.
+    request_bodies: Semaphore,
     spool: Arc<SpoolSpace>,
+    /// The name in `Via` of requests, by which those that come back are recognised.
+    via: String,
+    /// The resolvers that clients named.
+    resolvers: Mutex<HashSet<String>>,
 }
 
 impl Gateway {
@@ -81,16 +89,22 @@ impl Gateway {
                 origin: options.origin,
                 upgrade: options.upgrade,
             },
-            mode: options.mode,
-            hold: options.hold,
+            relay: options.relay,
             max_request_body: options.max_request_body,
-            spool: Arc::default(),
+            request_bodies: Semaphore::new(REQUEST_BODIES_KIB),
+            spool: Arc::new(SpoolSpace::new(options.spool)),
+            via: format!("{NAME}-{:08x}", fastrand::u32(..)),
+            resolvers: Mutex::default(),
         }
     }
 
-    /// Uses another hub for the requests that come from now on.
+    /// Uses another hub for the requests that come from now on. Those of the one before go on, and
+    /// what it has reported reaches the store.
     pub(crate) fn replace_hub(&self, hub: Hub) {
-        *self.hub.write() = hub;
+        let old = std::mem::replace(&mut *self.hub.write(), hub);
+        tokio::spawn(async move {
+            let _ = old.close().await;
+        });
     }
 
     /// Returns the hub in use.

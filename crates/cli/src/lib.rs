@@ -6,6 +6,10 @@ mod arguments;
 mod commands;
 mod configuration;
 mod exit;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server has real sockets and the real clock; all that can be simulated is in the hub"
+)]
 mod gateway;
 mod network;
 pub mod ontofetch;

@@ -225,7 +225,11 @@ impl BodyReader {
                     self.is_stored = keeping.commit().await;
                 }
             }
-            Err(_) => self.keeping = None,
+            Err(_) => {
+                if let Some(keeping) = self.keeping.take() {
+                    keeping.fail();
+                }
+            }
         }
     }
 

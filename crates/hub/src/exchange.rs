@@ -30,7 +30,7 @@ use crate::transport::{Dial, Incoming, Outgoing, SendError};
 
 use delivery::Conclusion;
 pub(crate) use delivery::{
-    Delivered, Delivery, OpenedBody, StoredBody, ToMemory, ToSpool, ToStream,
+    Delivered, Delivery, OpenedBody, StoredBody, ToCache, ToMemory, ToSpool, ToStream,
 };
 
 /// One hop of a request, named and judged: what every attempt at it has in common.

@@ -12,6 +12,9 @@ use docstokg_policy::role::Role;
 use docstokg_stores::cache::CacheStore;
 use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::HeaderValue;
+use http::header::{
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
@@ -24,7 +27,7 @@ use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::exchange::{Delivered, OpenedBody, ToMemory, ToSpool, ToStream};
+use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream};
 use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
 use crate::process_pause::ProcessPauses;
@@ -227,16 +230,27 @@ impl Hub {
         let Some(slot) = cache.background_slot() else {
             return;
         };
-        let request = Request {
+        let mut request = Request {
             validates: true,
             // What the caller waits for no longer does not end with it.
             group: None,
             ..request.clone()
         };
+        // It is the whole stored answer that is validated, whatever the caller asked of it.
+        for name in [
+            RANGE,
+            IF_RANGE,
+            IF_MATCH,
+            IF_NONE_MATCH,
+            IF_MODIFIED_SINCE,
+            IF_UNMODIFIED_SINCE,
+        ] {
+            request.headers.remove(name);
+        }
         let hub = self.clone();
         self.0.runtime.spawn(Box::pin(async move {
             // Its failure is in the events; the next request validates again.
-            let _ = hub.0.journey(&request, &ToMemory).await;
+            let _ = hub.0.journey(&request, &ToCache).await;
             drop(slot);
         }));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::freshness::Mode;
+use docstokg_policy::freshness::{Heuristic, Mode};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
@@ -50,6 +50,8 @@ pub struct Relay {
     /// The longest time from the beginning of the request to its being sent: one that would wait
     /// longer is refused.
     pub hold: Duration,
+    /// The lifetime of answers that state none; the operator may ask for one.
+    pub heuristic: Option<Heuristic>,
 }
 
 /// One request, and how it is to be treated.

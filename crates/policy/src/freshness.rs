@@ -83,7 +83,7 @@ mod validation;
 mod vary;
 
 pub use answer::{Answer, answer};
-pub use fields::is_hop_by_hop;
+pub use fields::{connection_options, is_hop_by_hop};
 pub use invalidation::invalidates;
 pub use range::ByteRange;
 pub use reuse::{Bypass, Reuse, StaleUse, Why, reuse};

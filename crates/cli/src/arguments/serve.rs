@@ -25,6 +25,10 @@ pub(crate) struct Serve {
     /// Directory of the cache [default: that of the configuration]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
+    /// Also reuse answers that state no lifetime, for a tenth of the time since they were last
+    /// modified, at most a day
+    #[arg(long)]
+    pub heuristic: bool,
     /// Longest time a request is held before it is sent or refused with Retry-After
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     pub max_wait: f64,

@@ -1,17 +1,21 @@
 //! `docstokg serve`: the gateway.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use docstokg_hub::Hub;
 use docstokg_hub::config::Learn;
 use docstokg_hub::event::Observer;
-use docstokg_hub::policy::freshness::Mode;
+use docstokg_hub::policy::freshness::{Heuristic, Mode};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::stores::StateStore;
+use docstokg_hub::{Hub, Relay};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -28,6 +32,11 @@ use crate::{output, state, telemetry};
 const GRACE: Duration = Duration::from_secs(30);
 /// The longest `--max-wait`.
 const MAX_WAIT: f64 = 86_400.0;
+/// What RFC 9111 section 4.2.2 suggests, within a day.
+const HEURISTIC: Heuristic = Heuristic {
+    percent: 10,
+    at_most: Duration::from_secs(86_400),
+};
 /// The environment variable with the token.
 const TOKEN: &str = "DOCSTOKG_GATEWAY_TOKEN";
 /// The longest token file.
@@ -35,7 +44,7 @@ const MAX_TOKEN: usize = 4096;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failure> {
-    let options = options(arguments)?;
+    let options = options(global, arguments)?;
     let loaded = load(global, arguments)?;
     let store = state::open(global, &loaded.config)?;
     let recording = telemetry::begin_served(global, "serve", &loaded, &store)?;
@@ -107,7 +116,7 @@ fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-fn options(arguments: &Serve) -> Result<Options, Failure> {
+fn options(global: &Global, arguments: &Serve) -> Result<Options, Failure> {
     let usage = |message: String| Failure::Usage(message);
     let text = &arguments.listen;
     let text = if text.starts_with(':') {
@@ -144,11 +153,15 @@ fn options(arguments: &Serve) -> Result<Options, Failure> {
         names: arguments.name.clone(),
         origin: arguments.origin.clone(),
         upgrade: arguments.upgrade_https,
-        mode: match arguments.cache_mode {
-            CacheMode::Private => Mode::Private,
-            CacheMode::Shared => Mode::Shared,
+        relay: Relay {
+            mode: match arguments.cache_mode {
+                CacheMode::Private => Mode::Private,
+                CacheMode::Shared => Mode::Shared,
+            },
+            hold: Duration::from_secs_f64(wait),
+            heuristic: arguments.heuristic.then_some(HEURISTIC),
         },
-        hold: Duration::from_secs_f64(wait),
+        spool: state::directory(global),
         token,
         max_request_body: arguments.max_request_body,
         max_connections: arguments.max_connections as usize,
@@ -172,7 +185,7 @@ fn check_origin(origin: &Url) -> Result<(), Failure> {
 fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
     let (text, from) = if let Some(path) = &arguments.token_file {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = read_token(path).map_err(|error| {
             Failure::Usage(format!("--token-file: {shown} cannot be read: {error}"))
         })?;
         (text, shown)
@@ -191,6 +204,20 @@ fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
         )));
     }
     Ok(Some(text.to_owned()))
+}
+
+/// Reads a file of a token, no further than a token goes. Warns where other users can read it.
+fn read_token(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        output::note(&format!(
+            "warning: other users can read {}; chmod 600 makes it private",
+            path.display()
+        ));
+    }
+    let mut text = String::new();
+    file.take(2 * MAX_TOKEN as u64).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 async fn serve(
@@ -224,7 +251,9 @@ async fn serve(
 fn announce(parts: &HubParts<'_>, address: SocketAddr, is_open: bool) {
     let (global, arguments) = (parts.global, parts.arguments);
     if global.json {
-        output::json(&json!({ "ok": true, "listening": address.to_string() }));
+        // One line: a program that started the gateway reads it while that runs.
+        let said = json!({ "ok": true, "listening": address.to_string() });
+        output::line(&said.to_string());
     }
     if global.quiet {
         return;

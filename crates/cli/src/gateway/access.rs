@@ -72,7 +72,8 @@ impl Access {
             (Some(host), None) => host.to_str().ok(),
             _ => None,
         };
-        if self.address.ip().is_loopback() && !host.is_some_and(|host| self.is_name(host)) {
+        let has_names = self.address.ip().is_loopback() || !self.names.is_empty();
+        if has_names && !host.is_some_and(|host| self.is_name(host)) {
             return Err(Denied::Name);
         }
         let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
@@ -91,8 +92,9 @@ impl Access {
         }
     }
 
-    /// Says whether the gateway goes by a name, with its port.
-    fn is_name(&self, host: &str) -> bool {
+    /// Says whether the gateway goes by a name, with its port. An address is not a name that a
+    /// site could have changed.
+    pub(super) fn is_name(&self, host: &str) -> bool {
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
             return true;
         }
@@ -101,8 +103,9 @@ impl Access {
             _ => (host, Some(80)),
         };
         let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+        let is_remote = !self.address.ip().is_loopback();
         let is_local = name.eq_ignore_ascii_case("localhost")
-            || address.is_ok_and(|address| address.is_loopback());
+            || address.is_ok_and(|address| is_remote || address.is_loopback());
         is_local && port == Some(self.address.port())
     }
 }

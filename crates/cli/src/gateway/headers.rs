@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use docstokg_hub::policy::freshness::is_hop_by_hop;
+use docstokg_hub::policy::freshness::{connection_options, is_hop_by_hop};
 use docstokg_hub::{CacheUse, Journey};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, VIA};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, TRANSFER_ENCODING, VIA,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
 use super::{NAME, access};
@@ -16,17 +18,15 @@ pub(super) const ROLE: HeaderName = HeaderName::from_static("docstokg-role");
 pub(super) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolver");
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+pub(super) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Removes the fields that are about one connection (RFC 9110 section 7.6.1).
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
+    // A length beside a transfer coding is not that of the body (RFC 9112 section 6.3).
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    let named = connection_options(headers);
     let listed: Vec<HeaderName> = headers
         .keys()
         .filter(|name| is_hop_by_hop(name))
@@ -37,7 +37,7 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-fn add_via(headers: &mut HeaderMap, version: Version) {
+fn add_via(headers: &mut HeaderMap, version: Version, name: &str) {
     let version = if version == Version::HTTP_10 {
         "1.0"
     } else if version == Version::HTTP_2 {
@@ -45,20 +45,60 @@ fn add_via(headers: &mut HeaderMap, version: Version) {
     } else {
         "1.1"
     };
-    if let Ok(value) = HeaderValue::from_str(&format!("{version} {NAME}")) {
+    if let Ok(value) = HeaderValue::from_str(&format!("{version} {name}")) {
         headers.append(VIA, value);
     }
 }
 
-/// Makes the fields of a client's request those of the request to the origin.
-pub(super) fn outgoing(headers: &mut HeaderMap, version: Version) {
+/// Says whether a request has passed the gateway of this name before.
+pub(super) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
+    let lines = headers.get_all(VIA).iter();
+    let texts = lines.filter_map(|line| line.to_str().ok());
+    let mut hops = texts.flat_map(|line| line.split(','));
+    hops.any(|hop| hop.split_whitespace().nth(1) == Some(name))
+}
+
+/// Makes the fields of a client's request those of the request to the origin. The gateway puts its
+/// own name into `Via`, by which it recognises a request that comes back.
+pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
     // The transport sets the first two by the URL and the body; the server has answered the third.
     for name in [HOST, CONTENT_LENGTH, EXPECT, ROLE, RESOLVER] {
         headers.remove(name);
     }
-    add_via(headers, version);
+    add_via(headers, version, name);
+}
+
+/// Makes a page of another site harmless that a browser shows as if it were the gateway's: it gets
+/// an origin of its own, so that its scripts cannot use the gateway.
+pub(super) fn isolate(headers: &mut HeaderMap) {
+    let shared: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("access-control-"))
+        .cloned()
+        .collect();
+    for name in shared {
+        headers.remove(name);
+    }
+    headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+}
+
+/// Sends a client on by http to where the origin sends it by https, so that it comes back to the
+/// gateway, which fetches by https.
+pub(super) fn downgrade_location(headers: &mut HeaderMap) {
+    let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let Some(url) = location.and_then(|text| url::Url::parse(text).ok()) else {
+        return;
+    };
+    if url.scheme() == "https" && url.port().is_none() {
+        let mut url = url;
+        // The schemes are of one kind, so this does not fail.
+        let _ = url.set_scheme("http");
+        if let Ok(value) = HeaderValue::from_str(url.as_str()) {
+            headers.insert(LOCATION, value);
+        }
+    }
 }
 
 /// Whether the cache takes an answer on its way.
@@ -77,7 +117,7 @@ pub(super) fn incoming(
     stored: Stored,
 ) {
     strip_hop_by_hop(headers);
-    add_via(headers, version);
+    add_via(headers, version, NAME);
     let status = cache_status(method, journey.cache, stored);
     for (name, value) in [
         (CACHE_STATUS, status),
@@ -95,7 +135,7 @@ fn cache_status(method: &Method, used: CacheUse, stored: Stored) -> String {
     let mut status = match used {
         CacheUse::Hit { .. } => format!("{NAME}; hit"),
         CacheUse::Stale { reason, .. } => format!("{NAME}; hit; detail=stale-{}", reason.as_str()),
-        CacheUse::Revalidated => format!("{NAME}; hit; fwd=stale; fwd-status=304"),
+        CacheUse::Revalidated => format!("{NAME}; fwd=stale; fwd-status=304"),
         CacheUse::None | CacheUse::Stored if is_cached => format!("{NAME}; fwd=miss"),
         CacheUse::None | CacheUse::Stored => format!("{NAME}; fwd=method"),
     };
@@ -168,16 +208,66 @@ mod tests {
             ("x-unknown", "stays"),
             ("x-unknown", "twice"),
         ]);
-        outgoing(&mut sent, Version::HTTP_11);
+        outgoing(&mut sent, Version::HTTP_11, "docstokg-1");
+        assert!(has_passed(&sent, "docstokg-1"));
+        assert!(!has_passed(&sent, "docstokg-2"));
         assert_eq!(
             shown(&sent),
             [
                 "authorization: Bearer for-the-origin",
-                "via: 1.1 docstokg",
+                "via: 1.1 docstokg-1",
                 "x-unknown: stays",
                 "x-unknown: twice",
             ]
         );
+    }
+
+    #[test]
+    fn a_length_beside_a_transfer_coding_is_dropped() {
+        let mut got = headers(&[("transfer-encoding", "chunked"), ("content-length", "3")]);
+        strip_hop_by_hop(&mut got);
+        assert!(got.is_empty());
+    }
+
+    #[test]
+    fn what_the_cache_needs_is_no_option_of_a_connection() {
+        let mut got = headers(&[
+            ("connection", "cache-control, x-hop"),
+            ("cache-control", "no-store"),
+            ("x-hop", "1"),
+        ]);
+        strip_hop_by_hop(&mut got);
+        assert_eq!(shown(&got), ["cache-control: no-store"]);
+    }
+
+    #[test]
+    fn a_page_of_another_site_gets_an_origin_of_its_own() {
+        let mut got = headers(&[
+            ("access-control-allow-origin", "*"),
+            ("content-security-policy", "default-src 'self'"),
+        ]);
+        isolate(&mut got);
+        assert_eq!(
+            shown(&got),
+            [
+                "content-security-policy: default-src 'self'",
+                "content-security-policy: sandbox",
+            ]
+        );
+    }
+
+    #[test]
+    fn redirects_to_https_lead_back_to_a_gateway_that_upgrades() {
+        for (stated, passed) in [
+            ("https://a.org/x?y=1", "http://a.org/x?y=1"),
+            ("https://a.org:8443/x", "https://a.org:8443/x"),
+            ("http://a.org/x", "http://a.org/x"),
+            ("/x", "/x"),
+        ] {
+            let mut got = headers(&[("location", stated)]);
+            downgrade_location(&mut got);
+            assert_eq!(got["location"], passed);
+        }
     }
 
     #[test]

@@ -9,16 +9,19 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_hub::stream::BodyStream;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// How much of a body lies in memory.
 const IN_MEMORY: usize = 256 << 10;
@@ -26,14 +29,29 @@ const IN_MEMORY: usize = 256 << 10;
 const READ: usize = 64 << 10;
 /// How much all files hold together.
 const MAX_SPOOLED: u64 = 8 << 30;
+/// How much of a body is read after its client has gone: a server drops the body when the announced
+/// length is sent, before its end is read.
+const LEFTOVER: usize = 64 << 10;
+/// How long the next piece of it may take.
+const LEFTOVER_TIME: Duration = Duration::from_secs(1);
 
-/// The room that the files of all pipes share.
-#[derive(Default)]
-pub(super) struct SpoolSpace(AtomicU64);
+/// The disk space that the files of all pipes share.
+pub(super) struct SpoolSpace {
+    directory: PathBuf,
+    taken: AtomicU64,
+}
 
 impl SpoolSpace {
+    /// Makes files in a directory.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            taken: AtomicU64::new(0),
+        }
+    }
+
     fn take(&self, bytes: u64) -> bool {
-        let taken = self.0.fetch_add(bytes, Ordering::AcqRel);
+        let taken = self.taken.fetch_add(bytes, Ordering::AcqRel);
         if taken.saturating_add(bytes) <= MAX_SPOOLED {
             return true;
         }
@@ -42,7 +60,7 @@ impl SpoolSpace {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.0.fetch_sub(bytes, Ordering::AcqRel);
+        self.taken.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
@@ -137,26 +155,34 @@ pub(super) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> 
 }
 
 async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, spill: Spill) {
-    let mut piece = Ok(first);
+    let mut piece = first;
+    let mut leftover = LEFTOVER;
     loop {
-        match piece {
-            Ok(Some(piece)) => {
-                if writer.write(piece, spill).await.is_err() {
-                    return;
-                }
+        if let Some(piece) = piece
+            && writer.write(piece.clone(), spill).await.is_err()
+        {
+            // What no client waits for is not taken from the origin, but for a short rest: with it
+            // the answer can be stored, and the attempt settled.
+            leftover = leftover.saturating_sub(piece.len());
+            if leftover == 0 {
+                return;
             }
-            Ok(None) => {}
-            Err(error) => return writer.end(Err(error)),
         }
-        let next = tokio::select! {
-            next = body.next() => next,
-            // What no client waits for is not taken from the origin.
-            () = writer.abandoned() => return,
+        let next = {
+            // Dropped half-way, it would lose what is being stored.
+            let mut next = std::pin::pin!(body.next());
+            tokio::select! {
+                next = &mut next => next,
+                () = writer.abandoned() => match timeout(LEFTOVER_TIME, next).await {
+                    Ok(next) => next,
+                    Err(_) => return,
+                },
+            }
         };
         piece = match next {
             Ok(None) => return writer.end(Ok(())),
-            Ok(next) => Ok(next),
-            Err(error) => Err(error.to_string()),
+            Ok(next) => next,
+            Err(error) => return writer.end(Err(error.to_string())),
         };
     }
 }
@@ -174,7 +200,7 @@ fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
 struct Abandoned;
 
 impl PipeWriter {
-    /// Passes on a piece; waits while there is no room for it.
+    /// Passes on a piece; waits while there is no space for it.
     async fn write(&self, piece: Bytes, spill: Spill) -> Result<(), Abandoned> {
         loop {
             let moved = self.0.moved.notified();
@@ -201,7 +227,7 @@ impl PipeWriter {
             return Ok(false);
         }
         if self.spill(&mut state, piece).is_err() {
-            // No room on the disk: the body waits for its client.
+            // The disk is full: the body waits for its client.
             self.0.space.give_back(piece.len() as u64);
             return Ok(false);
         }
@@ -213,7 +239,7 @@ impl PipeWriter {
         let spilled = match &mut state.spilled {
             Some(spilled) => spilled,
             none => none.insert(Spilled {
-                file: tempfile::tempfile()?,
+                file: tempfile::tempfile_in(&self.0.space.directory)?,
                 written: 0,
                 read: 0,
             }),
@@ -308,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_arrives_whole_however_the_client_reads() {
         for read_after in [0, 1, 40, 100] {
-            let space = Arc::<SpoolSpace>::default();
+            let space = Arc::new(SpoolSpace::new(std::env::temp_dir()));
             let (writer, mut reader) = pipe(&space);
             let mut got = Vec::new();
             let mut expected = Vec::new();
@@ -325,28 +351,28 @@ mod tests {
                 got.extend_from_slice(frame.unwrap().data_ref().unwrap());
             }
             assert!(got == expected, "read after {read_after}");
-            assert_eq!(space.0.load(Ordering::Acquire), 0);
+            assert_eq!(space.taken.load(Ordering::Acquire), 0);
         }
     }
 
     #[tokio::test]
-    async fn room_in_files_is_given_back_when_the_client_goes() {
-        let space = Arc::<SpoolSpace>::default();
+    async fn space_in_files_is_given_back_when_the_client_goes() {
+        let space = Arc::new(SpoolSpace::new(std::env::temp_dir()));
         let (writer, reader) = pipe(&space);
         for number in 0..100 {
             assert!(writer.write(piece(number), Spill::Allowed).await.is_ok());
         }
-        assert!(space.0.load(Ordering::Acquire) > 0);
+        assert!(space.taken.load(Ordering::Acquire) > 0);
         drop(reader);
         assert!(writer.write(piece(1), Spill::Allowed).await.is_err());
         writer.abandoned().await;
         drop(writer);
-        assert_eq!(space.0.load(Ordering::Acquire), 0);
+        assert_eq!(space.taken.load(Ordering::Acquire), 0);
     }
 
     #[tokio::test]
     async fn without_a_file_the_body_waits_for_its_client() {
-        let space = Arc::<SpoolSpace>::default();
+        let space = Arc::new(SpoolSpace::new(std::env::temp_dir()));
         let (writer, mut reader) = pipe(&space);
         let written = async {
             for number in 0..100 {
@@ -364,6 +390,6 @@ mod tests {
             assert_eq!(end.unwrap_err().to_string(), "it broke off");
         };
         tokio::join!(written, read);
-        assert_eq!(space.0.load(Ordering::Acquire), 0);
+        assert_eq!(space.taken.load(Ordering::Acquire), 0);
     }
 }

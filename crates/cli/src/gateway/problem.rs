@@ -10,8 +10,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::NAME;
 use super::access::Denied;
+use super::{NAME, headers};
 use crate::output::millis;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -28,12 +28,14 @@ pub(super) struct Problem {
     retry_after: Option<Duration>,
     more: Map<String, Value>,
     header: Option<(HeaderName, HeaderValue)>,
+    /// What was waited for, where the request came that far.
+    timing: Option<String>,
 }
 
 impl Problem {
     /// Makes a problem of a status, a word and a sentence.
-    pub(super) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Self {
-        Self {
+    pub(super) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
             status,
             reason: reason.to_owned(),
             detail: detail.into(),
@@ -41,11 +43,18 @@ impl Problem {
             retry_after: None,
             more: Map::new(),
             header: None,
-        }
+            timing: None,
+        })
+    }
+
+    /// Says when to come back.
+    pub(super) fn after(mut self: Box<Self>, wait: Duration) -> Box<Self> {
+        self.retry_after = Some(wait);
+        self
     }
 
     /// The gateway makes no tunnels.
-    pub(super) fn tunnel(authority: &str) -> Self {
+    pub(super) fn tunnel(authority: &str) -> Box<Self> {
         let detail = format!(
             "CONNECT would hide the requests from the limits; ask for \
              http://GATEWAY/https://{authority}/PATH instead, or set only the http proxy and start \
@@ -55,20 +64,19 @@ impl Problem {
     }
 
     /// The client may not use the gateway.
-    pub(super) fn denied(denied: Denied) -> Self {
+    pub(super) fn denied(denied: Denied) -> Box<Self> {
         match denied {
-            Denied::Token => Self {
-                header: Some((
-                    http::header::PROXY_AUTHENTICATE,
-                    HeaderValue::from_static("Basic realm=\"docstokg\""),
-                )),
-                ..Self::new(
+            Denied::Token => {
+                let mut problem = Self::new(
                     StatusCode::PROXY_AUTHENTICATION_REQUIRED,
                     "token",
                     "the gateway needs its token: as the password of the proxy setting, or in the \
                      header Docstokg-Token",
-                )
-            },
+                );
+                let scheme = HeaderValue::from_static("Basic realm=\"docstokg\"");
+                problem.header = Some((http::header::PROXY_AUTHENTICATE, scheme));
+                problem
+            }
             Denied::OtherSite => Self::new(
                 StatusCode::FORBIDDEN,
                 "other_site",
@@ -84,12 +92,11 @@ impl Problem {
     }
 
     /// The hub has no answer.
-    pub(super) fn of_error(error: &FetchError) -> Self {
+    pub(super) fn of_error(error: &FetchError) -> Box<Self> {
         let (status, proxy_error) = status_of(&error.kind);
-        let mut problem = Self {
-            error: proxy_error,
-            ..Self::new(status, error.kind.class(), error.sentence())
-        };
+        let mut problem = Self::new(status, error.kind.class(), error.sentence());
+        problem.error = proxy_error;
+        problem.timing = Some(headers::server_timing(&error.journey));
         match &error.kind {
             ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
                 let wait = refused.cooldown_remaining;
@@ -110,7 +117,7 @@ impl Problem {
     }
 
     /// Returns the answer.
-    pub(super) fn into_response(self) -> Response<Bytes> {
+    pub(super) fn into_response(self: Box<Self>) -> Response<Bytes> {
         let mut body = json!({
             "type": format!("urn:docstokg:problem:{}", self.reason),
             "title": self.status.canonical_reason().unwrap_or("Problem"),
@@ -124,25 +131,28 @@ impl Problem {
         let text = docstokg_hub::json::escape_controls(format!("{body}\n"));
         let mut response = Response::new(Bytes::from(text));
         *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(
+        let fields = response.headers_mut();
+        fields.insert(
             CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = self.retry_after {
             // To the second above, and never at once.
             let seconds = wait.as_millis().div_ceil(1000).max(1);
             if let Ok(value) = seconds.to_string().parse() {
-                headers.insert(RETRY_AFTER, value);
+                fields.insert(RETRY_AFTER, value);
             }
         }
         let status = format!("{NAME}; error={}", self.error);
         if let Ok(value) = status.parse() {
-            headers.insert(PROXY_STATUS, value);
+            fields.insert(PROXY_STATUS, value);
+        }
+        if let Some(timing) = self.timing.and_then(|timing| timing.parse().ok()) {
+            fields.insert(headers::SERVER_TIMING, timing);
         }
         if let Some((name, value)) = self.header {
-            headers.insert(name, value);
+            fields.insert(name, value);
         }
         response
     }

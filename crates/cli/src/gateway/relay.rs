@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_hub::{Provenance, Relay, Request, Role, Streamed};
+use docstokg_hub::{Head, Provenance, Request, Role, Streamed};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::sync::SemaphorePermit;
 use url::Url;
 
 use super::headers::{self, RESOLVER, ROLE, Stored};
@@ -22,6 +23,10 @@ use super::{Gateway, NAME};
 
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many resolvers clients may name, each with a breaker of its own.
+const MAX_RESOLVERS: usize = 256;
+/// The longest name of a resolver, in bytes.
+const MAX_RESOLVER: usize = 64;
 
 /// The body of an answer to a client.
 pub(super) enum Outgoing {
@@ -79,7 +84,12 @@ impl Gateway {
         }
     }
 
-    async fn serve(&self, parts: Parts, body: Incoming) -> Result<Response<Outgoing>, Problem> {
+    async fn serve(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<Outgoing>, Box<Problem>> {
+        self.take_own_authority(&mut parts);
         let form = Form::of(&parts.method, &parts.uri);
         let wanted = self.targets.read(&parts.method, &parts.uri);
         // Whether it works is no secret: a service manager asks without a token.
@@ -90,19 +100,33 @@ impl Gateway {
         };
         judged.map_err(Problem::denied)?;
         match wanted {
-            Wanted::Url(url) => self.relay(parts, *url, body).await,
+            Wanted::Url(url) => self.relay(parts, form, *url, body).await,
             Wanted::Health => Ok(page("application/json", "{\"ok\":true}\n".to_owned())),
             Wanted::Metrics => self.metrics(),
-            Wanted::Help => Ok(page("text/plain; charset=utf-8", self.help(&parts))),
+            Wanted::Help => Ok(page("text/plain; charset=utf-8", help(&parts))),
             Wanted::Tunnel => {
-                let authority = parts.uri.authority().map(|authority| authority.host());
-                Err(Problem::tunnel(authority.unwrap_or("HOST")))
+                let authority = parts.uri.authority().map_or("HOST", |it| it.as_str());
+                let authority = authority.strip_suffix(":443").unwrap_or(authority);
+                Err(Problem::tunnel(authority))
             }
             Wanted::Unknown(why) => Err(Problem::new(StatusCode::NOT_FOUND, "target", why)),
         }
     }
 
-    fn metrics(&self) -> Result<Response<Outgoing>, Problem> {
+    /// Reads a URL of the gateway itself as a path: programs that use it as their proxy send the
+    /// whole URL.
+    fn take_own_authority(&self, parts: &mut Parts) {
+        let is_own = |authority: &http::uri::Authority| self.access.is_name(authority.as_str());
+        if parts.method == Method::CONNECT || !parts.uri.authority().is_some_and(is_own) {
+            return;
+        }
+        let path = parts.uri.path_and_query().cloned();
+        if let Some(path) = path.and_then(|path| http::Uri::from(path).into()) {
+            parts.uri = path;
+        }
+    }
+
+    fn metrics(&self) -> Result<Response<Outgoing>, Box<Problem>> {
         let metrics = self.metrics.as_ref().ok_or_else(|| {
             let why = "this gateway records no metrics: telemetry is switched off";
             Problem::new(StatusCode::NOT_FOUND, "metrics", why)
@@ -111,48 +135,59 @@ impl Gateway {
         Ok(page("text/plain; version=0.0.4; charset=utf-8", text))
     }
 
-    fn help(&self, parts: &Parts) -> String {
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = host.unwrap_or("GATEWAY");
-        format!(
-            "{NAME} gateway: every request passes one cache, breaker and limiter.\n\n\
-             http targets:   set http_proxy=http://{host}\n\
-             https targets:  ask for http://{host}/https://HOST/PATH\n\
-             state:          http://{host}/-/health and http://{host}/-/metrics\n"
-        )
-    }
-
     /// Passes a request through the hub.
     async fn relay(
         &self,
         parts: Parts,
+        form: Form,
         url: Url,
         body: Incoming,
-    ) -> Result<Response<Outgoing>, Problem> {
+    ) -> Result<Response<Outgoing>, Box<Problem>> {
+        if headers::has_passed(&parts.headers, &self.via) {
+            let why = "the request came back to the gateway that had sent it";
+            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", why));
+        }
         let method = parts.method.clone();
-        let version = parts.version;
-        let body = self.read(&parts, body).await?;
+        let (body, _space) = self.read(&parts, body).await?;
         let request = self.request(parts, url, body)?;
         let hub = self.hub();
         let streamed = hub.stream(request).await;
         let streamed = streamed.map_err(|error| Problem::of_error(&error))?;
-        self.respond(&method, version, streamed).await
+        let mut response = self.respond(&method, streamed).await?;
+        match form {
+            Form::Server if self.targets.origin.is_none() => {
+                headers::isolate(response.headers_mut());
+            }
+            Form::Proxy if self.targets.upgrade => {
+                headers::downgrade_location(response.headers_mut());
+            }
+            _ => {}
+        }
+        Ok(response)
     }
 
-    /// Reads the body of a client's request.
-    async fn read(&self, parts: &Parts, body: Incoming) -> Result<Bytes, Problem> {
-        let has_body = parts.headers.contains_key(TRANSFER_ENCODING)
-            || parts
-                .headers
-                .get(CONTENT_LENGTH)
-                .is_some_and(|length| length != "0");
-        if !has_body {
-            return Ok(Bytes::new());
+    /// Reads the body of a client's request, into the memory that all of them share.
+    async fn read(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+    ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<Problem>> {
+        let length = length(&parts.headers);
+        if !parts.headers.contains_key(TRANSFER_ENCODING) && length.unwrap_or(0) == 0 {
+            return Ok((Bytes::new(), None));
         }
         let most = self.max_request_body;
+        let kib = length.unwrap_or(most).min(most).div_ceil(1024);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let space = self.request_bodies.try_acquire_many(kib).map_err(|_| {
+            let why = "the bodies of other requests take all the memory that the gateway has for \
+                       them";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "request_bodies", why)
+                .after(Duration::from_secs(1))
+        })?;
         let collected = Limited::new(body, most).collect();
         match tokio::time::timeout(BODY_TIMEOUT, collected).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Ok(collected)) => Ok((collected.to_bytes(), Some(space))),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "request_body",
@@ -175,7 +210,7 @@ impl Gateway {
     }
 
     /// Makes a client's request one for the hub.
-    fn request(&self, parts: Parts, url: Url, body: Bytes) -> Result<Request, Problem> {
+    fn request(&self, parts: Parts, url: Url, body: Bytes) -> Result<Request, Box<Problem>> {
         let Parts {
             method,
             mut headers,
@@ -193,16 +228,13 @@ impl Gateway {
                 )
             })?,
         };
-        let resolver = text(RESOLVER).map(str::to_owned);
-        headers::outgoing(&mut headers, version);
+        let resolver = text(RESOLVER).map(|name| self.resolver(name)).transpose()?;
+        headers::outgoing(&mut headers, version, &self.via);
         let mut request = Request::new(method, url)
             .role(role)
             .body(body)
             .max_body(u64::MAX)
-            .relayed(Relay {
-                mode: self.mode,
-                hold: self.hold,
-            });
+            .relayed(self.relay);
         if let Some(resolver) = resolver {
             request = request.resolver(&resolver);
         }
@@ -213,6 +245,22 @@ impl Gateway {
             Provenance::UserSupplied => request,
             Provenance::Discovered => request.discovered(),
         })
+    }
+
+    /// Takes the name of a resolver that a client gives, within bounds: each has state of its own.
+    fn resolver(&self, name: &str) -> Result<String, Box<Problem>> {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        let is_name = !name.is_empty() && name.len() <= MAX_RESOLVER && name.bytes().all(is_word);
+        let mut known = self.resolvers.lock();
+        if is_name && (known.len() < MAX_RESOLVERS || known.contains(name)) {
+            known.insert(name.to_owned());
+            return Ok(name.to_owned());
+        }
+        let why = format!(
+            "Docstokg-Resolver is a name of at most {MAX_RESOLVER} letters, digits, _, - and ., \
+             and a gateway knows at most {MAX_RESOLVERS}"
+        );
+        Err(Problem::new(StatusCode::BAD_REQUEST, "resolver", why))
     }
 
     /// Returns who named the target: the operator, or a client, which may not reach into the
@@ -229,9 +277,8 @@ impl Gateway {
     async fn respond(
         &self,
         method: &Method,
-        version: Version,
         streamed: Streamed,
-    ) -> Result<Response<Outgoing>, Problem> {
+    ) -> Result<Response<Outgoing>, Box<Problem>> {
         let Streamed {
             mut head,
             mut body,
@@ -242,13 +289,18 @@ impl Gateway {
         } else {
             Stored::No
         };
-        headers::incoming(&mut head.headers, version, method, &journey, stored);
-        let body = if body.is_live() {
+        headers::incoming(&mut head.headers, head.version, method, &journey, stored);
+        let broken = |error: docstokg_hub::stream::StreamError| {
+            Problem::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
+        };
+        let body = if has_no_body(method, &head) {
+            // The server does not ask for what it does not send: it ends here, so that it is
+            // settled, and stored before the client can ask again.
+            while body.next().await.map_err(broken)?.is_some() {}
+            Outgoing::Whole(None)
+        } else if body.is_live() {
             Outgoing::Piped(pipe::through(body, &self.spool))
         } else {
-            let broken = |error: docstokg_hub::stream::StreamError| {
-                Problem::new(StatusCode::BAD_GATEWAY, "cache", error.to_string())
-            };
             // Most stored bodies are one piece.
             match body.next().await.map_err(broken)? {
                 None => Outgoing::Whole(None),
@@ -263,11 +315,36 @@ impl Gateway {
     }
 }
 
+/// Returns the length that a message states.
+fn length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Says whether a piece is all of a body.
-fn has_all(headers: &http::HeaderMap, piece: &Bytes) -> bool {
-    let length = headers.get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    length == Some(piece.len())
+fn has_all(headers: &HeaderMap, piece: &Bytes) -> bool {
+    length(headers) == Some(piece.len())
+}
+
+/// Says whether an answer has no body (RFC 9110 section 6.4.1), or an empty one.
+fn has_no_body(method: &Method, head: &Head) -> bool {
+    *method == Method::HEAD
+        || matches!(
+            head.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        )
+        || length(&head.headers) == Some(0)
+}
+
+/// Says how the gateway is used.
+fn help(parts: &Parts) -> String {
+    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.unwrap_or("GATEWAY");
+    format!(
+        "{NAME} gateway: every request passes one cache, breaker and limiter.\n\n\
+         http targets:   set http_proxy=http://{host}\n\
+         https targets:  ask for http://{host}/https://HOST/PATH\n\
+         state:          http://{host}/-/health and http://{host}/-/metrics\n"
+    )
 }
 
 /// Makes a page of the gateway itself.

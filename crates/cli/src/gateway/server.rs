@@ -34,7 +34,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Server {
     gateway: Arc<Gateway>,
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
 }
 
 impl Server {
@@ -49,11 +49,11 @@ impl Server {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         options.address = listener.local_addr()?;
-        let places = Arc::new(Semaphore::new(options.max_connections));
+        let connections = Arc::new(Semaphore::new(options.max_connections));
         Ok(Self {
             gateway: Arc::new(Gateway::new(options, hub, metrics)),
             listener,
-            places,
+            connections,
         })
     }
 
@@ -77,17 +77,14 @@ impl Server {
                 Some(_) = connections.join_next() => continue,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
-            let (stream, place) = match accepted {
-                Ok(accepted) => accepted,
-                Err(_) => {
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
+            let Ok((stream, permit)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             };
             let (gateway, stop) = (Arc::clone(&self.gateway), stop.clone());
             connections.spawn(async move {
                 serve(gateway, stream, stop).await;
-                drop(place);
+                drop(permit);
             });
         }
         drop(self.listener);
@@ -96,14 +93,14 @@ impl Server {
         let _ = tokio::time::timeout(grace, finished).await;
     }
 
-    /// Accepts a connection when there is a place for it.
+    /// Accepts a connection when there are not too many.
     async fn accept(&self) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(io::Error::other)?;
+        let permit = Arc::clone(&self.connections).acquire_owned().await;
+        let permit = permit.map_err(io::Error::other)?;
         let (stream, _) = self.listener.accept().await?;
-        // Small answers are not delayed.
-        stream.set_nodelay(true)?;
-        Ok((stream, place))
+        // Small answers are not delayed; where that cannot be set, they are.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, permit))
     }
 }
 

@@ -105,15 +105,32 @@ fn own(path: &str) -> Wanted {
 
 fn at(origin: &Url, path: &str) -> Wanted {
     let base = origin.as_str().trim_end_matches('/');
-    match Url::parse(&format!("{base}{path}")) {
-        Ok(url) => Wanted::Url(Box::new(url)),
-        Err(error) => Wanted::Unknown(format!("the path cannot be read: {error}")),
+    // `OPTIONS *` is about the server itself.
+    if !path.starts_with('/') {
+        return Wanted::Help;
+    }
+    let url = match Url::parse(&format!("{base}{path}")) {
+        Ok(url) => url,
+        Err(error) => return Wanted::Unknown(format!("the path cannot be read: {error}")),
+    };
+    let base = origin.path().trim_end_matches('/');
+    let is_below = url.origin() == origin.origin()
+        && url
+            .path()
+            .strip_prefix(base)
+            .is_some_and(|rest| rest.starts_with('/'));
+    if is_below {
+        Wanted::Url(Box::new(url))
+    } else {
+        Wanted::Unknown(format!("the path leads out of {base}/"))
     }
 }
 
 /// Reads `/https://host/path`. Some programs join two slashes to one.
 fn explicit(path: &str) -> Wanted {
-    let rest = &path[1..];
+    let Some(rest) = path.strip_prefix('/') else {
+        return Wanted::Help;
+    };
     let parts = ["http", "https"].into_iter().find_map(|scheme| {
         let rest = rest.strip_prefix(scheme)?.strip_prefix(":/")?;
         Some((scheme, rest.strip_prefix('/').unwrap_or(rest)))
@@ -138,8 +155,8 @@ fn explicit(path: &str) -> Wanted {
 mod tests {
     use super::*;
 
-    fn read(targets: &Targets, method: Method, line: &str) -> Wanted {
-        targets.read(&method, &line.parse().unwrap())
+    fn read(targets: &Targets, method: &Method, line: &str) -> Wanted {
+        targets.read(method, &line.parse().unwrap())
     }
 
     fn url(text: &str) -> Wanted {
@@ -165,13 +182,13 @@ mod tests {
             // A page of the target that looks like one of the gateway's own.
             ("http://a.org/-/health", url("http://a.org/-/health")),
         ] {
-            assert_eq!(read(&proxy, Method::GET, line), wanted, "{line}");
+            assert_eq!(read(&proxy, &Method::GET, line), wanted, "{line}");
         }
         for line in ["/x", "/-/other", "ftp://a.org/x", "/https://", "/https:///"] {
-            let wanted = read(&proxy, Method::GET, line);
+            let wanted = read(&proxy, &Method::GET, line);
             assert!(matches!(wanted, Wanted::Unknown(_)), "{line}: {wanted:?}");
         }
-        assert_eq!(read(&proxy, Method::CONNECT, "a.org:443"), Wanted::Tunnel);
+        assert_eq!(read(&proxy, &Method::CONNECT, "a.org:443"), Wanted::Tunnel);
     }
 
     #[test]
@@ -187,9 +204,9 @@ mod tests {
             ("/https://b.org/", "https://a.org/base/https://b.org/"),
             ("http://b.org/x", "https://a.org/base/x"),
         ] {
-            assert_eq!(read(&origin, Method::GET, line), url(wanted), "{line}");
+            assert_eq!(read(&origin, &Method::GET, line), url(wanted), "{line}");
         }
-        assert_eq!(read(&origin, Method::GET, "/-/health"), Wanted::Health);
+        assert_eq!(read(&origin, &Method::GET, "/-/health"), Wanted::Health);
     }
 
     #[test]
@@ -204,7 +221,7 @@ mod tests {
             ("http://a.org:8080/x", "http://a.org:8080/x"),
             ("/http://a.org/x", "http://a.org/x"),
         ] {
-            assert_eq!(read(&upgrading, Method::GET, line), url(wanted), "{line}");
+            assert_eq!(read(&upgrading, &Method::GET, line), url(wanted), "{line}");
         }
     }
 }

@@ -10,6 +10,8 @@ mod download;
 mod interrupted;
 // Stored answers, between runs and processes.
 mod cache;
+// serve: other programs through the gateway.
+mod gateway;
 // Works that a query finds.
 mod queries;
 // The files and messages at the end of a download; cookies as a browser has them.

@@ -27,29 +27,45 @@ pub(crate) struct Keeping {
     stored: Box<Stored>,
     length: u64,
     /// What becomes of it when it is stored.
-    aim: Kept,
+    result: Kept,
     progress: Arc<Mutex<Progress>>,
     /// The flight that ends with the body, where the attempt ends before it.
     flight: Option<LedFlight>,
 }
 
 impl Keeping {
-    /// Takes over the flight that waits for the answer.
+    /// Takes over the flight that waits for the answer, if other requests can use it.
     pub(crate) fn lead(&mut self, plan: &Plan) {
-        self.flight = plan.flight.lock().take();
+        if self.result == Kept::Fresh {
+            self.flight = plan.flight.lock().take();
+        }
     }
 
     /// Takes a piece of the body.
     pub(crate) async fn write(&mut self, piece: &Bytes) {
         self.length += piece.len() as u64;
         self.writer.write(piece).await;
+        if !self.writer.is_open() {
+            self.release(FlightEnd::Uncacheable);
+        }
+    }
+
+    /// The body broke off: nothing is stored, and all waiting requests are released.
+    pub(crate) fn fail(mut self) {
+        self.release(FlightEnd::Failed);
+    }
+
+    fn release(&mut self, end: FlightEnd) {
+        if let Some(flight) = self.flight.take() {
+            flight.end(end);
+        }
     }
 
     /// Stores the answer: its body has ended. Returns whether it is stored.
     pub(crate) async fn commit(self) -> bool {
         let is_whole = self.stored.is_whole(self.length);
         let is_stored = is_whole && self.writer.commit().await == cache::Stored::Yes;
-        let kept = if is_stored { self.aim } else { Kept::Failed };
+        let kept = if is_stored { self.result } else { Kept::Failed };
         self.progress.lock().kept = kept;
         if let Some(flight) = self.flight {
             flight.end(match kept {
@@ -122,7 +138,7 @@ impl Inner {
             writer: cache.store.begin_put(new),
             stored,
             length: 0,
-            aim: match again {
+            result: match again {
                 Reuse::Fresh { .. } => Kept::Fresh,
                 _ => Kept::Stale,
             },

@@ -52,12 +52,30 @@ impl Space {
     }
 }
 
+/// Fields that differ from request to request, or from gateway to gateway, and that answers do not
+/// depend on. Where one does, its `Vary` says so, and the requests that waited for it go on.
+const OF_ONE_REQUEST: [&str; 11] = [
+    "baggage",
+    "forwarded",
+    "request-id",
+    "sentry-trace",
+    "traceparent",
+    "tracestate",
+    "via",
+    "x-amzn-trace-id",
+    "x-correlation-id",
+    "x-forwarded-for",
+    "x-request-id",
+];
+
 /// Returns the key of the flight of requests that are alike: of the same URL and header fields.
 pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap) -> CacheKey {
     let mut hash = Sha256::new();
     hash.update(b"flight");
     hash.update(key.as_bytes());
-    hash_fields(&mut hash, headers, |_| true);
+    hash_fields(&mut hash, headers, |name| {
+        !OF_ONE_REQUEST.contains(&name.as_str())
+    });
     CacheKey::new(hash.finalize().into())
 }
 

@@ -1,7 +1,7 @@
 //! Looking up a hop: an answer from the cache, or a plan for asking the origin.
 
 use docstokg_policy::freshness::{
-    Mode, Overrides, Request, Reuse, Rules, StaleUse, Stored, Validators, reuse, select,
+    Mode, Overrides, Request, Reuse, Rules, SetCookie, StaleUse, Stored, Validators, reuse, select,
 };
 use http::Method;
 use http::header::RANGE;
@@ -50,7 +50,9 @@ impl Waiting {
         // A streamed body is stored at the pace of its reader, for which no other request waits,
         // unless that reads as fast as the body comes.
         let is_slow = D::STREAMS && leg.request.relay.is_none();
-        if access == CacheAccess::Refresh || is_slow || leg.request.is_solo {
+        // An answer to HEAD is not stored: it says nothing of those to GET.
+        let is_head = leg.hop.method == Method::HEAD;
+        if access == CacheAccess::Refresh || is_slow || is_head || leg.request.is_solo {
             Self::No
         } else {
             Self::Allowed
@@ -102,9 +104,7 @@ impl Inner {
         let mut damaged = 0;
         loop {
             let question = self.question(leg);
-            let flight = key::of_flight(&question.key, &question.headers);
-            let keys = [&question.key.clone(), &flight];
-            let state = cache.state(keys);
+            let seen = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
             match self.judge(cache, question, found, access, leg, track) {
                 Judged::Bypass => return Ok(Found::Ask(None)),
@@ -124,7 +124,12 @@ impl Inner {
                 },
                 Judged::Ask(plan, Waiting::No) => return Ok(Found::Ask(Some(plan))),
                 Judged::Ask(plan, Waiting::Allowed) => {
-                    match self.fly(cache, (keys, state), &mut led, leg, track).await? {
+                    let Question { key, headers, .. } = &plan.question;
+                    let flight = key::of_flight(key, headers);
+                    // Before the flight is joined, so that its end is not missed.
+                    let state = [seen, cache.store.changes(&flight)];
+                    let seen = ([key, &flight], state);
+                    match self.fly(cache, seen, &mut led, leg, track).await? {
                         Flown::LookAgain => {}
                         Flown::Alone => return Ok(Found::Ask(Some(plan))),
                         Flown::Lead => {
@@ -152,14 +157,15 @@ impl Inner {
                 Joined::Follow(ending) => {
                     let end = self.patiently(ended(ending), leg, track).await?;
                     return Ok(match end {
-                        Some(FlightEnd::Stored | FlightEnd::Abandoned) => Flown::LookAgain,
-                        Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => Flown::Alone,
+                        FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
+                        FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
                     });
                 }
                 Joined::Lead(flight) => *led = Some(flight),
             }
-            // Another flight may have ended between the look-up and the beginning of this one.
-            if cache.state(keys) != state {
+            // Another flight may have stored its answer between the look-up and the beginning of
+            // this one.
+            if cache.store.changes(keys[0]) != state[0] {
                 return Ok(Flown::LookAgain);
             }
         }
@@ -169,7 +175,7 @@ impl Inner {
         match cache.claim(*keys[1], &self.runtime).await {
             Claimed::Lead(lease) => {
                 // The entry alone: the claim itself has changed the flight.
-                let is_new = cache.state(keys)[0] != state[0];
+                let is_new = cache.store.changes(keys[0]) != state[0];
                 if let Some(led) = led {
                     led.lease = Some(lease);
                 }
@@ -187,32 +193,25 @@ impl Inner {
             }
             Claimed::Wait(until) => {
                 let changed = cache.changed(keys, state, until, &*self.runtime);
-                Ok(match self.patiently(changed, leg, track).await? {
-                    Some(_) => Flown::LookAgain,
-                    None => Flown::Alone,
-                })
+                self.patiently(changed, leg, track).await?;
+                Ok(Flown::LookAgain)
             }
         }
     }
 
-    /// Waits for another request, but not beyond the deadline of this one; `None` if this one is
-    /// not held any longer.
+    /// Waits for another request, but not beyond the deadline of this one. A relayed request that
+    /// waits for an answer is not held back: it would wait as long for its own.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
         leg: &Leg<'_, D>,
         track: &Track,
-    ) -> Result<Option<T>, ErrorKind> {
-        let held = leg.request.held_until(track.started);
-        let until = held.map_or(track.deadline, |held| held.min(track.deadline));
-        let work = before(&*self.runtime, until, work);
+    ) -> Result<T, ErrorKind> {
+        let work = before(&*self.runtime, track.deadline, work);
         let waited = leg.request.unless_cancelled(work).await;
         let waited = waited.ok_or_else(|| cancelled(leg.target))?;
-        if waited.is_none() && self.runtime.boot() >= track.deadline {
-            let during = "while another request fetched the same URL";
-            return Err(track.deadline_error(&leg.target.host, during));
-        }
-        Ok(waited)
+        let during = "while another request fetched the same URL";
+        waited.ok_or_else(|| track.deadline_error(&leg.target.host, during))
     }
 
     /// Puts a hop as the cache sees it.
@@ -231,6 +230,13 @@ impl Inner {
                     bypass: rules.overrides.bypass,
                     ..Overrides::default()
                 },
+                // One user's cookies are that user's own; those of a shared cache would reach
+                // other clients.
+                set_cookie: match relay.mode {
+                    Mode::Private => SetCookie::Keep,
+                    Mode::Shared => SetCookie::Strip,
+                },
+                heuristic: relay.heuristic,
                 ..Rules::new(relay.mode)
             };
         }

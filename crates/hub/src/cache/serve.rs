@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use docstokg_policy::freshness::{Answer, Request, answer};
 use http::Version;
-use http::header::LOCATION;
+use http::header::{CONTENT_LENGTH, LOCATION};
 
 use super::StoredAnswer;
 use crate::error::ErrorKind;
@@ -38,7 +38,13 @@ impl Inner {
             }
             other => other,
         };
-        let (status, headers) = stored.head(sent, stored.age(self.runtime.wall()));
+        let (status, mut headers) = stored.head(sent, stored.age(self.runtime.wall()));
+        if matches!(sent, Answer::Whole) && leg.request.relay.is_some() {
+            // It may have come in chunks; its length is known by now.
+            headers
+                .entry(CONTENT_LENGTH)
+                .or_insert_with(|| entry.body_length().into());
+        }
         let head = Box::new(Head {
             status,
             version: Version::HTTP_11,

@@ -150,11 +150,12 @@ impl Inner {
             _ => return answered,
         };
         let now = self.wall();
-        let Some(chosen) = plan
-            .stored
-            .as_ref()
-            .filter(|_| plan.may_serve.on_error(now))
-        else {
+        // A relay that cannot reach the origin is disconnected (RFC 9111 section 4.2.4).
+        let is_disconnected =
+            leg.request.relay.is_some() && matches!(answered, Err(ErrorKind::Fault { .. }));
+        let may_serve =
+            plan.may_serve.on_error(now) || (is_disconnected && plan.may_serve.when_disconnected);
+        let Some(chosen) = plan.stored.as_ref().filter(|_| may_serve) else {
             return answered;
         };
         match self.serve(leg, chosen).await {

@@ -13,7 +13,7 @@ use docstokg_policy::role::Role;
 use super::settings::{HostSettings, Settings, Warnings};
 
 /// Every variable that is read, with what it is for.
-pub const VARIABLES: [(&str, &str); 10] = [
+pub const VARIABLES: [(&str, &str); 11] = [
     (
         "DOCSTOKG_CONFIG",
         "The configuration file, where `--config` names none",
@@ -41,6 +41,10 @@ pub const VARIABLES: [(&str, &str); 10] = [
     (
         "DOCSTOKG_STATE_DIR",
         "Where state is kept, where `--state-dir` names no directory",
+    ),
+    (
+        "DOCSTOKG_GATEWAY_TOKEN",
+        "The token of `docstokg serve`, where `--token-file` names no file",
     ),
 ];
 

@@ -93,7 +93,8 @@ pub(crate) trait Delivery: Sync {
     ) -> impl Future<Output = Self::Output> + Send;
 }
 
-/// A body that the cache has, or a part of it.
+/// A body that the cache has, or a part of it. A damaged one ends with an error before its last
+/// piece.
 pub(crate) struct StoredBody {
     reader: StoredReader,
     /// How many bytes come before the part.
@@ -124,6 +125,10 @@ impl StoredBody {
             let _ = piece.split_to(usize::try_from(skipped).unwrap_or(piece.len()));
             piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= piece.len() as u64;
+            if self.left == 0 {
+                // The checksum is that of the whole, and is judged at its end.
+                while self.reader.next().await.transpose()?.is_some() {}
+            }
             if !piece.is_empty() {
                 return Ok(Some(piece));
             }
@@ -260,6 +265,40 @@ impl Delivery for ToSpool {
     async fn conclude(body: SpooledBody, conclusion: Conclusion<'_>) -> SpooledBody {
         conclusion.settle().await;
         body
+    }
+}
+
+/// Read to its end for the cache alone.
+pub(crate) struct ToCache;
+
+impl Delivery for ToCache {
+    type Prepared = ();
+    type Received = ();
+    type Output = ();
+
+    fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
+
+    async fn receive(
+        &self,
+        _hub: &Inner,
+        answer: UnreadAnswer<'_>,
+        (): (),
+    ) -> Result<Delivered<()>, ReadError> {
+        while answer.reader.next().await?.is_some() {}
+        Ok(Delivered::Body(()))
+    }
+
+    async fn deliver_stored(
+        &self,
+        _hub: &Inner,
+        _head: &Head,
+        _body: StoredBody,
+    ) -> Result<Delivered<()>, Unserved> {
+        Ok(Delivered::Body(()))
+    }
+
+    async fn conclude((): (), conclusion: Conclusion<'_>) {
+        conclusion.settle().await;
     }
 }
 

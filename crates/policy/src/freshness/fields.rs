@@ -54,7 +54,8 @@ impl<'a> Excluded<'a> {
 
 /// Returns the fields that `Connection` names (RFC 9110 section 7.6.1). Those that the cache needs
 /// are never connection options, whatever a sender says.
-fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
+#[must_use]
+pub fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     let lines = headers.get_all(header::CONNECTION).iter();
     let options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     options
@@ -74,7 +75,9 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
         header::TRANSFER_ENCODING,
         header::UPGRADE,
     ];
-    others.contains(name) || name.as_str() == "keep-alive" || name.as_str().starts_with("proxy-")
+    // `Proxy-Status` (RFC 9209) is meant for everyone on the way.
+    let is_of_proxy = || name.as_str().starts_with("proxy-") && name.as_str() != "proxy-status";
+    others.contains(name) || name.as_str() == "keep-alive" || is_of_proxy()
 }
 
 fn is_set_cookie(name: &HeaderName) -> bool {

@@ -1,0 +1,279 @@
+//! `docstokg serve`: curl, Python and plain sockets on one side, nginx and scripted origins on the
+//! other.
+
+// Programs of other people through the gateway: curl, httpx, requests.
+mod clients;
+// Waiting, refusals, slow clients and slots.
+mod limits;
+// Processes that share a cache: one request for many.
+mod many;
+// Starting a gateway, and asking it.
+mod running;
+
+use std::path::Path;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock as _, SystemClock};
+use docstokg_origin_sim::{Origin, Piece, Reply};
+
+use self::running::Gateway;
+use crate::servers::free_port;
+use crate::support::{Served, sharing};
+
+/// Starts a gateway before a served host.
+fn before(served: &Served, state: &Path, arguments: &[&str]) -> Gateway {
+    let mapping = format!("a.example:80={}", served.address);
+    Gateway::start(
+        state,
+        &[&["--connect-to", mapping.as_str()], arguments].concat(),
+    )
+}
+
+fn state() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn the_gateway_shows_its_state_and_how_it_is_used() {
+    let (served, directory) = (crate::support::fine(), state());
+    let gateway = before(&served, directory.path(), &[]);
+    let health = gateway.page("/-/health");
+    assert_eq!(
+        (health.status, health.body),
+        (200, b"{\"ok\":true}\n".to_vec())
+    );
+    assert_eq!(gateway.get("http://a.example/").body, b"fine");
+    // Events are counted by a thread of their own.
+    let until = SystemClock.boot() + Duration::from_secs(20);
+    let counted = || {
+        let metrics = gateway.page("/-/metrics").body;
+        String::from_utf8_lossy(&metrics).contains("host=\"a.example\"")
+    };
+    while !counted() {
+        assert!(SystemClock.boot() < until, "the request is not counted");
+    }
+    let help = String::from_utf8(gateway.page("/").body).expect("text");
+    assert!(help.contains("/https://HOST/PATH"), "{help}");
+    // A program that uses the gateway as its proxy sends the whole URL.
+    let own = format!("http://{}/-/health", gateway.address);
+    assert_eq!(gateway.get(&own).status, 200);
+    assert_eq!(gateway.page("/-/other").status, 404);
+}
+
+#[test]
+fn requests_that_are_not_for_the_gateway_are_refused_by_name() {
+    let (served, directory) = (crate::support::fine(), state());
+    let gateway = before(&served, directory.path(), &[]);
+    let host = &gateway.address;
+    let path = "/http://a.example/";
+    for (head, status, reason) in [
+        (
+            "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443".to_owned(),
+            501,
+            "tunnel",
+        ),
+        (
+            format!("GET {path} HTTP/1.1\r\nHost: evil.example"),
+            421,
+            "host",
+        ),
+        (
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: https://evil.example"),
+            403,
+            "other_site",
+        ),
+        (
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nSec-Fetch-Site: cross-site"),
+            403,
+            "other_site",
+        ),
+        (
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nDocstokg-Role: paper"),
+            400,
+            "role",
+        ),
+        (
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nDocstokg-Resolver: a b"),
+            400,
+            "resolver",
+        ),
+        (
+            format!("GET http://{}/ HTTP/1.1\r\nHost: x", served.address),
+            403,
+            "internal_address",
+        ),
+        (
+            format!("GET /nothing HTTP/1.1\r\nHost: {host}"),
+            404,
+            "target",
+        ),
+    ] {
+        let answer = gateway.ask(&head);
+        let problem = answer.problem();
+        assert_eq!(
+            (answer.status, &problem["reason"]),
+            (status, &reason.into()),
+            "{head}"
+        );
+        assert!(
+            !answer.headers.contains("access-control"),
+            "{}",
+            answer.headers
+        );
+    }
+    assert!(
+        served.web.ledger().is_empty(),
+        "the origin heard of one of them"
+    );
+    let tunnel = gateway.ask("CONNECT a.example:8443 HTTP/1.1\r\nHost: a.example:8443");
+    let detail = tunnel.problem()["detail"].to_string();
+    assert!(detail.contains("/https://a.example:8443/PATH"), "{detail}");
+}
+
+#[test]
+fn a_page_of_another_site_has_an_origin_of_its_own() {
+    let page = Reply::ok("<p>").header("access-control-allow-origin", "*");
+    let served = Served::start(Origin::new("a.example").route("/p", [page]));
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    let shown = gateway.page("/http://a.example/p");
+    assert_eq!(shown.header("content-security-policy"), Some("sandbox"));
+    assert_eq!(shown.header("access-control-allow-origin"), None);
+    // A proxy's client shows the page under its own name.
+    let proxied = gateway.get("http://a.example/p");
+    assert_eq!(proxied.header("content-security-policy"), None);
+}
+
+#[test]
+fn beyond_loopback_a_token_is_needed() {
+    let directory = state();
+    let open = sharing(directory.path())
+        .args(["serve", "--listen", "0.0.0.0:0"])
+        .output()
+        .expect("the program");
+    assert_eq!(open.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&open.stderr).into_owned();
+    assert!(said.contains("--token-file"), "{said}");
+
+    let served = crate::support::fine();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "s3cret\n").expect("a file");
+    let mapping = format!("a.example:80={}", served.address);
+    let file = file.display().to_string();
+    let more = ["--connect-to", &mapping, "--token-file", &file];
+    let gateway = Gateway::start_at(directory.path(), "0.0.0.0:0", &more);
+    let refused = gateway.get("http://a.example/");
+    assert_eq!(refused.status, 407);
+    assert!(refused.header("proxy-authenticate").is_some());
+    let with = |line: &str| {
+        let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
+        gateway.ask(&head).status
+    };
+    assert_eq!(with("Docstokg-Token: s3cret"), 200);
+    assert_eq!(with("Proxy-Authorization: Basic eDpzM2NyZXQ="), 200);
+    assert_eq!(with("Docstokg-Token: other"), 407);
+    assert_eq!(gateway.page("/-/health").status, 200);
+    assert_eq!(gateway.page("/-/metrics").status, 407);
+    for arrival in served.web.ledger().arrivals() {
+        let told = arrival
+            .headers
+            .iter()
+            .any(|(_, value)| value.contains("s3cret"));
+        assert!(!told, "the origin got the token");
+    }
+}
+
+#[test]
+fn with_an_origin_every_path_is_one_below_it() {
+    let served = Served::start(
+        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.clone())),
+    );
+    let directory = state();
+    let gateway = before(
+        &served,
+        directory.path(),
+        &["--origin", "http://a.example/base/"],
+    );
+    let path = |path: &str| {
+        let answer = gateway.page(path);
+        (
+            answer.status,
+            String::from_utf8_lossy(&answer.body).into_owned(),
+        )
+    };
+    assert_eq!(path("/x?y=1"), (200, "/base/x?y=1".to_owned()));
+    for outside in ["/../x", "/%2e%2e/x", "/a/../../x"] {
+        assert_eq!(path(outside).0, 404, "{outside}");
+    }
+    let other = gateway.page("/http://b.example/");
+    assert_eq!(other.body, b"/base/http://b.example/");
+}
+
+#[test]
+fn a_request_that_comes_back_is_recognised() {
+    let directory = state();
+    let port = free_port();
+    let (listen, origin) = (
+        format!("127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}"),
+    );
+    let gateway = Gateway::start_at(directory.path(), &listen, &["--origin", &origin]);
+    let answer = gateway.page("/x");
+    assert_eq!(answer.status, 508);
+    assert_eq!(answer.problem()["reason"], "loop");
+}
+
+#[test]
+fn everything_a_client_sends_reaches_the_origin_and_back_once() {
+    let echo = |arrival: &docstokg_origin_sim::Arrival, _| {
+        let seen = format!(
+            "{} {}",
+            arrival.method,
+            arrival.header("x-odd").unwrap_or("-")
+        );
+        Reply::status(418)
+            .header("x-answer", "one")
+            .header("location", "http://a.example/elsewhere")
+            .body(seen)
+    };
+    let served = Served::start(Origin::new("a.example").handler(echo));
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    for method in ["PUT", "PATCH", "DELETE", "OPTIONS", "PURGE", "GET"] {
+        let head = format!(
+            "{method} http://a.example/x HTTP/1.1\r\nHost: a.example\r\nX-Odd: yes\r\n\
+             Content-Length: 0\r\nConnection: X-Hop\r\nX-Hop: no"
+        );
+        let answer = gateway.ask(&head);
+        assert_eq!(answer.status, 418, "{method}");
+        assert_eq!(answer.header("x-answer"), Some("one"));
+        assert_eq!(
+            String::from_utf8_lossy(&answer.body),
+            format!("{method} yes")
+        );
+    }
+    let arrivals = served.web.ledger().arrivals();
+    assert_eq!(arrivals.len(), 6, "nothing is repeated or followed");
+    for arrival in &arrivals {
+        assert_eq!(arrival.header("x-hop"), None);
+        assert!(arrival.header("via").is_some());
+        assert_eq!(arrival.header("host"), Some("a.example"));
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_cut_for_the_client_and_not_stored() {
+    let half = Reply::ok("")
+        .header("cache-control", "max-age=600")
+        .pieces([Piece::Bytes(vec![b'x'; 5_000].into()), Piece::Reset]);
+    let whole = Reply::ok("whole").header("cache-control", "max-age=600");
+    let served =
+        Served::start(Origin::new("a.example").route("/cut", [half.claiming(10_000), whole]));
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    let proxy = format!("http://{}", gateway.address);
+    let cut = running::curl(&["--proxy", &proxy, "http://a.example/cut"]);
+    // 18: the transfer ended before its length.
+    assert_eq!(cut.status.code(), Some(18), "{}", cut.stdout.len());
+    assert_eq!(gateway.get("http://a.example/cut").body, b"whole");
+}

@@ -1,0 +1,218 @@
+//! Programs of other people: what curl gets through the gateway is what it gets from nginx; httpx
+//! and requests download a list politely without knowing of any limit.
+
+use std::process::Command;
+use std::time::Duration;
+
+use docstokg_origin_sim::{Origin, Reply};
+
+use super::running::{Gateway, curl};
+use super::state;
+use crate::servers::{Server, free_port, nginx};
+use crate::support::Served;
+
+/// What curl prints after a body: the status, and the fields that describe the body.
+const FIELDS: &str = "\n%{http_code} %{content_type} %header{content-length} \
+                      %header{content-range} %header{etag} %header{content-encoding}";
+
+/// An nginx with a text, a large file, and compression.
+fn real_origin(directory: &std::path::Path) -> Server {
+    let www = directory.join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    let lines: Vec<String> = (0..2_000).map(|line| format!("line {line}")).collect();
+    let text = lines.join("\n");
+    std::fs::write(www.join("text.txt"), text).expect("a file");
+    let large: Vec<u8> = (0..5_000_000_u32)
+        .map(|byte| (byte * 7 % 251) as u8)
+        .collect();
+    std::fs::write(www.join("large.bin"), large).expect("a file");
+    std::fs::write(www.join("empty.txt"), "").expect("a file");
+    let http = "if_modified_since before; gzip on; gzip_vary on; gzip_proxied any; gzip_types text/plain; types { text/plain txt; }";
+    let port = free_port();
+    let server = format!(
+        "listen 127.0.0.1:{port};
+         location /fresh/ {{ alias {}/; add_header Cache-Control max-age=600; }}",
+        www.display()
+    );
+    nginx(directory, port, http, &server)
+}
+
+#[test]
+fn curl_gets_from_the_gateway_what_it_gets_from_the_origin() {
+    let directory = state();
+    let server = real_origin(directory.path());
+    let (port, state) = (server.port, directory.path().join("state"));
+    let mapping = format!("h.example:80=127.0.0.1:{port}");
+    let generous = "h.example:metadata=rates:1000/SECOND";
+    let common = ["--connect-to", &mapping, "--rate", generous];
+    let forward = Gateway::start(&state, &common);
+    let origin = ["--origin", "http://h.example", "--cache-mode", "shared"];
+    let reverse = Gateway::start(&state, &[&common[..], &origin].concat());
+    let proxy = format!("http://{}", forward.address);
+    let tag = curl(&[
+        "-I",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%header{etag}",
+        &url(port, "text.txt"),
+    ]);
+    let tag = format!("If-None-Match: {}", String::from_utf8_lossy(&tag.stdout));
+    let cases: [&[&str]; 12] = [
+        &[],
+        &["--head", "--output", "/dev/null"],
+        &["--range", "0-99"],
+        &["--range", "-50"],
+        &["--range", "100-"],
+        &["--range", "99999999-"],
+        &["--header", &tag],
+        &[
+            "--header",
+            "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT",
+        ],
+        &["--header", "If-Match: \"other\""],
+        &["--header", "Accept-Encoding: gzip"],
+        &["--compressed"],
+        &["--request", "DELETE"],
+    ];
+    for file in [
+        "text.txt",
+        "large.bin",
+        "empty.txt",
+        "missing.txt",
+        "fresh/text.txt",
+    ] {
+        for case in cases {
+            // A range of nothing is nginx's 200, and a 416 by the RFC.
+            if file == "empty.txt" && case.first() == Some(&"--range") {
+                continue;
+            }
+            let get = |more: &[&str]| {
+                let got = curl(&[case, &["--write-out", FIELDS], more].concat());
+                (got.status.code(), got.stdout)
+            };
+            let direct = get(&[&url(port, file)]);
+            let named = format!("http://h.example/{file}");
+            let explicit = format!("http://{}/{named}", forward.address);
+            let reversed = format!("http://{}/{file}", reverse.address);
+            // Twice: the second may come from the cache.
+            for _ in 0..2 {
+                let proxied = ["--proxy", proxy.as_str(), &named];
+                for more in [&proxied[..], &[&explicit], &[&reversed]] {
+                    let through = get(more);
+                    assert!(
+                        is_same(case, &direct, &through),
+                        "{file} {case:?} {more:?}: {:?} instead of {:?}",
+                        tail(&through.1),
+                        tail(&direct.1)
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn url(port: u16, file: &str) -> String {
+    format!("http://127.0.0.1:{port}/{file}")
+}
+
+type Got = (Option<i32>, Vec<u8>);
+
+/// Compares what curl got. A stored body has a length that a chunked one has not, and the cache's
+/// refusal of a range has no page.
+fn is_same(case: &[&str], direct: &Got, through: &Got) -> bool {
+    let is_compressed = case
+        .iter()
+        .any(|part| part.to_lowercase().contains("compressed"))
+        || case.iter().any(|part| part.contains("gzip"));
+    if direct == through {
+        return true;
+    }
+    let split = |got: &Got| {
+        let end = got.1.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let fields = String::from_utf8_lossy(&got.1[end..]).into_owned();
+        let status = fields.trim().split(' ').next().map(str::to_owned);
+        (got.0, got.1[..end].to_vec(), status)
+    };
+    let (direct, through) = (split(direct), split(through));
+    let is_refusal = direct.2.as_deref() == Some("416");
+    (is_refusal && direct.2 == through.2) || (is_compressed && direct == through)
+}
+
+fn tail(bytes: &[u8]) -> String {
+    let from = bytes.len().saturating_sub(160);
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
+
+/// Downloads a list with sixteen tasks. What is refused for now is asked again when the answer
+/// says; that is all the program knows of limits.
+const HTTPX: &str = "
+import asyncio, sys, httpx
+proxy, scheme = sys.argv[1:3]
+async def main():
+    limits = httpx.Limits(max_connections=16)
+    async with httpx.AsyncClient(proxies={'http://': proxy}, limits=limits) as client:
+        queue = list(range(100))
+        async def task():
+            while queue:
+                number = queue.pop()
+                while True:
+                    answer = await client.get(f'{scheme}://h.example/{number}')
+                    if answer.status_code not in (429, 503): break
+                    await asyncio.sleep(float(answer.headers['retry-after']))
+                assert (answer.status_code, answer.text) == (200, f'/{number}'), answer
+        await asyncio.gather(*(task() for _ in range(16)))
+asyncio.run(main())
+";
+
+const REQUESTS: &str = "
+import sys, time, requests
+from concurrent.futures import ThreadPoolExecutor
+proxy, scheme = sys.argv[1:3]
+session = requests.Session()
+session.proxies = {'http': proxy}
+def get(number):
+    while True:
+        answer = session.get(f'{scheme}://h.example/{number}', timeout=30)
+        if answer.status_code not in (429, 503): break
+        time.sleep(float(answer.headers['retry-after']))
+    assert (answer.status_code, answer.text) == (200, f'/{number}'), answer
+with ThreadPoolExecutor(16) as pool: list(pool.map(get, range(100)))
+";
+
+#[test]
+fn httpx_and_requests_download_a_list_within_the_limits() {
+    let run = |script: &'static str| {
+        std::thread::spawn(move || {
+            let served = Served::start(
+                Origin::new("h.example")
+                    .limit("10/SECOND")
+                    .handler(|arrival, _| Reply::ok(arrival.path.clone())),
+            );
+            let directory = state();
+            let mapping = format!("h.example:80={}", served.address);
+            let rate = "h.example:metadata=rates:10/SECOND";
+            let gateway = Gateway::start(
+                directory.path(),
+                &["--connect-to", &mapping, "--rate", rate],
+            );
+            let proxy = format!("http://{}", gateway.address);
+            let ran = Command::new("/usr/bin/python3")
+                .args(["-c", script, &proxy, "http"])
+                .output()
+                .expect("python3");
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert!(ran.status.success(), "{said}");
+            let ledger = served.web.ledger();
+            assert_eq!(ledger.statuses().get(&429), None, "{:?}", ledger.statuses());
+            assert_eq!(ledger.len(), 100, "each was requested once");
+            let second = Duration::from_secs(1);
+            ledger
+                .no_window_exceeded("h.example", 10, second)
+                .expect("politeness");
+        })
+    };
+    for running in [run(HTTPX), run(REQUESTS)] {
+        running.join().expect("a list");
+    }
+}

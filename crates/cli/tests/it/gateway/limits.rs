@@ -1,0 +1,217 @@
+//! What waits, what is refused, and what a slow client costs.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock as _, SystemClock};
+use docstokg_origin_sim::{Origin, Piece, Reply};
+
+use super::{before, state};
+use crate::support::Served;
+
+#[test]
+fn a_request_that_would_wait_too_long_is_refused_with_its_reason() {
+    let served = crate::support::fine();
+    let directory = state();
+    let rate = ["--rate", "a.example:metadata=rates:1/MINUTE", "--no-cache"];
+    let gateway = before(&served, directory.path(), &rate);
+    assert_eq!(gateway.get("http://a.example/").status, 200);
+    let begun = SystemClock.boot();
+    let refused = gateway.get("http://a.example/");
+    let took = SystemClock.boot().since(begun);
+    assert!(
+        took < Duration::from_secs(3),
+        "known at once, not after {took:?}"
+    );
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused
+        .header("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("seconds");
+    assert!((50..=61).contains(&wait), "{wait}");
+    let problem = refused.problem();
+    assert_eq!(problem["host"], "a.example");
+    assert_eq!(problem["status"], 429);
+    assert!(
+        problem["cooldown_remaining_ms"].as_u64() > Some(50_000),
+        "{problem}"
+    );
+    assert!(refused.header("server-timing").is_some());
+    assert_eq!(served.web.ledger().len(), 1);
+}
+
+#[test]
+fn a_paused_host_is_503_until_it_may_be_asked_again() {
+    let served = Served::start(
+        Origin::new("a.example").route("/", [Reply::status(503).header("retry-after", "120")]),
+    );
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    // The origin's own answer is passed on; the next request is not sent.
+    assert_eq!(
+        gateway.get("http://a.example/").header("retry-after"),
+        Some("120")
+    );
+    let refused = gateway.get("http://a.example/");
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.problem()["limit"], "retry-after");
+    let wait: u64 = refused
+        .header("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("seconds");
+    assert!((100..=120).contains(&wait), "{wait}");
+    assert_eq!(served.web.ledger().len(), 1);
+}
+
+#[test]
+fn a_request_waits_for_a_moment_and_says_for_how_long() {
+    let served = Served::start(
+        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.clone())),
+    );
+    let directory = state();
+    let gateway = before(
+        &served,
+        directory.path(),
+        &["--rate", "a.example:metadata=rates:1/SECOND"],
+    );
+    gateway.get("http://a.example/1");
+    let waited = gateway.get("http://a.example/2");
+    assert_eq!((waited.status, waited.body.as_slice()), (200, &b"/2"[..]));
+    let timing = waited.header("server-timing").expect("times");
+    let rate = timing
+        .split("rate;dur=")
+        .nth(1)
+        .expect("the wait for the rate");
+    let milliseconds: f64 = rate
+        .split(',')
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("a number");
+    assert!(milliseconds > 500.0, "{timing}");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_no_slot_of_the_origin() {
+    let large = Reply::ok(vec![b'x'; 20 << 20]);
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/large", [large])
+            .route("/small", [Reply::ok("small")]),
+    );
+    let directory = state();
+    let one = "a.example:metadata=rates:100/SECOND,max_concurrent:1";
+    let gateway = before(&served, directory.path(), &["--rate", one]);
+    let mut slow = gateway.send("GET http://a.example/large HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    let mut first = [0; 1024];
+    slow.read_exact(&mut first).expect("its beginning");
+    // The only slot is free again although the large answer has not been read.
+    assert_eq!(gateway.get("http://a.example/small").body, b"small");
+    let mut rest = Vec::new();
+    let wanted = 20 << 20;
+    while rest.len() < wanted - 1024 {
+        let mut piece = vec![0; 1 << 16];
+        let length = slow.read(&mut piece).expect("the rest");
+        assert!(length > 0, "the answer broke off");
+        rest.extend_from_slice(&piece[..length]);
+    }
+    assert!(rest[1024..].iter().all(|byte| *byte == b'x'));
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_request() {
+    let endless = Reply::ok("").chunked().pieces([Piece::Endless(
+        vec![b'x'; 1 << 16].into(),
+        Duration::from_millis(5),
+    )]);
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/endless", [endless])
+            .route("/small", [Reply::ok("small")]),
+    );
+    let directory = state();
+    let one = "a.example:metadata=rates:100/SECOND,max_concurrent:1";
+    let gateway = before(&served, directory.path(), &["--rate", one]);
+    let mut left = gateway.send("GET http://a.example/endless HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    left.read_exact(&mut [0; 4096]).expect("its beginning");
+    drop(left);
+    assert_eq!(gateway.get("http://a.example/small").body, b"small");
+}
+
+#[test]
+fn a_signal_reads_the_configuration_again_and_another_ends_in_good_order() {
+    let slow = Reply::ok("").pieces([
+        Piece::Bytes("be".into()),
+        Piece::Pause(Duration::from_millis(1500)),
+        Piece::Bytes("gun".into()),
+    ]);
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/slow", [slow])
+            .handler(|arrival, _| Reply::ok(arrival.path.clone())),
+    );
+    let directory = state();
+    let config = directory.path().join("config.yaml");
+    let write = |rate: &str| {
+        let text = format!(
+            "version: 1\nlimits: {{ hosts: {{ a.example: {{ metadata: {{ rates: [\"{rate}\"] }} }} }} }}\n"
+        );
+        std::fs::write(&config, text).expect("a file");
+    };
+    write("1/MINUTE");
+    let path = config.display().to_string();
+    let mut gateway = before(
+        &served,
+        &directory.path().join("state"),
+        &["--config", &path],
+    );
+    assert_eq!(gateway.get("http://a.example/1").status, 200);
+    assert_eq!(gateway.get("http://a.example/2").status, 429);
+    // One with a problem changes nothing.
+    write("nonsense");
+    gateway.signal("HUP");
+    assert_eq!(gateway.get("http://a.example/3").status, 429);
+    write("100/SECOND");
+    gateway.signal("HUP");
+    let until = SystemClock.boot() + Duration::from_secs(20);
+    while gateway.get("http://a.example/4").status != 200 {
+        assert!(
+            SystemClock.boot() < until,
+            "the configuration is not read again"
+        );
+    }
+    let mut running = gateway
+        .send("GET http://a.example/slow HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+    // The answer has begun when its head is there.
+    let mut first = [0; 12];
+    running.read_exact(&mut first).expect("its beginning");
+    gateway.signal("TERM");
+    let mut rest = String::new();
+    running.read_to_string(&mut rest).expect("its end");
+    assert!(rest.ends_with("gun"), "{rest}");
+    assert_eq!(gateway.wait(), Some(0));
+}
+
+#[test]
+fn bodies_and_heads_of_requests_are_bounded() {
+    let served = Served::start(
+        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.method.clone())),
+    );
+    let directory = state();
+    let gateway = before(&served, directory.path(), &["--max-request-body", "1000"]);
+    let post = |length: usize| {
+        gateway.ask(&format!(
+            "POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{}",
+            "x".repeat(length)
+        ))
+    };
+    assert_eq!(post(1000).body, b"POST");
+    assert_eq!(post(1001).problem()["reason"], "request_body");
+    let long = "x".repeat(300 << 10);
+    let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nX-Long: {long}");
+    assert_eq!(gateway.ask(&head).status, 431);
+    assert_eq!(served.web.ledger().len(), 1);
+}
