@@ -1,5 +1,6 @@
 //! Project chores: `cargo xtask help` lists them.
 
+mod cache_tests;
 mod dependencies;
 mod fuzz;
 mod limits;
@@ -20,6 +21,9 @@ Usage: cargo xtask COMMAND
                [--seconds N (20)] [--runs N (5)] [--store multiprocess | sqlite | redis (all)]
   limits       simulate servers with hidden limits: learned limits beside CUBIC, AIMD, backoff and AutoThrottle
                [--servers N (200 of each class)]
+  cache-tests PATH
+               run the public suite http-tests/cache-tests, cloned to PATH with its packages installed, against
+               the gateway, in shared and in private mode
   bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
   million      measure memory and the first request of runs over a million lines
   check-dependencies
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
             need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest))
         }
         ["limits", rest @ ..] => limits::run(rest),
+        ["cache-tests", rest @ ..] => cache_tests::run(rest),
         ["bulk", rest @ ..] => need("aria2c", "aria2")
             .and_then(|()| need("curl", "curl"))
             .and_then(|()| bench("docstokg-cli", "bulk", rest)),

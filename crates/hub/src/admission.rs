@@ -28,6 +28,7 @@ pub(crate) mod registry;
 mod round_trip;
 mod seen;
 mod slots;
+mod slow_start;
 mod states;
 mod waiting;
 
@@ -35,11 +36,13 @@ pub(crate) use admit::{AdmissionContext, Waits};
 pub(crate) use heartbeat::Listening;
 use lane::LaneState;
 pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
-pub(crate) use permit::{Consequence, HeldPermit, PermitState};
+pub(crate) use permit::{BodyAhead, Consequence, HeldPermit, PermitState};
 pub(crate) use permits::{Denied, Ending, Permits, Route};
 
 /// How long ago an origin that serves one request and refuses the next is not down.
 const JUST: Duration = Duration::from_secs(1);
+/// The same for requests that come seldom.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// One site, as this process sees it.
 pub(crate) struct SiteAdmission {
@@ -61,6 +64,8 @@ pub(crate) struct SiteAdmission {
     blocked_at: AtomicU64,
     /// When this process was last served a request, in microseconds.
     served_at: AtomicU64,
+    /// Holds the requests back that waited for the end of an outage.
+    slow_start: slow_start::SlowStart,
     news: Arc<News>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
@@ -131,10 +136,12 @@ impl SiteAdmission {
         self.served_at.store(at.as_micros(), Ordering::Relaxed);
     }
 
-    /// Returns whether the origin served a request within the last second.
-    pub(crate) fn has_just_served(&self, now: BootInstant) -> bool {
+    /// Returns whether the origin served a request within the last second, or one of the last two
+    /// that were sent at a distance.
+    pub(crate) fn has_just_served(&self, now: BootInstant, distance: Duration) -> bool {
         let served = self.served_at.load(Ordering::Relaxed);
-        served > 0 && now.since(BootInstant::from_micros(served)) < JUST
+        let recent = (distance * 2).clamp(JUST, LATELY);
+        served > 0 && now.since(BootInstant::from_micros(served)) < recent
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.

@@ -7,7 +7,7 @@ use docstokg_policy::breaker::State;
 use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
-use docstokg_policy::quota::Quotas;
+use docstokg_policy::quota::{Need, Quotas};
 use docstokg_policy::rate::Window;
 use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::role::Role;
@@ -70,6 +70,8 @@ pub enum Obstacle {
     Window(Window),
     /// A limit that was learned, as a window.
     Learned(Window),
+    /// A quota that the host states: so many are left for so long.
+    Stated(Window),
     /// So many requests with a reservation come first: the window has capacity left, but for them.
     Queue(usize, Window),
     /// The breaker, for a reason.
@@ -83,6 +85,7 @@ impl std::fmt::Display for Obstacle {
         match self {
             Self::Window(window) => write!(f, "window {window} is full"),
             Self::Learned(window) => write!(f, "learned limit, about {window}"),
+            Self::Stated(window) => write!(f, "stated by the host, {window} left"),
             Self::Queue(1, window) => write!(f, "1 waiting request comes first (window {window})"),
             Self::Queue(waiting, window) => {
                 write!(f, "{waiting} waiting requests come first (window {window})")
@@ -163,7 +166,10 @@ impl Hub {
                 ..Ask::at_once(&lane.costs, &lane.rules.breaker)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
-                Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason, &budgets)),
+                Entry::Refused(refusal) => {
+                    let because = obstacle(&refusal.reason, &budgets);
+                    (refusal.until, because.map(|it| stated_or(it, &ask, &view)))
+                }
                 Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
                 Entry::Go(_)
                 | Entry::Wait(_)
@@ -277,6 +283,24 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
         multiplier: budget.multiplier().share(),
         waits: budget.waits().iter().map(wait).collect(),
     })
+}
+
+/// Tells a quota that the host states from a limit that was learned.
+fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
+    let Obstacle::Learned(window) = obstacle else {
+        return obstacle;
+    };
+    let need = Need {
+        weight: 1,
+        ..Need::default()
+    };
+    let quotas = view.site.quotas().zip(ask.quota_lane);
+    let turn = quotas.and_then(|(quotas, lane)| quotas.turn(lane, need, view.now));
+    if turn.and_then(|turn| turn.window) == Some(window) {
+        Obstacle::Stated(window)
+    } else {
+        Obstacle::Learned(window)
+    }
 }
 
 fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle> {

@@ -122,6 +122,11 @@ pub enum What {
     },
     /// It waits for a free slot.
     WaitSlot,
+    /// The host has just come back from an outage: it waits so that not all go at once.
+    WaitSlowStart {
+        /// Until when.
+        until: BootInstant,
+    },
     /// It waits for the end of a block, or for the result of a probe.
     WaitBreaker {
         /// Until when at the latest.

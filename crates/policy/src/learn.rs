@@ -123,6 +123,9 @@ enum Purpose {
 pub enum Answer {
     /// It served the request.
     Served,
+    /// It admitted the request, and has nothing for it (404, 403): that is quick to say, so it never
+    /// raises a rate.
+    Neutral,
     /// It refused the request as one too many.
     Throttled {
         /// The instant before which it wants no request.
@@ -232,7 +235,10 @@ impl Learner {
         self.rebase(now);
         let sent_at = self.seconds(sent.at);
         self.log.forget(sent_at);
-        self.in_flight.answer();
+        if self.last_sent <= sent_at {
+            self.last_sent = self.log.nth_last(1.0).unwrap_or(LONG_AGO);
+        }
+        self.landed(sent);
     }
 
     /// Returns whether nothing is confirmed and nothing searched for.
@@ -347,14 +353,33 @@ impl Learner {
 
     /// Takes in the answer to a request. `jitter_sample` lies between zero and one.
     pub fn answered(&mut self, sent: Sent, now: BootInstant, answer: Answer, jitter_sample: f64) {
-        self.rebase(now);
-        let seconds = self.seconds(now);
-        let sent_at = self.seconds(sent.at);
+        self.landed(sent);
+        self.heard(sent, now, answer, jitter_sample);
+    }
+
+    /// Notes that a request has ended, with its body or without an answer.
+    pub fn landed(&mut self, sent: Sent) {
         if sent.others.is_some() {
             self.in_flight.answer();
         }
+    }
+
+    /// Takes in what the headers of an answer say, before its body has ended: a long body keeps no
+    /// other request waiting.
+    pub fn heard(&mut self, sent: Sent, now: BootInstant, answer: Answer, jitter_sample: f64) {
+        self.rebase(now);
+        let seconds = self.seconds(now);
+        let sent_at = self.seconds(sent.at);
         match answer {
-            Answer::Served => self.served(sent, sent_at, seconds),
+            Answer::Served => {
+                self.raise(sent, sent_at, seconds);
+                self.admitted(sent, sent_at, seconds);
+            }
+            Answer::Neutral => {
+                // Nor does it show that a confirmed limit could be higher.
+                let purpose = Purpose::AppLimited;
+                self.admitted(Sent { purpose, ..sent }, sent_at, seconds);
+            }
             Answer::Throttled { retry_after } => {
                 if let Some(end) = retry_after {
                     self.retry_end = self.retry_end.max(end + RETRY_GUARD);
@@ -362,9 +387,8 @@ impl Learner {
                 self.throttled(sent, sent_at, seconds, retry_after);
             }
             Answer::Outage => self.outage(seconds, jitter_sample),
-            Answer::Other => {
-                self.resume(sent_at);
-            }
+            // A test goes on until the host serves again.
+            Answer::Other => {}
         }
     }
 
@@ -379,12 +403,8 @@ impl Learner {
         self.search.is_some()
     }
 
-    fn served(&mut self, sent: Sent, sent_at: f64, now: f64) {
-        let round_trip = (now - sent_at) as f32;
-        if self.round_trip == 0.0 || round_trip < self.round_trip {
-            self.round_trip = round_trip;
-        }
-        self.resume(sent_at);
+    /// Raises the rate of a start or search after a request that was served.
+    fn raise(&mut self, sent: Sent, sent_at: f64, now: f64) {
         self.served = self.served.saturating_add(1);
         if sent.purpose != Purpose::AppLimited {
             let first = self.last_served <= LONG_AGO;
@@ -397,6 +417,15 @@ impl Learner {
             self.start_rate = (self.start_rate * (passed / slower).exp2()).min(2_000.0);
         }
         self.last_served = now;
+    }
+
+    /// Takes in that the host admitted a request.
+    fn admitted(&mut self, sent: Sent, sent_at: f64, now: f64) {
+        let round_trip = (now - sent_at) as f32;
+        if self.round_trip == 0.0 || round_trip < self.round_trip {
+            self.round_trip = round_trip;
+        }
+        self.resume(sent_at);
         if sent_at < self.epoch {
             return;
         }

@@ -15,10 +15,12 @@ use crate::time::BootInstant;
 const MEMORY: Duration = Duration::from_secs(7 * 86_400);
 /// After this time a request that was not answered is not waited for: its process may be gone.
 const LOST_AFTER: Duration = Duration::from_secs(120);
+/// The same for the end of a body that has begun.
+const LOST_BODY_AFTER: Duration = Duration::from_secs(3_600);
 /// The least time after which a request asks again that waits for the answer to another.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// How many requests on their way are remembered.
-const MOST_FLYING: usize = 256;
+const MOST_FLYING: usize = 64;
 
 /// What is learned from refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ impl LearnPolicy {
 struct Flying {
     id: u64,
     sent: Sent,
+    /// Its headers have come, and taught what there was to learn.
+    heard: bool,
 }
 
 /// What a site has learned.
@@ -111,16 +115,36 @@ impl Learned {
         let sent = self.learner.sent(&policy.bounds(), now);
         if self.flying.len() >= MOST_FLYING {
             let lost = self.flying.remove(0);
-            self.learner.answered(lost.sent, now, Answer::Other, 0.5);
+            self.learner.landed(lost.sent);
         }
-        self.flying.push(Flying { id, sent });
+        let heard = false;
+        self.flying.push(Flying { id, sent, heard });
     }
 
     /// Notes that a request was not sent after all.
     pub fn withdrawn(&mut self, id: u64, now: BootInstant) {
-        if let Some(sent) = self.land(id) {
-            self.learner.withdrawn(sent, now);
+        if let Some(flying) = self.land(id) {
+            self.learner.withdrawn(flying.sent, now);
         }
+    }
+
+    /// Notes that a request ended without an answer that says anything.
+    pub fn dropped(&mut self, id: u64) {
+        if let Some(flying) = self.land(id) {
+            self.learner.landed(flying.sent);
+        }
+    }
+
+    /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
+    /// may have waited for them.
+    pub fn heard(&mut self, id: u64, answer: Answer, now: BootInstant) -> bool {
+        let mut flying = self.flying.iter_mut();
+        let Some(flying) = flying.find(|flying| flying.id == id && !flying.heard) else {
+            return false;
+        };
+        flying.heard = true;
+        self.learner.heard(flying.sent, now, answer, 0.5);
+        true
     }
 
     /// Takes in the answer to a request that was permitted at an instant. Returns the limit that it
@@ -135,7 +159,11 @@ impl Learned {
         let before: Vec<Confirmed> = self.learner.confirmed().copied().collect();
         // A request that was sent before anything was learned is known by its permit.
         let known = self.land(id);
-        let sent = known.unwrap_or_else(|| Sent::before_learning(permitted));
+        if let Some(heard) = known.filter(|flying| flying.heard) {
+            self.learner.landed(heard.sent);
+            return None;
+        }
+        let sent = known.map_or_else(|| Sent::before_learning(permitted), |known| known.sent);
         if matches!(answer, Answer::Throttled { .. }) {
             self.begun = now;
         }
@@ -148,14 +176,19 @@ impl Learned {
 
     /// Gives up requests whose answers are overdue.
     pub fn expire(&mut self, now: BootInstant) {
-        while let Some(index) = self
-            .flying
-            .iter()
-            .position(|flying| flying.sent.at() + LOST_AFTER <= now)
-        {
-            let lost = self.flying.remove(index);
-            self.learner.answered(lost.sent, now, Answer::Other, 0.5);
-        }
+        let learner = &mut self.learner;
+        self.flying.retain(|flying| {
+            let most = if flying.heard {
+                LOST_BODY_AFTER
+            } else {
+                LOST_AFTER
+            };
+            let is_lost = flying.sent.at() + most <= now;
+            if is_lost {
+                learner.landed(flying.sent);
+            }
+            !is_lost
+        });
     }
 
     /// Returns whether it has nothing to say any more.
@@ -194,8 +227,8 @@ impl Learned {
         self.learner.after_reboot(shift);
     }
 
-    fn land(&mut self, id: u64) -> Option<Sent> {
+    fn land(&mut self, id: u64) -> Option<Flying> {
         let index = self.flying.iter().position(|flying| flying.id == id)?;
-        Some(self.flying.remove(index).sent)
+        Some(self.flying.remove(index))
     }
 }

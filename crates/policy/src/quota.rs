@@ -61,6 +61,8 @@ pub struct Need {
     pub earlier: u32,
     /// How many requests its caller still has, itself included; zero if that is not known.
     pub backlog: u32,
+    /// What the request weighs.
+    pub weight: u32,
 }
 
 /// The quotas of a site.
@@ -77,6 +79,8 @@ pub struct LaneQuotas {
     /// Permits whose answers have not come, in their order.
     in_flight: Vec<InFlight>,
     concurrency: Option<NonZeroU32>,
+    /// What a request of weight one costs in credits, as the host states with its answers.
+    credits: Option<u32>,
     malformed: u32,
     stated: BootInstant,
 }
@@ -84,7 +88,24 @@ pub struct LaneQuotas {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct InFlight {
     id: u64,
-    weight: u32,
+    cost: QuotaCost,
+}
+
+/// What a request takes of quotas in each unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct QuotaCost {
+    credits: u32,
+}
+
+impl QuotaCost {
+    /// Returns what a request takes of a quota in this unit.
+    fn of(self, unit: Unit) -> u32 {
+        match unit {
+            Unit::Requests => 1,
+            Unit::Credits => self.credits,
+            Unit::ContentBytes | Unit::ConcurrentRequests | Unit::Other => 0,
+        }
+    }
 }
 
 impl Quotas {
@@ -127,8 +148,10 @@ impl Quotas {
     /// Returns when a request of a lane may go; `None` where its quotas say nothing.
     #[must_use]
     pub fn turn(&self, lane: &str, need: Need, now: BootInstant) -> Option<Turn> {
-        let quotas = self.of(lane)?.quotas.iter();
-        let turns = quotas.filter_map(|quota| quota.turn(need, now));
+        let own = self.of(lane)?;
+        let cost = own.cost_of(need.weight);
+        let quotas = own.quotas.iter();
+        let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
         turns.reduce(|one, other| Turn {
             paced: one.paced.max(other.paced),
             earliest: one.earliest.max(other.earliest),
@@ -145,13 +168,14 @@ impl Quotas {
         let Some(own) = self.of_mut(lane) else {
             return;
         };
+        let cost = own.cost_of(weight);
         for quota in &mut own.quotas {
-            quota.spend(weight, now);
+            quota.spend(cost, now);
         }
         if own.in_flight.len() >= MOST_IN_FLIGHT {
             own.in_flight.remove(0);
         }
-        own.in_flight.push(InFlight { id, weight });
+        own.in_flight.push(InFlight { id, cost });
     }
 
     /// Counts a permit no longer: its request was not sent.
@@ -160,9 +184,9 @@ impl Quotas {
             return;
         };
         if let Some(index) = own.in_flight.iter().position(|other| other.id == id) {
-            let InFlight { weight, .. } = own.in_flight.remove(index);
+            let InFlight { cost, .. } = own.in_flight.remove(index);
             for quota in &mut own.quotas {
-                quota.take_back(weight);
+                quota.take_back(cost);
             }
         }
     }
@@ -206,9 +230,25 @@ impl LaneQuotas {
             quotas: Vec::new(),
             in_flight: Vec::new(),
             concurrency: None,
+            credits: None,
             malformed: 0,
             stated: BootInstant::ZERO,
         }
+    }
+
+    /// Returns what a request of a weight takes. A request that weighs more than one says itself
+    /// what it costs; of the others the host does.
+    fn cost_of(&self, weight: u32) -> QuotaCost {
+        let stated = self.credits.filter(|_| weight == 1);
+        QuotaCost {
+            credits: stated.unwrap_or(weight),
+        }
+    }
+
+    /// Returns how many requests the host wants at once at most, where it says so.
+    #[must_use]
+    pub fn concurrency(&self) -> Option<NonZeroU32> {
+        self.concurrency
     }
 
     /// Returns the name of the role or kind of request.
@@ -224,7 +264,7 @@ impl LaneQuotas {
         Reading {
             quotas: self.quotas.iter().map(|quota| quota.as_of(now)).collect(),
             concurrency: self.concurrency,
-            cost: None,
+            cost: self.credits,
             malformed: self.malformed,
         }
     }
@@ -239,6 +279,7 @@ impl LaneQuotas {
         self.stated = now;
         self.malformed = self.malformed.saturating_add(reading.malformed);
         self.concurrency = reading.concurrency.or(self.concurrency);
+        self.credits = reading.cost.or(self.credits);
         let later = self.in_flight.iter().position(|other| other.id == id);
         if let Some(index) = later {
             self.in_flight.drain(..=index);
@@ -252,10 +293,8 @@ impl LaneQuotas {
         });
         for quota in counted.take(MOST_QUOTAS) {
             // The origin counted the requests before this one, and perhaps not those after it.
-            let weights = self.in_flight.iter().map(|other| other.weight);
-            let after = weights.fold(0, |sum: u32, weight| {
-                sum.saturating_add(stated::amount(quota.unit, weight))
-            });
+            let costs = self.in_flight.iter().map(|other| other.cost);
+            let after = costs.fold(0, |sum: u32, cost| sum.saturating_add(cost.of(quota.unit)));
             let remark = stated::Remark {
                 quota,
                 after: later.map(|_| after),

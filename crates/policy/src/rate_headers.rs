@@ -36,6 +36,10 @@ pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 /// with each response, so that it lasts; and an exhausted one is asked about once a day.
 pub const MAX_RESET: Duration = Duration::from_secs(86_400);
 
+/// From this time to the reset on a spent quota holds back its own kind of requests alone, and not
+/// the host.
+const LONG_RESET: Duration = Duration::from_secs(60);
+
 /// The most quotas in one [`Reading`].
 pub const MAX_QUOTAS: usize = 32;
 
@@ -188,6 +192,23 @@ fn may_state_a_rate(name: &str) -> bool {
 }
 
 impl Reading {
+    /// Returns whether a quota is spent that comes back only in a minute or later.
+    #[must_use]
+    pub fn is_spent_for_long(&self) -> bool {
+        let least = self.cost.unwrap_or(1).max(1);
+        self.quotas.iter().any(|quota| {
+            let needed = if quota.unit == Unit::Credits {
+                least
+            } else {
+                1
+            };
+            let counts = matches!(quota.unit, Unit::Requests | Unit::Credits);
+            counts
+                && quota.remaining.is_some_and(|left| left < needed)
+                && quota.resets_in.is_some_and(|time| time >= LONG_RESET)
+        })
+    }
+
     fn new(
         mut quotas: Vec<Quota>,
         concurrency: Option<u32>,

@@ -67,6 +67,7 @@ impl Observer for QueueObserver {
                 | What::WaitTurn { .. }
                 | What::WaitSlot
                 | What::WaitBreaker { .. }
+                | What::WaitSlowStart { .. }
                 | What::CacheMiss
         ) {
             return;

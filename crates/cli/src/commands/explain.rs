@@ -126,6 +126,18 @@ fn admission(event: &Event) -> Option<String> {
             breaker_wait.as_secs_f64()
         ),
         What::HeadSkipped => "HEAD spends no token here".to_owned(),
+        What::Refused { refusal, .. } => format!("refused, {}", reason(event, refusal)),
+        What::Shadowed(refusal) => format!(
+            "shadow mode lets through what would be refused, {}",
+            reason(event, refusal)
+        ),
+        _ => return wait(event),
+    })
+}
+
+/// Describes what an attempt waits for.
+fn wait(event: &Event) -> Option<String> {
+    Some(match &event.what {
         What::WaitRate {
             until: at,
             window: Some(window),
@@ -171,10 +183,9 @@ fn admission(event: &Event) -> Option<String> {
             "wait {} for the end of a block ({reason})",
             until(event, *at)
         ),
-        What::Refused { refusal, .. } => format!("refused, {}", reason(event, refusal)),
-        What::Shadowed(refusal) => format!(
-            "shadow mode lets through what would be refused, {}",
-            reason(event, refusal)
+        What::WaitSlowStart { until: at } => format!(
+            "wait {} so that not all go at once after an outage",
+            until(event, *at)
         ),
         _ => return None,
     })

@@ -16,7 +16,7 @@ pub(super) fn sentence(reading: &Reading) -> String {
 pub(super) fn text(reading: &Reading) -> String {
     let mut parts: Vec<String> = reading.quotas.iter().map(quota_text).collect();
     if let Some(most) = reading.concurrency {
-        parts.push(format!("at most {most} at a time (shown, not enforced)"));
+        parts.push(format!("at most {most} at a time"));
     }
     match reading.malformed {
         0 => {}

@@ -51,6 +51,7 @@ impl Lane {
         track: &Track,
         waits: &mut Waits,
     ) -> Result<HeldPermit, Denied> {
+        self.start_slowly(&terms, context, track, waits).await;
         let costs = self.costs(&terms);
         let join = || Waiting::join(self, &terms, &costs);
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
@@ -94,6 +95,26 @@ impl Lane {
         admission.run(first).await
     }
 
+    /// Waits for the turn of a request after an outage, where it may wait that long.
+    pub(super) async fn start_slowly(
+        &self,
+        terms: &Terms,
+        context: &AdmissionContext<'_>,
+        track: &Track,
+        waits: &mut Waits,
+    ) {
+        let now = context.runtime.boot();
+        let turn = self.site.slow_start.turn(now);
+        let patience = terms.latest.min(terms.deadline);
+        if let Some(until) = turn.filter(|turn| *turn <= patience && !self.costs.is_empty()) {
+            track.note(&self.key.host, self.key.role, || What::WaitSlowStart {
+                until,
+            });
+            context.runtime.sleep_until(until).await;
+            waits.breaker += context.runtime.boot().since(now);
+        }
+    }
+
     /// Gives a permit back that was not used.
     pub(super) fn give_back(&self, costs: &[Cost], terms: &Terms, permit: &Permit) {
         let ask = self.ask(costs, terms, QueuePosition::Head);
@@ -113,6 +134,7 @@ impl Lane {
         }
         let now = self.site.runtime.boot();
         if let Some(transition) = self.site.seen.by_answer(&entered.entry, now) {
+            self.site.slow_start.note(&transition, now);
             track.note(&self.key.host, self.key.role, || What::BreakerSeen {
                 key: Arc::clone(&self.site.key),
                 transition,
@@ -131,7 +153,9 @@ impl SiteAdmission {
         if let Some(transition) = transition {
             // A role that counts for itself has a breaker of its own, which the others do not obey.
             if !lane.rules.isolated {
-                self.seen.note(&transition, self.runtime.boot());
+                let now = self.runtime.boot();
+                self.seen.note(&transition, now);
+                self.slow_start.note(&transition, now);
             }
             self.spread_change();
             self.show(&transition);

@@ -1,6 +1,7 @@
 //! Lanes: one set of budgets of a site, and the queue of the requests that it costs.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::rate_headers::{Hints, Reading, Trust, tighten};
+use docstokg_policy::rate_headers::{Hints, Reading, Trust, tighten, tighten_concurrency};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
 use docstokg_policy::windows::Windows;
@@ -24,6 +25,9 @@ use super::SiteAdmission;
 use super::heartbeat::LEASE;
 use super::queue::WaitQueue;
 use crate::clock::BootInstant;
+
+/// How long limits are obeyed that a host states no longer.
+const STATED_MEMORY: Duration = Duration::from_secs(3_600);
 
 /// A way into a site, for requests that cost the same budgets. Cheap to clone.
 #[derive(Clone)]
@@ -50,9 +54,19 @@ pub(crate) struct LaneState {
     pub(crate) answers: AtomicU32,
     /// Under which name the site keeps what the host states about quotas.
     quota_lane: Arc<str>,
-    /// The windows of the host and role with those that the host states, where it states any.
-    stated: Mutex<Option<Arc<Windows>>>,
+    /// What the host states, where it states anything.
+    stated: Mutex<Option<StatedLimits>>,
     has_stated: AtomicBool,
+}
+
+/// The limits that the headers of an answer state.
+#[derive(Clone)]
+struct StatedLimits {
+    /// The windows of the host and role with those that are stated.
+    windows: Arc<Windows>,
+    /// How many requests may run at once, over all processes.
+    concurrency: Option<NonZeroU32>,
+    at: BootInstant,
 }
 
 /// What distinguishes the lanes of a site.
@@ -145,9 +159,9 @@ impl Lane {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// Returns whether requests of the lane hold something in the store that has to be renewed.
-    pub(super) fn has_shared_slots(&self) -> bool {
-        self.costs.iter().any(|cost| cost.slots.is_some())
+    /// Returns whether a request of the lane holds something in the store that has to be renewed.
+    pub(super) fn has_shared_slots(&self, terms: &Terms) -> bool {
+        self.costs(terms).iter().any(|cost| cost.slots.is_some())
     }
 }
 
@@ -190,39 +204,64 @@ impl LaneState {
         costs.any(|cost| cost.windows.list().contains(window))
     }
 
+    /// Returns the even distance between requests in the limits of up to a minute.
+    pub(crate) fn distance(&self) -> Duration {
+        let windows = self.costs.iter().flat_map(|cost| cost.windows.list());
+        let short = windows.filter(|window| window.per <= Duration::from_secs(60));
+        let distances = short.map(|window| window.per / window.limit.get());
+        distances.max().unwrap_or_default()
+    }
+
     /// Returns the name under which the site keeps stated quotas, unless headers are ignored.
     pub(crate) fn quota_lane(&self) -> Option<&Arc<str>> {
         self.rules.headers.as_ref().map(|_| &self.quota_lane)
     }
 
-    /// Takes the windows that the host states into the limits of its role: stricter ones, and where
-    /// it is trusted also looser ones. Kinds of requests have their quotas in the site alone.
-    pub(crate) fn take_windows(&self, reading: &Reading) {
-        let (Some((trust, _)), None) = (self.rules.headers, &self.key.kind) else {
+    /// Takes the limits that the host states into those of the lane: stricter windows, and where it
+    /// is trusted also looser ones; how many requests it wants at once. Kinds of requests have their
+    /// windows in the site alone.
+    pub(crate) fn take_limits(&self, reading: &Reading, now: BootInstant) {
+        let Some((trust, _)) = self.rules.headers else {
             return;
         };
-        let Some(Cost { windows, .. }) = self.costs.first().filter(|_| !self.key.free) else {
+        let Some(Cost { windows, slots, .. }) = self.costs.first().filter(|_| !self.key.free)
+        else {
             return;
         };
-        let stated = tighten(windows.list(), reading, trust);
+        let concurrency = tighten_concurrency(*slots, reading, trust);
         let mut known = self.stated.lock();
-        if stated != known.as_ref().unwrap_or(windows).list() {
-            let stated = Windows::paced(stated, windows.guard(), windows.pacing());
-            *known = Some(Arc::new(stated));
-            self.has_stated.store(true, Ordering::Release);
-        }
+        let before = known.take();
+        let own = before.as_ref().map_or(windows, |before| &before.windows);
+        let stated = if self.key.kind.is_none() {
+            tighten(windows.list(), reading, trust)
+        } else {
+            windows.list().to_vec()
+        };
+        let stated = if stated == own.list() {
+            Arc::clone(own)
+        } else {
+            Arc::new(Windows::paced(stated, windows.guard(), windows.pacing()))
+        };
+        let has_changed = !Arc::ptr_eq(&stated, windows) || concurrency != *slots;
+        *known = has_changed.then_some(StatedLimits {
+            windows: stated,
+            concurrency,
+            at: now,
+        });
+        self.has_stated.store(has_changed, Ordering::Release);
     }
 
-    /// Returns the windows of the host and role with those that the host states.
+    /// Returns what the host states, unless that was long ago.
     #[inline]
-    fn stated(&self) -> Option<Arc<Windows>> {
+    fn stated(&self, now: BootInstant) -> Option<StatedLimits> {
         let has_stated = self.has_stated.load(Ordering::Acquire);
-        has_stated.then(|| self.stated.lock().clone())?
+        let stated = has_stated.then(|| self.stated.lock().clone())??;
+        (now < stated.at + STATED_MEMORY).then_some(stated)
     }
 
-    /// Returns what an attempt costs, with its weight put in.
+    /// Returns what an attempt costs, with its weight and what the host states put in.
     pub(super) fn costs(&self, terms: &Terms) -> Cow<'_, [Cost]> {
-        let stated = self.stated();
+        let stated = self.stated(terms.asked);
         if self.key.free || (terms.weight == 1 && stated.is_none()) {
             return Cow::Borrowed(&self.costs);
         }
@@ -238,10 +277,13 @@ impl LaneState {
             .enumerate()
             .map(|(index, cost)| Cost {
                 weight: weight(index, cost),
-                windows: stated
-                    .as_ref()
+                windows: (stated.as_ref()).filter(|_| index == 0).map_or_else(
+                    || Arc::clone(&cost.windows),
+                    |stated| Arc::clone(&stated.windows),
+                ),
+                slots: (stated.as_ref())
                     .filter(|_| index == 0)
-                    .map_or_else(|| Arc::clone(&cost.windows), Arc::clone),
+                    .map_or(cost.slots, |stated| stated.concurrency),
                 ..*cost
             })
             .collect()

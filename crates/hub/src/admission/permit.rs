@@ -86,14 +86,19 @@ impl PermitState {
         first
     }
 
+    /// Returns whether the site waits for the answer to learn from it.
+    fn teaches(&self) -> bool {
+        self.lane.rules.learn.is_some() && !self.permit.clean
+    }
+
     fn spread(&self, settled: Settled, track: &Track) {
         let (site, key) = (&self.lane.site, &self.lane.key);
+        site.note_transition(&self.lane, track, settled.transition);
         if settled.wakes {
             site.wake_all();
         } else if settled.calls_next {
             site.wake_heads();
         }
-        site.note_transition(&self.lane, track, settled.transition);
         if let Some((_, adjustment)) = settled.adjusted {
             track.note(&key.host, key.role, || What::Adapted(adjustment));
         }
@@ -101,6 +106,15 @@ impl PermitState {
             track.note(&key.host, key.role, || What::Learned(limit));
         }
     }
+}
+
+/// How long the body of an answer may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyAhead {
+    /// A moment.
+    Short,
+    /// As long as it likes.
+    Long,
 }
 
 /// What the end of an attempt means for the next one.
@@ -114,7 +128,7 @@ pub(crate) struct Consequence {
 
 impl HeldPermit {
     pub(super) fn new(lane: Lane, terms: Terms, permit: Permit, slots: Slots) -> Self {
-        let leased = permit.probe || lane.has_shared_slots();
+        let leased = permit.probe || lane.has_shared_slots(&terms);
         if leased {
             lane.site.begin_lease(permit.id);
         }
@@ -147,10 +161,11 @@ impl HeldPermit {
         }
     }
 
-    /// The headers are there: the result of a probe.
-    pub(crate) async fn settle_headers(&self, outcome: Outcome, track: &Track) {
+    /// The headers are there: the result of a probe. Of a body that may take long, what is learned
+    /// is learned now.
+    pub(crate) async fn settle_headers(&self, outcome: Outcome, body: BodyAhead, track: &Track) {
         let state = &self.0;
-        if state.permit.probe {
+        if state.permit.probe || (body == BodyAhead::Long && state.teaches()) {
             let handle = &state.lane.site.handle;
             let settled = state.with_ask(|ask| handle.settle_headers(ask, &state.permit, outcome));
             state.spread(settled.await.unwrap_or_default(), track);
@@ -158,13 +173,13 @@ impl HeldPermit {
     }
 
     /// The headers state quotas: all requests of the lane obey them from now on.
-    pub(crate) async fn state_quotas(&self, statement: &Statement) {
+    pub(crate) async fn state_quotas(&self, statement: &Statement, track: &Track) {
         let state = &self.0;
         let site = &state.lane.site;
         let stated = state.with_ask(|ask| site.handle.state_quotas(ask, &state.permit, statement));
         // Without the store nothing is known of quotas; the limits of this process still hold.
         let heard = stated.await.unwrap_or_default();
-        state.lane.take_windows(&statement.reading);
+        state.lane.take_limits(&statement.reading, track.now());
         if heard.calls_next {
             site.wake_heads();
         }
@@ -197,7 +212,7 @@ impl Drop for HeldPermit {
             // Sent or not, the tokens stay spent; only the lease of a probe and shared slots must
             // not be lost.
             state.stamp();
-            if state.leased {
+            if state.leased || state.teaches() {
                 let site = &state.lane.site;
                 site.wake_if(state.with_ask(|ask| site.handle.leave(ask, state.permit.id, None)));
             }

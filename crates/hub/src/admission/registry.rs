@@ -194,6 +194,7 @@ impl Registry {
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
+            slow_start: super::slow_start::SlowStart::default(),
             news: Arc::clone(&self.news),
             shown: shown(),
         });

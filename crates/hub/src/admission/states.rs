@@ -339,6 +339,8 @@ impl<'a, 'b> Admission<'a, 'b> {
         });
         let slept = self.sleep(until).await;
         self.waits.breaker += slept;
+        lane.start_slowly(&self.terms, self.context, self.track, self.waits)
+            .await;
     }
 
     /// Waits for a slot that is shared with other processes: its position is reserved meanwhile.

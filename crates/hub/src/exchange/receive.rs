@@ -11,12 +11,12 @@ use docstokg_policy::quota::Statement;
 use docstokg_policy::rate_headers;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::Report;
-use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, LOCATION, RETRY_AFTER};
 use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
-use crate::admission::{Consequence, HeldPermit};
+use crate::admission::{BodyAhead, Consequence, HeldPermit};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
@@ -30,6 +30,10 @@ use crate::transport::{Body, Incoming};
 /// How long the body of an answer that blocks its site is read: its slots are free by then, and its
 /// status says everything.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// From this length on a body may take so long that what its headers teach is not left until its
+/// end.
+const LONG_BODY: u64 = 64 << 10;
 
 /// Why a body did not become what the delivery wants.
 pub(crate) enum ReadError {
@@ -183,25 +187,28 @@ impl Inner {
         let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
         match class.outcome {
             Outcome::Success => lane.site.note_served(answered),
-            // Some servers refuse with 503 what is too fast: an origin that serves other requests
-            // of the same second is not down.
+            // Some servers refuse with 503 what is too fast: an origin that served another request
+            // a moment ago is not down.
             Outcome::Failure
                 if head.status == StatusCode::SERVICE_UNAVAILABLE
                     && lane.rules.learn.is_some()
-                    && lane.site.has_just_served(answered) =>
+                    && lane.site.has_just_served(answered, lane.distance()) =>
             {
                 class.outcome = Outcome::Throttled;
             }
             _ => {}
         }
-        let retry_after = self.retry_after(&head);
+        let retry_after = self.retry_after(&head, class);
         track.note(&target.host, target.role, || What::Headers {
             status: head.status,
             took: answered.since(sent),
             retry_after,
         });
-        self.state_quotas(leg, &head, permit, retry_after, track)
-            .await;
+        let stated = self.state_quotas(leg, &head, permit, (class, retry_after), track);
+        if stated.await {
+            // The quota holds such requests back; others are none of its business.
+            class.outcome = Outcome::Neutral;
+        }
         let mut consequence = Consequence::default();
         if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
             permit.state().note_block();
@@ -215,7 +222,8 @@ impl Inner {
             };
             consequence = permit.settle(&report, track).await;
         } else {
-            permit.settle_headers(class.outcome, track).await;
+            let ahead = body_ahead(&head);
+            permit.settle_headers(class.outcome, ahead, track).await;
         }
         lane.closes.store(closes(&head), Ordering::Relaxed);
         Judged {
@@ -228,21 +236,24 @@ impl Inner {
     }
 
     /// Passes on what the rate headers of an answer state, where it has any and they are obeyed.
+    /// Returns whether it is a refusal for the reason that a quota of the request's kind is spent.
     async fn state_quotas<D: Delivery>(
         &self,
         leg: &Leg<'_, D>,
         head: &Head,
         permit: &HeldPermit,
-        retry_after: Option<Duration>,
+        (class, retry_after): (Class, Option<Duration>),
         track: &Track,
-    ) {
+    ) -> bool {
         let Some((_, hints)) = &leg.target.route.site.rules.headers else {
-            return;
+            return false;
         };
         if !rate_headers::is_stated(&head.headers) {
-            return;
+            return false;
         }
         let reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
+        let is_refusal = is_refusal(class, head.status);
+        let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
         let target = leg.target;
         track.note(&target.host, target.role, || {
             What::Stated(Box::new(reading.clone()))
@@ -250,9 +261,10 @@ impl Inner {
         let statement = Statement {
             reading,
             retry_after,
-            is_refusal: matches!(head.status.as_u16(), 429 | 503),
+            is_refusal,
         };
-        permit.state_quotas(&statement).await;
+        permit.state_quotas(&statement, track).await;
+        is_spent
     }
 
     async fn preview<T>(
@@ -272,8 +284,8 @@ impl Inner {
     }
 
     /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
-    fn retry_after(&self, head: &Head) -> Option<Duration> {
-        if !matches!(head.status.as_u16(), 429 | 503) {
+    fn retry_after(&self, head: &Head, class: Class) -> Option<Duration> {
+        if !is_refusal(class, head.status) {
             return None;
         }
         let text = |name| {
@@ -319,6 +331,22 @@ impl<R> Exchanged<R> {
             }
             ReadError::File { path, source } => Self::Abandoned(ErrorKind::File { path, source }),
         }
+    }
+}
+
+/// Returns whether an answer means "not now".
+fn is_refusal(class: Class, status: StatusCode) -> bool {
+    class.outcome == Outcome::Throttled || matches!(status.as_u16(), 429 | 503)
+}
+
+/// Returns how long the body of an answer may take to arrive.
+fn body_ahead(head: &Head) -> BodyAhead {
+    let length = head.headers.get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length <= LONG_BODY) {
+        BodyAhead::Short
+    } else {
+        BodyAhead::Long
     }
 }
 

@@ -7,6 +7,9 @@ use super::{Breaker, BreakerPolicy, OpenReason, State, Transition, early};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
+/// The least time that an open by refusals lasts, whatever was learned.
+const SHORTEST_OPEN: Duration = Duration::from_millis(500);
+
 /// The result of a request, as a breaker counts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
@@ -74,7 +77,8 @@ impl Breaker {
                     .then_some(settlement.jitter_sample);
                 let length = settlement
                     .throttle_wait
-                    .filter(|_| outcome == Outcome::Throttled);
+                    .filter(|_| outcome == Outcome::Throttled)
+                    .map(|wait| wait.max(SHORTEST_OPEN));
                 self.fail(policy, early, length, now)
             }
         }
@@ -167,6 +171,14 @@ impl Breaker {
             && past.turned_at + policy.reset_after(past.opens, past.learned_reset) <= now
         {
             past.opens = 0;
+            // What a server once stated counts less after each healthy time.
+            let half = past.learned_reset.as_micros() / 2;
+            let half = Duration::from_micros(u64::try_from(half).unwrap_or(u64::MAX));
+            past.learned_reset = if half > policy.reset {
+                half
+            } else {
+                Duration::ZERO
+            };
         }
         past.opens = past.opens.saturating_add(1);
         past.recent.clear();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Need, Turn};
+use super::{Need, QuotaCost, Turn};
 use crate::rate::Window;
 use crate::rate_headers::{MIN_WINDOW, Quota, Source, Unit, spread};
 use crate::time::BootInstant;
@@ -70,15 +70,6 @@ impl Remark<'_> {
         let asked = self.retry_after.filter(|_| remaining == 0);
         let resets_in = asked.or(self.quota.resets_in).or(self.quota.window)?;
         Some((remaining, resets_in))
-    }
-}
-
-/// Returns how much of a quota in this unit a request of this weight takes.
-pub(super) fn amount(unit: Unit, weight: u32) -> u32 {
-    match unit {
-        Unit::Requests => 1,
-        Unit::Credits => weight,
-        Unit::ContentBytes | Unit::ConcurrentRequests | Unit::Other => 0,
     }
 }
 
@@ -178,14 +169,13 @@ impl StatedQuota {
     }
 
     /// Returns when a request may go; `None` where the quota says nothing.
-    pub(super) fn turn(&self, need: Need, now: BootInstant) -> Option<Turn> {
-        if amount(self.unit, 1) == 0 {
-            return None;
-        }
+    pub(super) fn turn(&self, need: Need, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
+        // What costs nothing of it goes whatever is left.
+        let amount = NonZeroU32::new(cost.of(self.unit))?;
         let left = self.left.filter(|(_, reset)| *reset > now && !self.slides);
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
-            let gap = self.window_gap()?;
+            let gap = self.window_gap(amount)?;
             let paced = self.due_after(gap, need.earlier);
             let at_once = self.window.unwrap_or_default().saturating_sub(gap);
             return Some(Turn {
@@ -194,9 +184,10 @@ impl StatedQuota {
                 window: self.shown(now),
             });
         };
+        let left = left / amount;
         if need.earlier >= left {
             let behind = need.earlier - left;
-            let gap = self.window_gap().or_else(|| self.period_gap());
+            let gap = self.window_gap(amount).or_else(|| self.period_gap(amount));
             return Some(Turn {
                 paced: reset + gap.unwrap_or_default() * behind,
                 earliest: reset,
@@ -207,7 +198,7 @@ impl StatedQuota {
         let paced = if is_plenty {
             now
         } else {
-            let gap = self.gap(left, reset);
+            let gap = self.gap(left, amount, reset);
             self.due_after(gap, need.earlier).clamp(now, reset)
         };
         Some(Turn {
@@ -217,10 +208,13 @@ impl StatedQuota {
         })
     }
 
-    pub(super) fn spend(&mut self, weight: u32, now: BootInstant) {
+    pub(super) fn spend(&mut self, cost: QuotaCost, now: BootInstant) {
+        let Some(amount) = NonZeroU32::new(cost.of(self.unit)) else {
+            return;
+        };
         let gap = match self.left.filter(|_| !self.slides) {
-            Some((left, reset)) => self.gap(left, reset),
-            None => self.window_gap().unwrap_or_default(),
+            Some((left, reset)) => self.gap(left / amount, amount, reset),
+            None => self.window_gap(amount).unwrap_or_default(),
         };
         let due = self.due + gap;
         // Requests that wake a little late do not move the schedule.
@@ -233,13 +227,13 @@ impl StatedQuota {
         self.due = self.due.max(due);
         self.last = self.last.max(now);
         if let Some((left, _)) = &mut self.left {
-            *left = left.saturating_sub(amount(self.unit, weight));
+            *left = left.saturating_sub(amount.get());
         }
     }
 
-    pub(super) fn take_back(&mut self, weight: u32) {
+    pub(super) fn take_back(&mut self, cost: QuotaCost) {
         if let Some((left, _)) = &mut self.left {
-            *left = left.saturating_add(amount(self.unit, weight));
+            *left = left.saturating_add(cost.of(self.unit));
         }
     }
 
@@ -258,13 +252,13 @@ impl StatedQuota {
         self.renewed = self.renewed.map(shift);
     }
 
-    /// Returns the distance between requests. The window's is enough unless less is left than it
-    /// would use: other clients share the quota.
-    fn gap(&self, left: u32, reset: BootInstant) -> Duration {
+    /// Returns the distance between requests that take an amount each, of which so many are left.
+    /// The window's is enough unless less is left than it would use: other clients share the quota.
+    fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
         let time = reset.since(self.due);
         // One more than is left, so that the next period begins with a request of its own.
         let even = spread(left.saturating_add(1), time).unwrap_or_default();
-        let Some(gap) = self.window_gap() else {
+        let Some(gap) = self.window_gap(amount) else {
             return even;
         };
         let used = time.saturating_sub(ROUNDED_OFF).as_micros() / gap.as_micros().max(1);
@@ -286,17 +280,17 @@ impl StatedQuota {
         due.max(self.last + gap / 2 * count)
     }
 
-    /// Returns the even distance in the stated window. The windows of the budget see to it that it
-    /// is never exceeded.
-    fn window_gap(&self) -> Option<Duration> {
+    /// Returns the even distance in the stated window of requests that take an amount each. The
+    /// windows of the budget see to it that it is never exceeded.
+    fn window_gap(&self, amount: NonZeroU32) -> Option<Duration> {
         let limit = self.limit.filter(|limit| *limit > 0)?;
         let window = self.window.filter(|window| *window >= MIN_WINDOW)?;
-        Some(window / limit)
+        Some(window.saturating_mul(amount.get()) / limit)
     }
 
     /// Returns the distance that uses the limit in the longest time to a reset that was stated.
-    fn period_gap(&self) -> Option<Duration> {
-        spread(self.limit?.saturating_add(1), self.period)
+    fn period_gap(&self, amount: NonZeroU32) -> Option<Duration> {
+        spread((self.limit? / amount).saturating_add(1), self.period)
     }
 
     /// Shows what holds a request back: so many until the reset, or in a window.

@@ -13,12 +13,13 @@ use crate::rate::Window;
 use crate::time::BootInstant;
 
 impl Site {
-    /// Forgets what was learned, and returns whether there was anything.
+    /// Forgets what was learned and what the host stated, and returns whether there was anything.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
-        self.added
-            .as_mut()
-            .is_some_and(|added| added.learned.take().is_some())
+        self.added.as_mut().is_some_and(|added| {
+            let learned = added.learned.take().is_some();
+            added.quotas.take().is_some() || learned
+        })
     }
 
     /// Gives up requests whose answers are overdue, and what was learned too long ago.
@@ -74,7 +75,8 @@ impl Site {
     ) -> Option<Confirmed> {
         ask.learn?;
         let answer = match report.outcome {
-            Outcome::Success | Outcome::Neutral => Answer::Served,
+            Outcome::Success => Answer::Served,
+            Outcome::Neutral => Answer::Neutral,
             Outcome::Failure => Answer::Other,
             Outcome::Throttled => Answer::Throttled {
                 retry_after: report
@@ -90,6 +92,24 @@ impl Site {
         }
         let learned = self.learned_mut()?;
         learned.answered((permit.id, permit.stamp), answer, ask.jitter_sample, now)
+    }
+
+    /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
+    /// may have waited for them. Refusals are taken in when the attempt is settled.
+    pub(super) fn hear_headers(
+        &mut self,
+        ask: &Ask<'_>,
+        permit: &Permit,
+        outcome: Outcome,
+        now: BootInstant,
+    ) -> bool {
+        let answer = match outcome {
+            Outcome::Success => Answer::Served,
+            Outcome::Neutral => Answer::Neutral,
+            Outcome::Failure | Outcome::Throttled => return false,
+        };
+        let learned = self.learned_mut().filter(|_| ask.learn.is_some());
+        learned.is_some_and(|learned| learned.heard(permit.id, answer, now))
     }
 
     /// Returns how long nothing is sent after a refusal, by what was learned.

@@ -75,9 +75,12 @@ impl Site {
                 budget.take_back(cost.weight, at);
             }
         }
-        if let Some(learned) = self.learned_mut().filter(|_| spent_at.is_some()) {
-            // A permit has no time of its own here: its instant is the latest that is known.
-            learned.withdrawn(id, spent_at.unwrap_or(BootInstant::ZERO));
+        if let Some(learned) = self.learned_mut() {
+            match spent_at {
+                // A permit has no time of its own here: its instant is the latest that is known.
+                Some(at) => learned.withdrawn(id, at),
+                None => learned.dropped(id),
+            }
         }
         if spent_at.is_some() {
             self.take_back_quotas(ask, id);

@@ -50,6 +50,7 @@ impl Site {
         let need = Need {
             earlier: waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0)),
             backlog: ask.backlog,
+            weight: weight(ask),
         };
         let turn = quotas.turn(lane, need, now)?;
         let paced = Fit {
@@ -70,8 +71,7 @@ impl Site {
     #[inline]
     pub(super) fn spend_quotas(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) {
         if let (Some(quotas), Some(lane)) = (self.quotas_mut(), ask.quota_lane) {
-            let weight = ask.costs.iter().map(|cost| cost.weight).max();
-            quotas.spend(lane, id, weight.unwrap_or(0), now);
+            quotas.spend(lane, id, weight(ask), now);
         }
     }
 
@@ -81,4 +81,10 @@ impl Site {
             quotas.take_back(lane, id);
         }
     }
+}
+
+/// Returns what a request weighs.
+fn weight(ask: &Ask<'_>) -> u32 {
+    let weights = ask.costs.iter().map(|cost| cost.weight);
+    weights.max().unwrap_or(0)
 }

@@ -92,7 +92,8 @@ fn settlement(ask: &Ask<'_>, permit: &Permit, outcome: Outcome, sent: BootInstan
 }
 
 impl Site {
-    /// Releases the lease of a probe when its headers have arrived, before the body is read.
+    /// Releases the lease of a probe when its headers have arrived, before the body is read, and
+    /// learns from them.
     ///
     /// The origin answered: anything but a failure closes a half-open breaker now, so that waiting
     /// requests need not wait for a body.
@@ -103,8 +104,13 @@ impl Site {
         outcome: Outcome,
         now: BootInstant,
     ) -> Settled {
+        let calls_next = self.hear_headers(ask, permit, outcome, now);
+        self.touched |= calls_next;
         if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
-            return Settled::default();
+            return Settled {
+                calls_next,
+                ..Settled::default()
+            };
         }
         self.touched = true;
         let breaker = self.breaker_for(ask);
@@ -114,6 +120,7 @@ impl Site {
         Settled {
             wakes: released || transition.is_some(),
             transition,
+            calls_next,
             ..Settled::default()
         }
     }

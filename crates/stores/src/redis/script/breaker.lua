@@ -86,7 +86,11 @@ end
 local function open(breaker, policy, reason, length, early)
   local from, was_closed = state_of(breaker), not breaker.t
   local past = past_of(breaker)
-  if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then past.o = 0 end
+  if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then
+    past.o = 0
+    local half = math.floor(past.l / 2)
+    past.l = half > policy.reset and half or 0
+  end
   past.o = past.o + 1
   past.r = {}
   local reset = length or reset_after(policy, past.o, past.l)

@@ -1,0 +1,136 @@
+//! The slow start after an outage: when a breaker closes, the requests that waited for it do not go
+//! all at once.
+//!
+//! The number of requests grows with the square of the time since then, for a few seconds. Each
+//! process has its own count; the windows of the site, which all share, hold beside it. A request
+//! that cannot wait so long is not delayed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, State, Transition};
+use parking_lot::Mutex;
+
+use crate::clock::BootInstant;
+
+/// How long it lasts.
+const LENGTH: Duration = Duration::from_secs(4);
+/// How many requests go in the first second; in the first two seconds four times as many.
+const FIRST_SECOND: f64 = 8.0;
+
+/// Whether a breaker has just closed after an outage, and how many requests have gone since.
+#[derive(Default)]
+pub(super) struct SlowStart {
+    is_active: AtomicBool,
+    state: Mutex<Ramp>,
+}
+
+#[derive(Default)]
+struct Ramp {
+    /// The breaker was opened by failures.
+    is_outage: bool,
+    closed_at: Option<BootInstant>,
+    admitted: u32,
+}
+
+impl SlowStart {
+    /// Takes note of a change of the breaker.
+    pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
+        let mut ramp = self.state.lock();
+        match (transition.to, &transition.reason) {
+            (State::Open, reason) => {
+                ramp.is_outage = matches!(
+                    reason,
+                    Some(
+                        OpenReason::Consecutive
+                            | OpenReason::RollingWindow
+                            | OpenReason::ProbeFailed
+                            | OpenReason::EarlyProbeFailed
+                    )
+                );
+                ramp.closed_at = None;
+            }
+            (State::Closed, _) if std::mem::take(&mut ramp.is_outage) => {
+                (ramp.closed_at, ramp.admitted) = (Some(now), 0);
+            }
+            _ => {}
+        }
+        self.is_active
+            .store(ramp.closed_at.is_some(), Ordering::Release);
+    }
+
+    /// Returns when the next request goes, where that is later than now.
+    pub(super) fn turn(&self, now: BootInstant) -> Option<BootInstant> {
+        if !self.is_active.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut ramp = self.state.lock();
+        let closed_at = ramp.closed_at?;
+        let place = f64::from(ramp.admitted) / FIRST_SECOND;
+        let at = closed_at + Duration::from_secs_f64(place.sqrt());
+        if now >= closed_at + LENGTH || at >= closed_at + LENGTH {
+            ramp.closed_at = None;
+            self.is_active.store(false, Ordering::Release);
+            return None;
+        }
+        ramp.admitted += 1;
+        (at > now).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transition(from: State, to: State, reason: Option<OpenReason>) -> Transition {
+        Transition {
+            from,
+            to,
+            fail_count: 5,
+            reset: None,
+            reason,
+        }
+    }
+
+    fn at(milliseconds: u64) -> BootInstant {
+        BootInstant::from_micros(1_000_000_000 + milliseconds * 1_000)
+    }
+
+    fn closed_after(reason: OpenReason) -> SlowStart {
+        let start = SlowStart::default();
+        start.note(&transition(State::Closed, State::Open, Some(reason)), at(0));
+        start.note(&transition(State::Open, State::HalfOpen, None), at(500));
+        start.note(&transition(State::HalfOpen, State::Closed, None), at(1_000));
+        start
+    }
+
+    #[test]
+    fn after_an_outage_requests_grow_with_the_square_of_the_time() {
+        let start = closed_after(OpenReason::Consecutive);
+        let herd: Vec<Option<BootInstant>> = (0..200).map(|_| start.turn(at(1_000))).collect();
+        assert_eq!(herd[0], None, "the first goes at once");
+        let by = |milliseconds: u64| {
+            let in_time = |turn: &&Option<BootInstant>| {
+                turn.is_none_or(|turn| turn <= at(1_000 + milliseconds))
+            };
+            herd.iter().take(128).filter(in_time).count()
+        };
+        assert_eq!((by(1_000), by(2_000), by(3_999)), (9, 33, 128));
+        assert_eq!(herd[199], None, "beyond the slow start all go");
+    }
+
+    #[test]
+    fn blocks_and_time_end_it() {
+        for stated in [
+            OpenReason::RetryAfter,
+            OpenReason::Throttled,
+            OpenReason::Operator("x".into()),
+        ] {
+            let start = closed_after(stated);
+            assert!((0..10).all(|_| start.turn(at(1_000)).is_none()));
+        }
+        let start = closed_after(OpenReason::Consecutive);
+        assert!((0..10).any(|_| start.turn(at(1_000)).is_some()));
+        assert!((0..10).all(|_| start.turn(at(5_000)).is_none()));
+    }
+}

@@ -1,0 +1,292 @@
+//! The public suite http-tests/cache-tests, run against the gateway in both modes.
+//!
+//! The suite has a server, which is the origin, and a client; the gateway stands between them with
+//! limits and breakers out of the way, because the suite sends as fast as it can and wants its own
+//! failures passed on. Tests that fail for a known reason are listed with it; any other failure
+//! fails the command.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::process::{cargo, need, root, say};
+
+/// How a gateway without limits is configured.
+const CONFIGURATION: &str = "version: 1
+limits:
+  learn: off
+  defaults: { metadata: { rates: [\"100000/SECOND\"], max_concurrent: 1000, pacing: burst } }
+breakers: { defaults: { shadow: true } }
+";
+
+/// Runs the tests of the suite and prints `KIND RESULT ID` for each, by the suite's own judgement.
+const CLIENT: &str = "
+const [suite, base] = process.argv.slice(1)
+const { runTests, getResults } = await import(`${suite}/test-engine/client/runner.mjs`)
+const results = await import(`${suite}/test-engine/lib/results.mjs`)
+const tests = (await import(`${suite}/tests/index.mjs`)).default
+await runTests(tests, false, base)
+const got = getResults()
+for (const part of tests) for (const test of part.tests) {
+  if (test.browser_only) continue
+  const symbol = results.determineTestResult(tests, test.id, got)
+  const name = Object.keys(results.resultTypes).find(key => results.resultTypes[key] === symbol)
+  console.log(test.kind || 'required', name, test.id)
+}
+process.exit(0)
+";
+
+/// Where a reason applies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Applies {
+    Always,
+    Shared,
+    Private,
+    WithoutHeuristic,
+}
+
+/// Why tests fail: what their ids begin with, and where.
+const REASONS: [(&str, Applies, &str); 14] = [
+    (
+        "interim-",
+        Applies::Always,
+        "1xx are not forwarded: the HTTP library's server cannot send them",
+    ),
+    (
+        "partial-store-partial",
+        Applies::Always,
+        "partial content is not stored",
+    ),
+    (
+        "method-POST",
+        Applies::Always,
+        "answers to POST are not stored",
+    ),
+    (
+        "vary-normalise-lang",
+        Applies::Always,
+        "Accept-Language is compared as it stands",
+    ),
+    (
+        "conditional-lm-fresh-no-lm",
+        Applies::Always,
+        "a response without Last-Modified is as new as its Date, which is after the condition",
+    ),
+    (
+        "heuristic-",
+        Applies::WithoutHeuristic,
+        "no lifetime is invented unless --heuristic asks for it",
+    ),
+    (
+        "headers-store-Set-Cookie",
+        Applies::Shared,
+        "cookies of one client are not given to another",
+    ),
+    (
+        "freshness-s-maxage",
+        Applies::Private,
+        "about shared caches",
+    ),
+    (
+        "freshness-max-age-s-maxage",
+        Applies::Private,
+        "about shared caches",
+    ),
+    (
+        "cc-resp-private-shared",
+        Applies::Private,
+        "about shared caches",
+    ),
+    ("stale-close-", Applies::Private, "about shared caches"),
+    (
+        "other-authorization",
+        Applies::Private,
+        "an answer to one credential is not given to another",
+    ),
+    (
+        "other-cookie",
+        Applies::Private,
+        "an answer to one user's cookies is not given to another",
+    ),
+    ("cdn-", Applies::Private, "about shared caches"),
+];
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the suite of a directory.
+pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    let [path] = arguments else {
+        bail!("cache-tests needs the directory of a clone of http-tests/cache-tests");
+    };
+    let suite = std::fs::canonicalize(path).with_context(|| (*path).to_owned())?;
+    ensure!(
+        suite.join("test-engine/client/runner.mjs").is_file(),
+        "{path} is not a clone of http-tests/cache-tests"
+    );
+    need("node", "nodejs")?;
+    cargo(&["build", "--release", "--package", "docstokg-cli"])?;
+    let work = std::env::temp_dir().join(format!("docstokg-cache-tests-{}", std::process::id()));
+    std::fs::create_dir_all(&work)?;
+    let outcome = run_modes(&suite, &work);
+    let _ = std::fs::remove_dir_all(&work);
+    outcome
+}
+
+fn run_modes(suite: &Path, work: &Path) -> anyhow::Result<()> {
+    let config = work.join("config.yaml");
+    std::fs::write(&config, CONFIGURATION)?;
+    let origin = free_port()?;
+    let _server = start_server(suite, work, origin)?;
+    let mut unexplained = 0;
+    for (mode, heuristic) in [
+        ("shared", false),
+        ("private", false),
+        ("shared", true),
+        ("private", true),
+    ] {
+        let port = free_port()?;
+        let name = format!("{mode}{}", if heuristic { ", --heuristic" } else { "" });
+        let _gateway = start_gateway(work, &name, (port, origin), mode, heuristic)?;
+        let results = run_client(suite, port)?;
+        unexplained += report(&name, mode, heuristic, &results);
+    }
+    ensure!(
+        unexplained == 0,
+        "{unexplained} failures have no listed reason"
+    );
+    Ok(())
+}
+
+fn start_server(suite: &Path, work: &Path, port: u16) -> anyhow::Result<Running> {
+    let child = Command::new("node")
+        .arg("test-engine/server/server.mjs")
+        .current_dir(suite)
+        .env("npm_config_protocol", "http")
+        .env("npm_config_port", port.to_string())
+        .env("npm_config_pidfile", work.join("server.pid"))
+        .stdout(Stdio::null())
+        .spawn()
+        .context("the server of the suite")?;
+    let server = Running(child);
+    wait_for(port)?;
+    Ok(server)
+}
+
+fn start_gateway(
+    work: &Path,
+    name: &str,
+    (port, origin): (u16, u16),
+    mode: &str,
+    heuristic: bool,
+) -> anyhow::Result<Running> {
+    let program: PathBuf = root()?.join("target/release/docstokg");
+    let child = Command::new(program)
+        .arg("serve")
+        .args(["--quiet", "--cache-mode", mode])
+        .args(heuristic.then_some("--heuristic"))
+        .arg("--config")
+        .arg(work.join("config.yaml"))
+        .arg("--state-dir")
+        .arg(work.join(name.replace(", ", "")))
+        .args(["--listen", &format!("127.0.0.1:{port}")])
+        .args(["--origin", &format!("http://127.0.0.1:{origin}")])
+        .spawn()
+        .context("the gateway")?;
+    let gateway = Running(child);
+    wait_for(port)?;
+    Ok(gateway)
+}
+
+/// The result of each test, by id: its kind and outcome.
+type Results = BTreeMap<String, (String, String)>;
+
+fn run_client(suite: &Path, port: u16) -> anyhow::Result<Results> {
+    let ran = Command::new("node")
+        .args(["--no-warnings", "--input-type=module", "--eval", CLIENT])
+        .arg(suite)
+        .arg(format!("http://127.0.0.1:{port}"))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("the client of the suite")?;
+    ensure!(
+        ran.status.success(),
+        "the client of the suite failed; are its packages installed (npm install)?"
+    );
+    let text = String::from_utf8_lossy(&ran.stdout);
+    let results: Results = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').map(str::to_owned);
+            let (kind, outcome) = (words.next()?, words.next()?);
+            Some((words.next()?, (kind, outcome)))
+        })
+        .collect();
+    ensure!(results.len() > 300, "only {} tests ran", results.len());
+    Ok(results)
+}
+
+/// Prints how many tests passed and why the others did not; returns how many have no reason.
+fn report(name: &str, mode: &str, heuristic: bool, results: &Results) -> usize {
+    for kind in ["required", "optimal"] {
+        let all = || results.values().filter(|(of, _)| of == kind);
+        let passed = all().filter(|(_, outcome)| outcome == "pass").count();
+        say(&format!("{name}: {passed} of {} {kind}", all().count()));
+    }
+    let mut unexplained = 0;
+    for (id, (kind, outcome)) in results {
+        if kind == "check" || outcome == "pass" {
+            continue;
+        }
+        let reason = reason(id, mode, heuristic, outcome);
+        unexplained += usize::from(reason.is_none());
+        let reason = reason.unwrap_or("NOT EXPECTED");
+        say(&format!("    {kind} {id} ({outcome}): {reason}"));
+    }
+    unexplained
+}
+
+fn reason(id: &str, mode: &str, heuristic: bool, outcome: &str) -> Option<&'static str> {
+    let applies = |applies: Applies| match applies {
+        Applies::Always => true,
+        Applies::Shared => mode == "shared",
+        Applies::Private => mode == "private",
+        Applies::WithoutHeuristic => !heuristic,
+    };
+    let mut known = REASONS.iter();
+    let found = known.find(|(prefix, when, _)| id.starts_with(prefix) && applies(*when));
+    match found {
+        Some((_, _, why)) => Some(why),
+        None if outcome == "dependency_fail" => Some("depends on one of the above"),
+        None => None,
+    }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a real server takes real time to start"
+)]
+fn wait_for(port: u16) -> anyhow::Result<()> {
+    for _ in 0..200 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("nothing listens on port {port} after ten seconds")
+}
