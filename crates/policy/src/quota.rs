@@ -103,6 +103,7 @@ impl QuotaCost {
         match unit {
             Unit::Requests => 1,
             Unit::Credits => self.credits,
+            // What an answer takes is known when it has come.
             Unit::ContentBytes | Unit::ConcurrentRequests | Unit::Other => 0,
         }
     }
@@ -150,7 +151,7 @@ impl Quotas {
     pub fn turn(&self, lane: &str, need: Need, now: BootInstant) -> Option<Turn> {
         let own = self.of(lane)?;
         let cost = own.cost_of(need.weight);
-        let quotas = own.quotas.iter();
+        let quotas = own.quotas.iter().filter(|quota| quota.binds(own.stated));
         let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
         turns.reduce(|one, other| Turn {
             paced: one.paced.max(other.paced),

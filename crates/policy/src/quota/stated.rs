@@ -50,6 +50,10 @@ pub(super) struct StatedQuota {
     renewed: Option<BootInstant>,
     /// Whether it counts in a sliding window, of which a little is free again and again.
     slides: bool,
+    /// How many bytes an answer takes of a quota of bytes, by what was left after earlier ones.
+    answer_bytes: u32,
+    /// How many requests were permitted since the last statement.
+    permitted: u32,
 }
 
 /// A quota in an answer.
@@ -91,9 +95,18 @@ impl StatedQuota {
             rounds_down: false,
             renewed: None,
             slides: false,
+            answer_bytes: 0,
+            permitted: 0,
         };
         own.hear(remark, now);
         own
+    }
+
+    /// Returns whether it holds back requests of a lane whose host last stated something at an
+    /// instant: of several partitions, which are told apart by the host alone, those of the latest
+    /// answer do.
+    pub(super) fn binds(&self, lane_stated: BootInstant) -> bool {
+        self.partition.is_none() || self.stated == lane_stated
     }
 
     /// Returns whether this is the state of that quota.
@@ -115,6 +128,10 @@ impl StatedQuota {
         if remark.sent < self.by || (self.renewed.is_some() && !is_new_period) {
             return false;
         }
+        if let Some(remaining) = remark.quota.remaining.filter(|_| !is_new_period) {
+            self.learn_bytes(remaining);
+        }
+        self.permitted = 0;
         (self.by, self.stated) = (remark.sent, now);
         self.limit = remark.quota.limit.or(self.limit);
         let Some((remaining, resets_in)) = remark.remaining() else {
@@ -150,6 +167,28 @@ impl StatedQuota {
         before.is_none_or(|(expected, known)| left > expected || reset < known)
     }
 
+    /// Returns how much a request takes.
+    fn amount(&self, cost: QuotaCost) -> Option<NonZeroU32> {
+        NonZeroU32::new(match self.unit {
+            // Even an answer without bytes waits for a reset when nothing is left.
+            Unit::ContentBytes => self.answer_bytes.max(1),
+            unit => cost.of(unit),
+        })
+    }
+
+    /// Learns how many bytes an answer takes.
+    fn learn_bytes(&mut self, remaining: u32) {
+        let used = self.reported.saturating_sub(remaining);
+        if self.unit == Unit::ContentBytes && self.permitted > 0 && used > 0 {
+            let each = used / self.permitted;
+            self.answer_bytes = match self.answer_bytes {
+                0 => each,
+                // Half of what is known, so that one large answer does not stop the rest.
+                known => known / 2 + each / 2,
+            };
+        }
+    }
+
     /// Applies the passage of time. After a reset the limit is left again, until the next reset or
     /// statement; without a limit nothing is known.
     pub(super) fn advance(&mut self, now: BootInstant) {
@@ -171,7 +210,7 @@ impl StatedQuota {
     /// Returns when a request may go; `None` where the quota says nothing.
     pub(super) fn turn(&self, need: Need, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
         // What costs nothing of it goes whatever is left.
-        let amount = NonZeroU32::new(cost.of(self.unit))?;
+        let amount = self.amount(cost)?;
         let left = self.left.filter(|(_, reset)| *reset > now && !self.slides);
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
@@ -209,9 +248,10 @@ impl StatedQuota {
     }
 
     pub(super) fn spend(&mut self, cost: QuotaCost, now: BootInstant) {
-        let Some(amount) = NonZeroU32::new(cost.of(self.unit)) else {
+        let Some(amount) = self.amount(cost) else {
             return;
         };
+        self.permitted = self.permitted.saturating_add(1);
         let gap = match self.left.filter(|_| !self.slides) {
             Some((left, reset)) => self.gap(left / amount, amount, reset),
             None => self.window_gap(amount).unwrap_or_default(),
@@ -232,8 +272,10 @@ impl StatedQuota {
     }
 
     pub(super) fn take_back(&mut self, cost: QuotaCost) {
+        let amount = self.amount(cost).map_or(0, NonZeroU32::get);
+        self.permitted = self.permitted.saturating_sub(1);
         if let Some((left, _)) = &mut self.left {
-            *left = left.saturating_add(cost.of(self.unit));
+            *left = left.saturating_add(amount);
         }
     }
 

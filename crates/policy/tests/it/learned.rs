@@ -245,7 +245,7 @@ fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
     assert_eq!(copy.learned(), run.site.learned());
     assert!(copy.forget_learned() && copy.learned().is_none() && !copy.forget_learned());
     let bytes = postcard_size(&run.site);
-    assert!(bytes <= 4_096, "{bytes} bytes");
+    assert!(bytes <= 2_048, "{bytes} bytes");
 }
 
 fn postcard_size(site: &Site) -> usize {
@@ -280,4 +280,128 @@ fn no_learned_limit_is_slower_than_the_floor() {
     // About one request in five seconds, once it has settled; a breaker of consecutive refusals
     // may hold it longer.
     assert!(run.server.refused >= 4, "{} refused", run.server.refused);
+}
+
+/// A site that searches upwards, and one request after the other.
+struct Searching {
+    site: Site,
+    costs: [Cost; 1],
+    breaker: BreakerPolicy,
+    policy: LearnPolicy,
+}
+
+impl Searching {
+    fn new() -> Self {
+        let mut site = Site::default();
+        site.ensure_budgets(1);
+        Self {
+            site,
+            costs: [cost(0, 1, &[], Duration::ZERO)],
+            breaker: BreakerPolicy::default(),
+            policy: up_to("50/SECOND"),
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            learn: Some(&self.policy),
+            ..Ask::at_once(&self.costs, &self.breaker)
+        }
+    }
+
+    fn go(&mut self, now: BootInstant) -> Option<Permit> {
+        let ask = self.ask();
+        let mut site = self.site.clone();
+        let entered = site.enter(&ask, now);
+        self.site = site;
+        match entered.entry {
+            Entry::Go(permit) => Some(permit),
+            _ => None,
+        }
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Site, &Ask<'_>) -> T) -> T {
+        let mut site = self.site.clone();
+        let done = act(&mut site, &self.ask());
+        self.site = site;
+        done
+    }
+
+    fn settle(&mut self, permit: &Permit, outcome: Outcome, now: BootInstant) {
+        let report = Report {
+            outcome,
+            retry_after: None,
+            sent: permit.stamp,
+            wants_retry: false,
+        };
+        self.with(|site, ask| site.settle(ask, permit, &report, now));
+    }
+
+    /// Sends as fast as it may, each answered after 50 ms; returns how many in ten seconds.
+    fn rate(&mut self, outcome: Outcome) -> usize {
+        let mut sent = 0;
+        let mut now = at(1_000);
+        while now < at(11_000) {
+            if let Some(permit) = self.go(now) {
+                sent += 1;
+                now += LATENCY;
+                self.settle(&permit, outcome, now);
+            } else {
+                now += ms(10);
+            }
+        }
+        sent
+    }
+}
+
+#[test]
+fn quick_errors_raise_no_rate() {
+    let served = Searching::new().rate(Outcome::Success);
+    let missing = Searching::new().rate(Outcome::Neutral);
+    assert!(served > 100, "{served}");
+    assert!(missing <= 21, "two per second, not {missing} in ten");
+}
+
+#[test]
+fn a_long_body_keeps_no_other_request_waiting() {
+    let mut host = Searching::new();
+    let first = host.go(at(0)).expect("the first goes alone");
+    assert!(host.go(at(5_000)).is_none(), "nothing is known yet");
+    let ask_again =
+        host.with(|site, ask| site.settle_headers(ask, &first, Outcome::Success, at(5_100)));
+    assert!(ask_again.calls_next);
+    let second = host.go(at(5_700)).expect("the headers have come");
+    // The bodies are still on their way, and counted.
+    assert!(host.go(at(6_500)).is_none());
+    host.settle(&first, Outcome::Success, at(7_000));
+    assert!(host.go(at(7_500)).is_some());
+    host.settle(&second, Outcome::Success, at(8_000));
+}
+
+#[test]
+fn a_request_without_an_answer_is_not_waited_for() {
+    let mut host = Searching::new();
+    let dropped = host.go(at(0)).expect("the first goes alone");
+    assert!(host.go(at(1_000)).is_none());
+    host.with(|site, ask| site.leave(ask, dropped.id, None));
+    assert!(host.go(at(1_100)).is_some());
+}
+
+#[test]
+fn a_failure_does_not_end_the_test_of_a_host_that_refused() {
+    let mut host = Searching::new();
+    for number in 0..20 {
+        let now = at(number * 600);
+        let permit = host.go(now).expect("two per second are few");
+        host.settle(&permit, Outcome::Success, now + LATENCY);
+    }
+    let refused = host.go(at(20_000)).expect("a request");
+    host.settle(&refused, Outcome::Throttled, at(20_050));
+    let failed = host.go(at(25_000)).expect("the wait is over");
+    host.settle(&failed, Outcome::Failure, at(25_050));
+    // Still one at a time.
+    let next = host.go(at(26_000)).expect("one request");
+    assert!(host.go(at(27_000)).is_none());
+    host.settle(&next, Outcome::Success, at(27_050));
+    assert!(host.go(at(28_000)).is_some() && host.go(at(29_000)).is_some());
 }

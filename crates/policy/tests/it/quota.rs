@@ -193,18 +193,81 @@ fn a_short_run_does_not_spread_a_long_quota() {
 }
 
 #[test]
-fn bytes_are_shown_and_decide_nothing() {
+fn bytes_are_spread_by_what_answers_take_and_waited_for_when_spent() {
+    let bytes = |left| {
+        statement(Quota {
+            unit: Unit::ContentBytes,
+            ..quota(Some(1_000), left, ms(60_000))
+        })
+    };
     let mut subject = Subject::new();
     let permit = subject.go(0, at(0)).expect("nothing is stated yet");
-    let bytes = Quota {
-        unit: Unit::ContentBytes,
-        ..quota(Some(1_000), 0, ms(60_000))
+    subject.hear(0, &permit, &bytes(900), at(1));
+    // An answer took 100 bytes: eight more fit into the minute.
+    let permit = subject.go(0, at(2)).expect("900 bytes are left");
+    subject.hear(0, &permit, &bytes(800), at(3));
+    let turn = subject.turn(0, at(4)).since(at(0));
+    assert!((ms(6_000)..ms(7_500)).contains(&turn), "{turn:?}");
+    let permit = subject.go(0, at(5)).expect("800 bytes are left");
+    subject.hear(0, &permit, &bytes(0), at(6));
+    assert!(subject.go(0, at(7)).is_none());
+    assert_eq!(subject.turn(0, at(7)), at(60_001));
+    assert!(subject.go(0, at(60_001)).is_some());
+}
+
+#[test]
+fn what_a_request_costs_in_credits_is_what_the_host_says() {
+    let credits = |cost, left| Statement {
+        reading: Reading {
+            cost: Some(cost),
+            quotas: vec![Quota {
+                unit: Unit::Credits,
+                ..quota(Some(1_000), left, ms(86_400_000))
+            }],
+            ..Reading::default()
+        },
+        ..Statement::default()
     };
-    subject.hear(0, &permit, &statement(bytes), at(0));
-    assert!((0..50).all(|_| subject.go(0, at(1)).is_some()));
-    let quotas = subject.site.quotas().expect("a statement");
-    let shown = quotas.of("a metadata").expect("a lane").as_of(at(1));
-    assert_eq!(shown.quotas[0].remaining, Some(0));
+    let mut subject = Subject::new();
+    let [look_up, search] = [0, 1];
+    let permit = subject.go(look_up, at(0)).expect("nothing is stated yet");
+    subject.hear(look_up, &permit, &credits(0, 0), at(1));
+    // Free requests go although nothing is left, at once and not spread over the day.
+    assert!((0..50).all(|_| subject.go(look_up, at(2)).is_some()));
+    // Ten credits each: two are left, not twenty.
+    let permit = subject.go(search, at(2)).expect("nothing is stated yet");
+    subject.hear(search, &permit, &credits(10, 25), at(3));
+    assert!(subject.go(search, at(4)).is_some());
+    assert!(subject.go(search, at(4)).is_some());
+    assert!(subject.go(search, at(4)).is_none(), "five credits are left");
+}
+
+#[test]
+fn of_several_partitions_those_of_the_latest_answer_bind() {
+    let of = |partition: &str, left| {
+        statement(Quota {
+            partition: Some(partition.into()),
+            ..quota(Some(30), left, ms(60_000))
+        })
+    };
+    let mut subject = Subject::new();
+    let permit = subject.go(0, at(0)).expect("nothing is stated yet");
+    subject.hear(0, &permit, &of("search", 0), at(1));
+    assert!(subject.go(0, at(2)).is_none());
+    subject.hear(0, &permit, &of("core", 20), at(3));
+    assert!(subject.go(0, at(4)).is_some());
+}
+
+#[test]
+fn what_is_stated_can_be_forgotten() {
+    let mut subject = Subject::new();
+    let permit = subject.go(0, at(0)).expect("nothing is stated yet");
+    let day = ms(86_400_000);
+    subject.hear(0, &permit, &statement(quota(Some(10), 0, day)), at(1));
+    assert!(subject.go(0, at(2)).is_none());
+    assert!(subject.site.forget_learned());
+    assert!(subject.go(0, at(3)).is_some());
+    assert!(!subject.site.forget_learned(), "nothing is left to forget");
 }
 
 #[test]
