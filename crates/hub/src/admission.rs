@@ -30,6 +30,7 @@ mod seen;
 mod slots;
 mod slow_start;
 mod states;
+mod unavailable;
 mod waiting;
 
 pub(crate) use admit::{AdmissionContext, Waits};
@@ -38,11 +39,6 @@ use lane::LaneState;
 pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
 pub(crate) use permit::{BodyAhead, Consequence, HeldPermit, PermitState};
 pub(crate) use permits::{Denied, Ending, Permits, Route};
-
-/// How long ago an origin that serves one request and refuses the next is not down.
-const JUST: Duration = Duration::from_secs(1);
-/// The same for requests that come seldom.
-const LATELY: Duration = Duration::from_secs(10);
 
 /// One site, as this process sees it.
 pub(crate) struct SiteAdmission {
@@ -62,8 +58,8 @@ pub(crate) struct SiteAdmission {
     /// When this process last read an answer that blocks the site, in microseconds: permits from
     /// before that are not used, though the store learns of it shortly after.
     blocked_at: AtomicU64,
-    /// When this process was last served a request, in microseconds.
-    served_at: AtomicU64,
+    /// What a 503 of the origin means.
+    unavailable: unavailable::Unavailable,
     /// Holds the requests back that waited for the end of an outage.
     slow_start: slow_start::SlowStart,
     news: Arc<News>,
@@ -131,17 +127,19 @@ impl SiteAdmission {
         }
     }
 
-    /// Takes note that the origin served a request.
-    pub(crate) fn note_served(&self, at: BootInstant) {
-        self.served_at.store(at.as_micros(), Ordering::Relaxed);
+    /// Takes note that the origin served a request that was sent at an instant.
+    pub(crate) fn note_served(&self, sent: BootInstant, now: BootInstant) {
+        self.unavailable.note_served(sent, now);
     }
 
-    /// Returns whether the origin served a request within the last second, or one of the last two
-    /// that were sent at a distance.
-    pub(crate) fn has_just_served(&self, now: BootInstant, distance: Duration) -> bool {
-        let served = self.served_at.load(Ordering::Relaxed);
-        let recent = (distance * 2).clamp(JUST, LATELY);
-        served > 0 && now.since(BootInstant::from_micros(served)) < recent
+    /// Takes note of a 503. Returns whether the origin is up and refuses what is too fast.
+    pub(crate) fn is_refusal(
+        &self,
+        sent: BootInstant,
+        distance: Duration,
+        now: BootInstant,
+    ) -> bool {
+        self.unavailable.is_refusal(sent, distance, now)
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.

@@ -193,7 +193,7 @@ impl Registry {
             heartbeat: Heartbeat::default(),
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
-            served_at: AtomicU64::new(0),
+            unavailable: super::unavailable::Unavailable::default(),
             slow_start: super::slow_start::SlowStart::default(),
             news: Arc::clone(&self.news),
             shown: shown(),

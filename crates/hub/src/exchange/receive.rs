@@ -186,13 +186,12 @@ impl Inner {
         track.journey.header_time = answered.since(sent);
         let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
         match class.outcome {
-            Outcome::Success => lane.site.note_served(answered),
-            // Some servers refuse with 503 what is too fast: an origin that served another request
-            // a moment ago is not down.
+            Outcome::Success => lane.site.note_served(sent, answered),
+            // Some servers refuse with 503 what is too fast.
             Outcome::Failure
                 if head.status == StatusCode::SERVICE_UNAVAILABLE
                     && lane.rules.learn.is_some()
-                    && lane.site.has_just_served(answered, lane.distance()) =>
+                    && lane.site.is_refusal(sent, lane.distance(), answered) =>
             {
                 class.outcome = Outcome::Throttled;
             }

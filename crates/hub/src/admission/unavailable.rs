@@ -1,0 +1,111 @@
+//! What a 503 means: the origin is down, or it refuses what is too fast, as nginx `limit_req` does.
+//!
+//! An origin that is down serves nothing after its first 503. One that throttles serves requests
+//! that were sent after a refused one. Such an origin is known to throttle by 503 for a while, and
+//! its 503s are refusals as long as it serves others.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::BootInstant;
+
+/// How long after a refused request another one has to be served to show that the origin is up.
+const SAME_MOMENT: Duration = Duration::from_secs(2);
+/// How long an origin is known to throttle so.
+const MEMORY: Duration = Duration::from_secs(600);
+/// How long ago an origin that serves one request and refuses the next is not down.
+const JUST: Duration = Duration::from_secs(1);
+/// The same for requests that come seldom.
+const LATELY: Duration = Duration::from_secs(10);
+/// How many 503s in a row are refusals.
+const MOST_IN_ROW: u32 = 8;
+
+/// What an origin does with 503, as this process sees it.
+#[derive(Default)]
+pub(super) struct Unavailable(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    /// When the first request was sent that a 503 answered since the origin last served one.
+    refused: Option<BootInstant>,
+    in_row: u32,
+    served: Option<BootInstant>,
+    throttles_until: Option<BootInstant>,
+}
+
+impl Unavailable {
+    /// Takes note that the origin served a request that was sent at an instant.
+    pub(super) fn note_served(&self, sent: BootInstant, now: BootInstant) {
+        let mut seen = self.0.lock();
+        let is_up = |refused: &BootInstant| *refused <= sent && now.since(*refused) < SAME_MOMENT;
+        if seen.refused.take().as_ref().is_some_and(is_up) {
+            seen.throttles_until = Some(now + MEMORY);
+        }
+        seen.served = Some(now);
+        seen.in_row = 0;
+    }
+
+    /// Takes note of a 503. Returns whether it is a refusal of an origin that is up. Requests go at
+    /// a distance from each other.
+    pub(super) fn is_refusal(
+        &self,
+        sent: BootInstant,
+        distance: Duration,
+        now: BootInstant,
+    ) -> bool {
+        let mut seen = self.0.lock();
+        seen.refused.get_or_insert(sent);
+        seen.in_row = seen.in_row.saturating_add(1);
+        let recent = (distance * 2).clamp(JUST, LATELY);
+        let serves = seen.served.is_some_and(|served| now.since(served) < recent);
+        let throttles = seen.throttles_until.is_some_and(|until| now < until);
+        throttles && serves && seen.in_row <= MOST_IN_ROW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> BootInstant {
+        BootInstant::from_micros(1_000_000_000 + milliseconds * 1_000)
+    }
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn an_origin_that_goes_down_does_not_throttle() {
+        let origin = Unavailable::default();
+        for number in 0..20 {
+            origin.note_served(at(number * 100), at(number * 100 + 50));
+        }
+        for number in 20..120 {
+            let (sent, now) = (at(number * 100), at(number * 100 + 50));
+            assert!(!origin.is_refusal(sent, SHORT, now), "{number}");
+        }
+        // When it is back, that was an outage all the same.
+        origin.note_served(at(12_100), at(12_150));
+        assert!(!origin.is_refusal(at(12_200), SHORT, at(12_250)));
+    }
+
+    #[test]
+    fn an_origin_that_serves_a_later_request_throttles() {
+        let origin = Unavailable::default();
+        origin.note_served(at(0), at(50));
+        assert!(!origin.is_refusal(at(100), SHORT, at(150)), "not known yet");
+        // This one was sent before the refused one, and says nothing.
+        origin.note_served(at(90), at(160));
+        assert!(!origin.is_refusal(at(200), SHORT, at(250)));
+        origin.note_served(at(300), at(350));
+        assert!(origin.is_refusal(at(400), SHORT, at(450)));
+        assert!(
+            !origin.is_refusal(at(2_000), SHORT, at(2_050)),
+            "it serves nothing now"
+        );
+        // Requests that come seldom are compared over a longer time.
+        origin.note_served(at(3_000), at(3_050));
+        let seldom = Duration::from_secs(3);
+        assert!(origin.is_refusal(at(6_000), seldom, at(6_050)));
+    }
+}
