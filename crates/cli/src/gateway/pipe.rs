@@ -21,7 +21,7 @@ use docstokg_hub::stream::BodyStream;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// How much of a body lies in memory.
 const IN_MEMORY: usize = 256 << 10;
@@ -32,8 +32,8 @@ const MAX_SPOOLED: u64 = 8 << 30;
 /// How much of a body is read after its client has gone: a server drops the body when the announced
 /// length is sent, before its end is read.
 const LEFTOVER: usize = 64 << 10;
-/// How long the next piece of it may take.
-const LEFTOVER_TIME: Duration = Duration::from_secs(1);
+/// How long that may take.
+const LEFTOVER_TIME: Duration = Duration::from_secs(5);
 
 /// The disk space that the files of all pipes share.
 pub(super) struct SpoolSpace {
@@ -156,7 +156,7 @@ pub(super) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> 
 
 async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, spill: Spill) {
     let mut piece = first;
-    let mut leftover = LEFTOVER;
+    let (mut leftover, mut until) = (LEFTOVER, None);
     loop {
         if let Some(piece) = piece
             && writer.write(piece.clone(), spill).await.is_err()
@@ -173,10 +173,13 @@ async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, sp
             let mut next = std::pin::pin!(body.next());
             tokio::select! {
                 next = &mut next => next,
-                () = writer.abandoned() => match timeout(LEFTOVER_TIME, next).await {
-                    Ok(next) => next,
-                    Err(_) => return,
-                },
+                () = writer.abandoned() => {
+                    let until = *until.get_or_insert_with(|| Instant::now() + LEFTOVER_TIME);
+                    match timeout_at(until, next).await {
+                        Ok(next) => next,
+                        Err(_) => return,
+                    }
+                }
             }
         };
         piece = match next {
