@@ -1,5 +1,7 @@
 //! What an answer, or the lack of one, says about the origin. Only this module decides it.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 /// What a finished attempt means for the breaker, the retry plan and the adaptive rate.
@@ -103,6 +105,9 @@ pub struct Classifier {
     pub count_408: bool,
     /// Statuses that mean throttling, as 429 does, whatever else is said of them.
     pub throttled: Vec<u16>,
+    /// The longest that the headers of a good answer may take: a slower one counts as a failure of
+    /// the origin, though the answer is used.
+    pub slow_call: Option<Duration>,
 }
 
 impl Default for Classifier {
@@ -112,11 +117,18 @@ impl Default for Classifier {
             neutral: vec![401, 403, 404, 410, 451],
             count_408: false,
             throttled: Vec::new(),
+            slow_call: None,
         }
     }
 }
 
 impl Classifier {
+    /// Returns whether a good answer took so long that it counts as a failure of the origin.
+    #[must_use]
+    pub fn is_slow(&self, outcome: Outcome, took: Duration) -> bool {
+        outcome == Outcome::Success && self.slow_call.is_some_and(|most| took > most)
+    }
+
     /// Classifies an ending.
     #[must_use]
     pub fn classify(&self, ending: Ending) -> Class {

@@ -197,6 +197,9 @@ impl Inner {
             }
             _ => {}
         }
+        if lane.rules.classifier.is_slow(class.outcome, answered.since(sent)) {
+            class.outcome = Outcome::Failure;
+        }
         let retry_after = self.retry_after(&head, class);
         track.note(&target.host, target.role, || What::Headers {
             status: head.status,

@@ -198,6 +198,10 @@ fn classifier(written: &ClassifySettings) -> Classifier {
             .throttled
             .clone()
             .map_or(defaults.throttled, |set| set.value.0),
+        slow_call: written
+            .slow_call_ms
+            .as_ref()
+            .map(|set| Duration::from_millis(set.value)),
     }
 }
 

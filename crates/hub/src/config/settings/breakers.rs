@@ -46,6 +46,8 @@ section! {
         count_408: bool = "false",
         /// Statuses by which this host says that it gets too many requests, beside 429
         throttled: Statuses = "none",
+        /// Good answers whose headers take longer count as failures of the host, in milliseconds
+        slow_call_ms: u64 = "none",
     }
 }
 
