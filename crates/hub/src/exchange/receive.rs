@@ -197,7 +197,11 @@ impl Inner {
             }
             _ => {}
         }
-        if lane.rules.classifier.is_slow(class.outcome, answered.since(sent)) {
+        if lane
+            .rules
+            .classifier
+            .is_slow(class.outcome, answered.since(sent))
+        {
             class.outcome = Outcome::Failure;
         }
         let retry_after = self.retry_after(&head, class);

@@ -20,7 +20,8 @@ fn file(yaml: &str) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn read(yaml: &str) -> Result<(Config, Settings), Problems> {
+/// Reads a file with this text.
+pub(crate) fn read(yaml: &str) -> Result<(Config, Settings), Problems> {
     let (_directory, path) = file(yaml);
     load(&Sources {
         file: Some(path),

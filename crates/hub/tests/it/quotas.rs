@@ -260,3 +260,150 @@ fn an_exhausted_quota_refuses_a_bounded_caller_until_its_reset() {
     assert_eq!(error.kind.class(), "rate_limited", "{error}");
     assert_eq!(world.ledger().len(), 1);
 }
+
+#[test]
+fn a_stated_number_of_requests_at_once_holds_for_all_processes() {
+    let origin = Origin::new("a.example")
+        .latency(ms(200))
+        .handler(|_, _| Reply::ok("").header("x-concurrency-limit", "3"));
+    let simulation = Simulation::seeded(11);
+    let web = Web::new([origin], simulation.boot());
+    let store = simulation.shared_store();
+    for number in 0..4 {
+        let process = simulation.process();
+        let hub = Hub::builder(config(rates(&["a.example:metadata=rates:1000/SECOND"])))
+            .runtime(process.runtime())
+            .store(Arc::clone(&store))
+            .random(Random::seeded(number))
+            .transport(SimTransport::new(&simulation, &web))
+            .build()
+            .expect("a hub");
+        let (world, caller) = (simulation.clone(), process.runtime());
+        process.run(async move {
+            // Each process hears of it with its first answer, one after the other.
+            world.sleep(seconds(number)).await;
+            fetch(&hub).await;
+            world.sleep(seconds(10 - number)).await;
+            for _ in 0..6 {
+                let hub = hub.clone();
+                caller.spawn(Box::pin(async move {
+                    for _ in 0..5 {
+                        fetch(&hub).await;
+                    }
+                }));
+            }
+        });
+    }
+    simulation.run_for(seconds(60));
+    let arrivals = web.ledger().at("a.example");
+    assert_eq!(arrivals.len(), 4 + 4 * 6 * 5, "everything gets through");
+    for arrival in &arrivals {
+        let is_there = |other: &&Arrival| {
+            other.at <= arrival.at && other.ended.is_none_or(|ended| ended > arrival.at)
+        };
+        let at_once = arrivals.iter().filter(is_there).count();
+        assert!(at_once <= 3, "{at_once} at once");
+    }
+}
+
+#[test]
+fn a_spent_quota_of_one_kind_leaves_the_host_to_the_others() {
+    let origin = Origin::new("a.example").handler(|arrival, _| {
+        if arrival.path.starts_with("/search") {
+            Reply::status(429)
+                .header("x-ratelimit-limit", "100")
+                .header("x-ratelimit-remaining", "0")
+                .header("x-ratelimit-reset", "7200")
+                .header("retry-after", "7200")
+        } else {
+            Reply::ok("found")
+        }
+    });
+    let world = World::exact(
+        [origin],
+        config(rates(&["a.example:metadata=rates:10/SECOND"])),
+    );
+    world.run(|hub| async move {
+        let search = || get("http://a.example/search").kind("search");
+        let refused = hub.fetch(search()).await.expect("an answer");
+        assert_eq!(refused.head.status, 429);
+        for number in 0..5 {
+            let found = hub.fetch(get(&format!("http://a.example/{number}"))).await;
+            assert_eq!(found.expect("not held back").head.status, 200);
+        }
+        let again = hub.fetch(search()).await.expect_err("two hours");
+        assert_eq!(again.kind.class(), "rate_limited", "{again}");
+    });
+    let arrivals = world.ledger().arrivals();
+    let searches = arrivals.iter().filter(|arrival| arrival.path == "/search");
+    assert_eq!(searches.count(), 1);
+}
+
+#[test]
+fn retry_after_counts_for_every_status_that_means_throttling() {
+    let origin = Origin::new("a.example").route(
+        "/",
+        [
+            Reply::status(509).header("retry-after", "30"),
+            Reply::ok("fine"),
+        ],
+    );
+    let yaml =
+        "version: 1\nbreakers: { hosts: { a.example: { classify: { throttled: [509] } } } }\n";
+    let world = World::exact(
+        [origin],
+        crate::as_written::read(yaml).expect("a configuration").0,
+    );
+    world.run(|hub| async move {
+        let _ = hub
+            .fetch(get("http://a.example/").deadline(seconds(5)))
+            .await;
+        let second = hub
+            .fetch(get("http://a.example/").patience(Patience::Refuse))
+            .await;
+        assert_eq!(second.expect_err("a block").kind.class(), "breaker_open");
+        let third = get("http://a.example/")
+            .patience(Patience::Wait)
+            .deadline(seconds(60));
+        assert_eq!(hub.fetch(third).await.expect("an answer").body, "fine");
+    });
+    world
+        .ledger()
+        .nothing_before_retry_after("a.example")
+        .expect("the stated time");
+}
+
+#[test]
+fn slow_answers_open_the_breaker_where_that_is_configured() {
+    let origin = || {
+        let latency = ms(3_000);
+        Origin::new("a.example")
+            .latency(latency)
+            .route("/", [Reply::ok("slow")])
+    };
+    for (yaml, class) in [
+        ("version: 1\n", None),
+        (
+            "version: 1\nbreakers: { defaults: { classify: { slow_call_ms: 2000 } } }\n",
+            Some("breaker_open"),
+        ),
+    ] {
+        let world = World::exact(
+            [origin()],
+            crate::as_written::read(yaml).expect("a configuration").0,
+        );
+        let last = world.run(|hub| async move {
+            for _ in 0..5 {
+                let answer = hub
+                    .fetch(get("http://a.example/"))
+                    .await
+                    .expect("an answer");
+                assert_eq!(answer.body, "slow", "slow answers are used");
+            }
+            hub.fetch(get("http://a.example/").patience(Patience::Refuse))
+                .await
+        });
+        let refused = last.err().map(|error| error.kind.class());
+        assert_eq!(refused, class, "{yaml}");
+    }
+}
