@@ -25,6 +25,7 @@ Usage: cargo xtask COMMAND
                run the public suite http-tests/cache-tests, cloned to PATH with its packages installed, against
                the gateway, in shared and in private mode
   bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
+  gateway      measure the gateway beside nginx, installing nginx and wrk, and its memory with a body of 1 GiB
   million      measure memory and the first request of runs over a million lines
   check-dependencies
                check licences of dependencies, and that no crate is there in two versions without a
@@ -59,6 +60,10 @@ fn main() -> ExitCode {
         ["bulk", rest @ ..] => need("aria2c", "aria2")
             .and_then(|()| need("curl", "curl"))
             .and_then(|()| bench("docstokg-cli", "bulk", rest)),
+        ["gateway", rest @ ..] => need_as("nginx", "-v", "nginx")
+            .and_then(|()| need_as("wrk", "-v", "wrk"))
+            .and_then(|()| need("taskset", "util-linux"))
+            .and_then(|()| bench("docstokg-cli", "gateway", rest)),
         ["million", rest @ ..] => bench("docstokg-cli", "million", rest),
         ["check-dependencies"] => dependencies::check(),
         ["check-dependencies", "explain"] => {

@@ -21,9 +21,10 @@ use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::site::{Ask, Cost};
 use docstokg_hub::policy::windows::Windows;
+use docstokg_hub::stores::cache::{CacheStore, Limits as CacheLimits};
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
-use docstokg_hub::{Host, Hub, Request, Role};
+use docstokg_hub::{Host, Hub, HubBuilder, Request, Role};
 use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
 use http::HeaderValue;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
@@ -85,6 +86,20 @@ fn main() {
         "x bare reqwest",
         0.99,
         false,
+    );
+
+    let cached = cached();
+    println!(
+        "       with a cache in memory: hit {:.2} us, miss and store {:.2} us, bare reqwest {:.2} us",
+        cached.hit, cached.miss, cached.bare
+    );
+    check("hit of 1 KiB in memory", cached.hit, "us", 2.0, true);
+    check(
+        "overhead of the hub per GET of 1 KiB that is stored in memory",
+        cached.miss - cached.bare,
+        "us",
+        15.0,
+        true,
     );
     std::process::exit(i32::from(missed > 0));
 }
@@ -195,6 +210,10 @@ fn serve(latency: Duration) -> (tokio::runtime::Runtime, Listener) {
 }
 
 fn hub_for(address: &str) -> Hub {
+    builder_for(address).build().expect("a hub")
+}
+
+fn builder_for(address: &str) -> HubBuilder {
     let rate = vec![format!(
         "{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000"
     )];
@@ -206,7 +225,7 @@ fn hub_for(address: &str) -> Hub {
         ..Sources::default()
     })
     .expect("a configuration");
-    Hub::builder(config).build().expect("a hub")
+    Hub::builder(config)
 }
 
 fn bare_client() -> reqwest::Client {
@@ -279,6 +298,75 @@ fn overhead() -> (f64, f64) {
         }));
     }
     (median(&mut bare), median(&mut through))
+}
+
+/// Microseconds per GET of 1 KiB on one core.
+struct Cached {
+    bare: f64,
+    miss: f64,
+    hit: f64,
+}
+
+/// Times GETs of answers that the cache stores, each URL once, and of one that it has.
+fn cached() -> Cached {
+    const CALLS: u32 = 3_000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let body = vec![b'x'; 1_024];
+    let answer = move |_: &docstokg_origin_sim::Arrival, _| {
+        Reply::ok(body.clone()).header("cache-control", "max-age=3600")
+    };
+    let origin = Origin::new("bench.example").handler(answer);
+    let web = Web::new([origin], SystemClock.boot());
+    let listener = runtime
+        .block_on(Listener::start(&web, Security::Plain))
+        .expect("a port");
+    let address = listener.address.to_string();
+    let store = CacheStore::memory(CacheLimits::of(256 << 20), Arc::new(SystemClock));
+    let hub = builder_for(&address).cache(store).build().expect("a hub");
+    let client = bare_client();
+    let url =
+        |number: u32| -> url::Url { format!("http://{address}/{number}").parse().expect("a URL") };
+    let (mut bare, mut miss, mut hit) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers = 0..;
+    for _ in 0..9 {
+        let mut urls =
+            || -> Vec<url::Url> { numbers.by_ref().take(CALLS as usize).map(url).collect() };
+        let per_call = |start: Instant| start.elapsed().as_nanos() as f64 / 1e3 / f64::from(CALLS);
+        let (cold, plain) = (urls(), urls());
+        bare.push(runtime.block_on(async {
+            let start = Instant::now();
+            for url in plain {
+                let answer = client.get(url).send().await.expect("an answer");
+                black_box(answer.bytes().await.expect("a body"));
+            }
+            per_call(start)
+        }));
+        let warm = cold[0].clone();
+        let get = async |url| hub.fetch(Request::get(url)).await.expect("an answer").body;
+        miss.push(runtime.block_on(async {
+            let start = Instant::now();
+            for url in cold {
+                black_box(get(url).await);
+            }
+            per_call(start)
+        }));
+        hit.push(runtime.block_on(async {
+            get(warm.clone()).await;
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                black_box(get(warm.clone()).await);
+            }
+            per_call(start)
+        }));
+    }
+    Cached {
+        bare: median(&mut bare),
+        miss: median(&mut miss),
+        hit: median(&mut hit),
+    }
 }
 
 /// Counts what 16 callers get done against an origin that takes 20 ms.
