@@ -8,7 +8,7 @@ mod process;
 
 use std::process::ExitCode;
 
-use process::{cargo, cargo_with, need, need_as, need_python, need_redis, say};
+use process::{cargo, cargo_with, need, need_as, need_on_path, need_python, need_redis, say};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             .and_then(|()| need("curl", "curl"))
             .and_then(|()| bench("docstokg-cli", "bulk", rest)),
         ["gateway", rest @ ..] => need_as("nginx", "-v", "nginx")
-            .and_then(|()| need_as("wrk", "-v", "wrk"))
+            .and_then(|()| need_on_path("wrk", "wrk"))
             .and_then(|()| need("taskset", "util-linux"))
             .and_then(|()| bench("docstokg-cli", "gateway", rest)),
         ["million", rest @ ..] => bench("docstokg-cli", "million", rest),

@@ -55,42 +55,38 @@ pub(crate) fn need(program: &str, package: &str) -> anyhow::Result<()> {
     need_as(program, "--version", package)
 }
 
-/// The same, for a program whose option for its version is another one.
 /// Installs modules of the system's Python where they are missing.
 pub(crate) fn need_python(modules: &[&str]) -> anyhow::Result<()> {
     need("/usr/bin/python3", "python3")?;
     for module in modules {
-        let has = || runs("/usr/bin/python3", &["-c", &format!("import {module}")]);
-        if has() {
-            continue;
-        }
-        let package = format!("python3-{module}");
-        say(&format!(
-            "xtask: installing {package} from the system's packages"
-        ));
-        let _ = runs("apt-get", &["update"]);
-        let arguments = ["install", "--yes", "--no-install-recommends", &package];
-        if !(runs("apt-get", &arguments) && has()) {
-            bail!("the module {module} of Python is missing, and {package} could not be installed");
-        }
+        let import = format!("import {module}");
+        let has = || runs("/usr/bin/python3", &["-c", &import]);
+        install_unless(has, module, &format!("python3-{module}"))?;
     }
     Ok(())
 }
 
 /// Installs a package where its program is missing; says how the program is asked for its version.
 pub(crate) fn need_as(program: &str, version: &str, package: &str) -> anyhow::Result<()> {
-    if runs(program, &[version]) {
+    install_unless(|| runs(program, &[version]), program, package)
+}
+
+/// The same for a program that fails when it is asked for its version.
+pub(crate) fn need_on_path(program: &str, package: &str) -> anyhow::Result<()> {
+    let find = format!("command -v {program}");
+    install_unless(|| runs("sh", &["-c", &find]), program, package)
+}
+
+fn install_unless(is_there: impl Fn() -> bool, program: &str, package: &str) -> anyhow::Result<()> {
+    if is_there() {
         return Ok(());
     }
     say(&format!(
         "xtask: installing {package} from the system's packages for {program}"
     ));
     let _ = runs("apt-get", &["update"]);
-    if runs(
-        "apt-get",
-        &["install", "--yes", "--no-install-recommends", package],
-    ) && runs(program, &[version])
-    {
+    let arguments = ["install", "--yes", "--no-install-recommends", package];
+    if runs("apt-get", &arguments) && is_there() {
         return Ok(());
     }
     bail!("{program} is not installed, and {package} could not be installed")

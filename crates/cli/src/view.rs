@@ -3,7 +3,7 @@
 
 mod hosts;
 mod screen;
-mod text;
+pub(crate) mod text;
 mod waits;
 
 use std::future::Future;

@@ -7,7 +7,8 @@
 //!
 //! Bodies are stored as the hub decodes them, and the headers say so: `Content-Encoding` and the
 //! length of the encoded body are not kept. Requests for a range, and downloads that resume, go to
-//! the origin. Without a configured cache nothing here runs.
+//! the origin. Those of relayed requests are stored as they were sent, and apart; ranges of them are
+//! served. Without a configured cache nothing here runs.
 
 mod flights;
 mod keep;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{CacheArguments, CacheCommand, Global};
 use crate::exit::{self, Failure};
+use crate::view::text::plural;
 use crate::{output, state};
 
 /// How many entries are read at once.
@@ -142,8 +143,8 @@ fn tell_removed(global: &Global, removed: Removed, host: Option<&str>) {
         return;
     }
     output::line(&format!(
-        "removed {} answers ({})",
-        removed.entries,
+        "removed {} ({})",
+        plural(removed.entries, "answer"),
         mebibytes(removed.bytes)
     ));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_hub::{Head, Provenance, Request, Role, Streamed};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -290,6 +290,11 @@ impl Gateway {
             Stored::No
         };
         headers::incoming(&mut head.headers, head.version, method, &journey, stored);
+        if head.status == StatusCode::TOO_MANY_REQUESTS {
+            // Clients wait for what is stated; limits hold them back after that.
+            let wait = head.headers.entry(RETRY_AFTER);
+            wait.or_insert(HeaderValue::from_static("1"));
+        }
         let broken = |error: docstokg_hub::stream::StreamError| {
             Problem::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
         };

@@ -180,39 +180,82 @@ def get(number):
 with ThreadPoolExecutor(16) as pool: list(pool.map(get, range(100)))
 ";
 
+/// Runs a script through a gateway; panics with what it says if it fails.
+fn run_script(script: &str, gateway: &Gateway) {
+    let proxy = format!("http://{}", gateway.address);
+    let ran = Command::new("/usr/bin/python3")
+        .args(["-c", script, &proxy, "http"])
+        .output()
+        .expect("python3");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
+}
+
+const RATE: [&str; 2] = ["--rate", "h.example:metadata=rates:10/SECOND"];
+
+fn plain_list(script: &str) {
+    let served = Served::start(
+        Origin::new("h.example")
+            .limit("10/SECOND")
+            .handler(|arrival, _| Reply::ok(arrival.path.clone())),
+    );
+    let directory = state();
+    let mapping = format!("h.example:80={}", served.address);
+    let connect = ["--connect-to", &mapping];
+    run_script(
+        script,
+        &Gateway::start(directory.path(), &[connect, RATE].concat()),
+    );
+    let ledger = served.web.ledger();
+    assert_eq!(ledger.statuses().get(&429), None, "{:?}", ledger.statuses());
+    assert_eq!(ledger.len(), 100, "each was requested once");
+    let second = Duration::from_secs(1);
+    (ledger.no_window_exceeded("h.example", 10, second)).expect("politeness");
+}
+
+/// The same with a real nginx behind https that refuses what is faster, and `--upgrade-https`.
+fn upgraded_list(script: &str) {
+    let directory = state();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::create_dir(at("www")).expect("a directory");
+    for number in 0..100 {
+        std::fs::write(at(&format!("www/{number}")), format!("/{number}")).expect("a file");
+    }
+    let certified =
+        rcgen::generate_simple_self_signed(vec!["h.example".to_owned()]).expect("a certificate");
+    std::fs::write(at("cert.pem"), certified.cert.pem()).expect("a file");
+    std::fs::write(at("key.pem"), certified.signing_key.serialize_pem()).expect("a file");
+    let port = free_port();
+    let http = format!(
+        "log_format t '$status'; access_log {} t;
+         limit_req_zone $binary_remote_addr zone=r:1m rate=10r/s;",
+        at("access.log")
+    );
+    let server = format!(
+        "listen 127.0.0.1:{port} ssl; ssl_certificate {}; ssl_certificate_key {};
+         default_type text/plain; limit_req zone=r burst=3 nodelay; limit_req_status 429;",
+        at("cert.pem"),
+        at("key.pem")
+    );
+    let _server = nginx(directory.path(), port, &http, &server);
+    let (mapping, certificate) = (format!("h.example:443=127.0.0.1:{port}"), at("cert.pem"));
+    let secure = ["--upgrade-https", "--cacert", &certificate];
+    let connect = ["--connect-to", &mapping];
+    let state = directory.path().join("state");
+    let arguments = [&secure[..], &connect, &RATE].concat();
+    run_script(script, &Gateway::start(&state, &arguments));
+    let log = std::fs::read_to_string(at("access.log")).expect("the log");
+    assert_eq!(log.lines().filter(|status| *status == "200").count(), 100);
+    let refused = log.lines().filter(|status| *status == "429").count();
+    assert!(refused <= 3, "{refused} refusals by nginx");
+}
+
 #[test]
 fn httpx_and_requests_download_a_list_within_the_limits() {
-    let run = |script: &'static str| {
-        std::thread::spawn(move || {
-            let served = Served::start(
-                Origin::new("h.example")
-                    .limit("10/SECOND")
-                    .handler(|arrival, _| Reply::ok(arrival.path.clone())),
-            );
-            let directory = state();
-            let mapping = format!("h.example:80={}", served.address);
-            let rate = "h.example:metadata=rates:10/SECOND";
-            let gateway = Gateway::start(
-                directory.path(),
-                &["--connect-to", &mapping, "--rate", rate],
-            );
-            let proxy = format!("http://{}", gateway.address);
-            let ran = Command::new("/usr/bin/python3")
-                .args(["-c", script, &proxy, "http"])
-                .output()
-                .expect("python3");
-            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-            assert!(ran.status.success(), "{said}");
-            let ledger = served.web.ledger();
-            assert_eq!(ledger.statuses().get(&429), None, "{:?}", ledger.statuses());
-            assert_eq!(ledger.len(), 100, "each was requested once");
-            let second = Duration::from_secs(1);
-            ledger
-                .no_window_exceeded("h.example", 10, second)
-                .expect("politeness");
-        })
-    };
-    for running in [run(HTTPX), run(REQUESTS)] {
-        running.join().expect("a list");
-    }
+    std::thread::scope(|scope| {
+        for script in [HTTPX, REQUESTS] {
+            scope.spawn(|| plain_list(script));
+            scope.spawn(|| upgraded_list(script));
+        }
+    });
 }
