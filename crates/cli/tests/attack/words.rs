@@ -11,7 +11,10 @@ use docstokg_origin_sim::hostile::mutated;
 use crate::form::{alone, conclude, is_full, some};
 use crate::measured::{Ended, measure};
 use crate::snapshot::Snapshot;
-use crate::support::program;
+use crate::support::{ontofetch, program};
+
+/// Starts one of the programs.
+type Program = fn() -> Command;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -33,7 +36,7 @@ fn run(directory: &Path, command: &mut Command) -> (Ended, Vec<String>) {
 }
 
 /// The options that the help of a command names, and whether they take a value.
-fn options(command: &str) -> Vec<String> {
+fn options(program: Program, command: &str) -> Vec<String> {
     let help = program()
         .args([command, "--help"])
         .output()
@@ -83,20 +86,33 @@ fn invalid_flags_are_reported_in_a_sentence() {
     let _turn = alone();
     let directory = tempfile::tempdir().expect("a directory");
     // What each does without a network: dry, or to a port without a listener.
-    let commands: [(&str, &[&str]); 6] = [
+    let commands: [(Program, &str, &[&str]); 13] = [
         (
+            program,
             "download",
             &["--dry-run", "--out", "out", "http://127.0.0.1:1/x.pdf"],
         ),
-        ("fetch", &["http://127.0.0.1:1/", "--deadline", "1"]),
-        ("explain", &["10.5555/x"]),
-        ("summary", &[]),
-        ("config", &["check"]),
-        ("breaker", &["show"]),
+        (
+            program,
+            "fetch",
+            &["http://127.0.0.1:1/", "--deadline", "1"],
+        ),
+        (program, "explain", &["10.5555/x"]),
+        (program, "summary", &[]),
+        (program, "config", &["check"]),
+        (program, "breaker", &["show"]),
+        (program, "limits", &["show"]),
+        (program, "cache", &["show"]),
+        // An address of documents, on which no machine can listen.
+        (program, "serve", &["--listen", "192.0.2.1:1"]),
+        (ontofetch, "list", &[]),
+        (ontofetch, "validate", &["nothing.owl"]),
+        (ontofetch, "prune", &["--keep", "1", "--dry-run"]),
+        (ontofetch, "config", &["check"]),
     ];
-    let mut lines: Vec<Vec<OsString>> = Vec::new();
-    for (command, rest) in commands {
-        for option in options(command) {
+    let mut lines: Vec<(Program, Vec<OsString>)> = Vec::new();
+    for (program, command, rest) in commands {
+        for option in options(program, command) {
             for value in nonsense() {
                 // Both spellings of a value, in turn.
                 let words = if lines.len().is_multiple_of(2) {
@@ -105,19 +121,14 @@ fn invalid_flags_are_reported_in_a_sentence() {
                     vec![joined(&option, value)]
                 };
                 let rest = rest.iter().map(OsString::from);
-                lines.push(
-                    [OsString::from(command)]
-                        .into_iter()
-                        .chain(rest)
-                        .chain(words)
-                        .collect(),
-                );
+                let command = [OsString::from(command)].into_iter();
+                lines.push((program, command.chain(rest).chain(words).collect()));
             }
         }
     }
     let lines = some(lines, 60);
     let (mut problems, mut most, cases) = (Vec::new(), 0, lines.len());
-    for line in lines {
+    for (program, line) in lines {
         let (ended, wrong) = run(directory.path(), program().args(&line));
         most = most.max(ended.peak);
         problems.extend(
