@@ -1,8 +1,12 @@
+use std::sync::Arc;
+
+use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{Repeatable, Request};
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_hub::{Hub, Repeatable, Request, Role};
+use docstokg_origin_sim::{Origin, Piece, Reply, SimTransport, Simulation, Web};
 use http::Method;
+use parking_lot::Mutex;
 
 use crate::support::{World, config, get, ms, seconds};
 
@@ -211,4 +215,46 @@ fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwh
     // Both fail; together they open the breaker while the first waits for its retry.
     let outcomes = world.fetch_all(vec![bounded(), bounded()]);
     assert!(outcomes.iter().all(|(at, _)| *at < 120.0), "{outcomes:?}");
+}
+
+/// The breaker stays out of it, so that the budget alone bounds the retries of two processes in two
+/// roles.
+#[test]
+fn an_origin_that_fails_everything_sees_little_more_than_is_offered() {
+    const OFFERED: usize = 100;
+    let yaml = "version: 1\nbreakers: { defaults: { fail_max: 100000 } }\n";
+    let simulation = Simulation::seeded(7);
+    let origin = Origin::new("a.example").handler(|_, _| Reply::status(503));
+    let web = Web::new([origin], simulation.boot());
+    let store = simulation.shared_store();
+    let stopped = Arc::new(Mutex::new(Vec::new()));
+    for role in [Role::Metadata, Role::Landing] {
+        let process = simulation.process();
+        let hub = Hub::builder(crate::as_written::read(yaml).expect("a configuration").0)
+            .runtime(process.runtime())
+            .store(Arc::clone(&store))
+            .random(Random::seeded(role.index() as u64))
+            .transport(SimTransport::new(&simulation, &web))
+            .build()
+            .expect("a hub");
+        let (world, stopped) = (simulation.clone(), Arc::clone(&stopped));
+        process.run(async move {
+            for _ in 0..OFFERED / 2 {
+                let answer = hub.fetch(get("http://a.example/").role(role)).await;
+                let journey = answer.expect("the 503 itself").journey;
+                stopped.lock().push(journey.stopped);
+                world.sleep(ms(200)).await;
+            }
+        });
+    }
+    simulation.run_for(seconds(600));
+    let stopped = stopped.lock();
+    assert_eq!(stopped.len(), OFFERED);
+    let sent = web.ledger().len();
+    assert!(sent <= OFFERED * 12 / 10, "{sent} requests for {OFFERED}");
+    assert!(sent >= OFFERED + 8, "the first retries are free: {sent}");
+    let over = stopped
+        .iter()
+        .filter(|stop| **stop == Some(StopReason::RetryBudget));
+    assert!(over.count() > OFFERED / 2, "{stopped:?}");
 }
