@@ -168,6 +168,9 @@ impl SiteAdmission {
     /// Reports that another process or an operator has changed the breaker, and wakes the requests
     /// that wait for it.
     fn report_change(&self, transition: Option<Transition>) {
+        if let Some(transition) = &transition {
+            self.slow_start.note(transition, self.runtime.boot());
+        }
         self.wake_all();
         let lane = self.lanes.lock().first().map(Arc::clone);
         if let (Some(transition), Some(lane)) = (transition, lane) {

@@ -26,6 +26,8 @@ pub struct Journey {
     pub slot_wait: Duration,
     /// Time spent waiting for breakers.
     pub breaker_wait: Duration,
+    /// Time spent waiting for another request for the same URL.
+    pub flight_wait: Duration,
     /// Time spent waiting before retries.
     pub backoff: Duration,
     /// Time from sending to headers, of the last attempt.

@@ -177,6 +177,8 @@ pub struct Learner {
     ban: f32,
     /// Refusals of this row that came although every limit was free.
     unexpected: u8,
+    /// How many requests in flight have had their headers.
+    open_bodies: u16,
 }
 
 impl Default for Learner {
@@ -207,6 +209,7 @@ impl Default for Learner {
             search_moved: LONG_AGO,
             ban: 0.0,
             unexpected: 0,
+            open_bodies: 0,
         }
     }
 }
@@ -300,6 +303,7 @@ impl Learner {
         self.origin = self.origin.map(shift);
         self.retry_end = shift(self.retry_end);
         self.in_flight.land_all();
+        self.open_bodies = 0;
         self.testing = None;
     }
 
@@ -354,19 +358,34 @@ impl Learner {
     /// Takes in the answer to a request. `jitter_sample` lies between zero and one.
     pub fn answered(&mut self, sent: Sent, now: BootInstant, answer: Answer, jitter_sample: f64) {
         self.landed(sent);
-        self.heard(sent, now, answer, jitter_sample);
+        self.take_in(sent, now, answer, jitter_sample);
     }
 
-    /// Notes that a request has ended, with its body or without an answer.
+    /// Notes that a request has ended without an answer.
     pub fn landed(&mut self, sent: Sent) {
         if sent.others.is_some() {
             self.in_flight.answer();
         }
     }
 
-    /// Takes in what the headers of an answer say, before its body has ended: a long body keeps no
-    /// other request waiting.
-    pub fn heard(&mut self, sent: Sent, now: BootInstant, answer: Answer, jitter_sample: f64) {
+    /// Takes in what the headers of an answer say, before its body has ended. Its body counts as
+    /// one request at once, and keeps no other one waiting for an answer.
+    pub fn heard(&mut self, sent: Sent, now: BootInstant, answer: Answer) {
+        if sent.others.is_some() {
+            self.open_bodies = self.open_bodies.saturating_add(1);
+        }
+        self.take_in(sent, now, answer, 0.5);
+    }
+
+    /// Notes that a body has ended whose headers were taken in.
+    pub fn body_ended(&mut self, sent: Sent) {
+        if sent.others.is_some() {
+            self.open_bodies = self.open_bodies.saturating_sub(1);
+        }
+        self.landed(sent);
+    }
+
+    fn take_in(&mut self, sent: Sent, now: BootInstant, answer: Answer, jitter_sample: f64) {
         self.rebase(now);
         let seconds = self.seconds(now);
         let sent_at = self.seconds(sent.at);

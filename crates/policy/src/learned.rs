@@ -15,8 +15,6 @@ use crate::time::BootInstant;
 const MEMORY: Duration = Duration::from_secs(7 * 86_400);
 /// After this time a request that was not answered is not waited for: its process may be gone.
 const LOST_AFTER: Duration = Duration::from_secs(120);
-/// The same for the end of a body that has begun.
-const LOST_BODY_AFTER: Duration = Duration::from_secs(3_600);
 /// The least time after which a request asks again that waits for the answer to another.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// How many requests on their way are remembered.
@@ -59,6 +57,17 @@ struct Flying {
     sent: Sent,
     /// Its headers have come, and taught what there was to learn.
     heard: bool,
+}
+
+impl Flying {
+    /// Ends it without an answer that teaches anything.
+    fn land(&self, learner: &mut Learner) {
+        if self.heard {
+            learner.body_ended(self.sent);
+        } else {
+            learner.landed(self.sent);
+        }
+    }
 }
 
 /// What a site has learned.
@@ -114,8 +123,10 @@ impl Learned {
     pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
         let sent = self.learner.sent(&policy.bounds(), now);
         if self.flying.len() >= MOST_FLYING {
-            let lost = self.flying.remove(0);
-            self.learner.landed(lost.sent);
+            // One whose headers have come teaches nothing more.
+            let heard = self.flying.iter().position(|flying| flying.heard);
+            let lost = self.flying.remove(heard.unwrap_or(0));
+            lost.land(&mut self.learner);
         }
         let heard = false;
         self.flying.push(Flying { id, sent, heard });
@@ -131,7 +142,7 @@ impl Learned {
     /// Notes that a request ended without an answer that says anything.
     pub fn dropped(&mut self, id: u64) {
         if let Some(flying) = self.land(id) {
-            self.learner.landed(flying.sent);
+            flying.land(&mut self.learner);
         }
     }
 
@@ -143,7 +154,7 @@ impl Learned {
             return false;
         };
         flying.heard = true;
-        self.learner.heard(flying.sent, now, answer, 0.5);
+        self.learner.heard(flying.sent, now, answer);
         true
     }
 
@@ -160,7 +171,7 @@ impl Learned {
         // A request that was sent before anything was learned is known by its permit.
         let known = self.land(id);
         if let Some(heard) = known.filter(|flying| flying.heard) {
-            self.learner.landed(heard.sent);
+            heard.land(&mut self.learner);
             return None;
         }
         let sent = known.map_or_else(|| Sent::before_learning(permitted), |known| known.sent);
@@ -178,14 +189,9 @@ impl Learned {
     pub fn expire(&mut self, now: BootInstant) {
         let learner = &mut self.learner;
         self.flying.retain(|flying| {
-            let most = if flying.heard {
-                LOST_BODY_AFTER
-            } else {
-                LOST_AFTER
-            };
-            let is_lost = flying.sent.at() + most <= now;
+            let is_lost = flying.sent.at() + LOST_AFTER <= now;
             if is_lost {
-                learner.landed(flying.sent);
+                flying.land(learner);
             }
             !is_lost
         });

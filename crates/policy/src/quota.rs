@@ -41,6 +41,8 @@ pub struct Statement {
 pub struct Heard {
     /// Waiting requests may go earlier than they were promised.
     pub calls_next: bool,
+    /// The next request of the lane is held back.
+    pub holds: bool,
 }
 
 /// When a request may go by the quotas of its lane.
@@ -277,10 +279,16 @@ impl LaneQuotas {
         now: BootInstant,
     ) -> Heard {
         let reading = &statement.reading;
-        self.stated = now;
+        if !reading.quotas.is_empty() {
+            self.stated = now;
+        }
         self.malformed = self.malformed.saturating_add(reading.malformed);
         self.concurrency = reading.concurrency.or(self.concurrency);
-        self.credits = reading.cost.or(self.credits);
+        // A refused request cost nothing, which says nothing about the next.
+        let cost = reading
+            .cost
+            .filter(|cost| *cost > 0 || !statement.is_refusal);
+        self.credits = cost.or(self.credits);
         let later = self.in_flight.iter().position(|other| other.id == id);
         if let Some(index) = later {
             self.in_flight.drain(..=index);
@@ -294,8 +302,13 @@ impl LaneQuotas {
         });
         for quota in counted.take(MOST_QUOTAS) {
             // The origin counted the requests before this one, and perhaps not those after it.
-            let costs = self.in_flight.iter().map(|other| other.cost);
-            let after = costs.fold(0, |sum: u32, cost| sum.saturating_add(cost.of(quota.unit)));
+            let known = self.quotas.iter().find(|known| known.is_of(quota));
+            let bytes = known.map_or(0, StatedQuota::answer_bytes);
+            let costs = self.in_flight.iter().map(|other| match quota.unit {
+                Unit::ContentBytes => bytes,
+                unit => other.cost.of(unit),
+            });
+            let after = costs.fold(0, u32::saturating_add);
             let remark = stated::Remark {
                 quota,
                 after: later.map(|_| after),
@@ -315,7 +328,20 @@ impl LaneQuotas {
             }
             self.quotas.push(StatedQuota::new(&remark, now));
         }
+        changed.holds = self.holds(now);
         changed
+    }
+
+    /// Returns whether the next request, of weight one, is held back.
+    fn holds(&self, now: BootInstant) -> bool {
+        let cost = self.cost_of(1);
+        let need = Need {
+            weight: 1,
+            ..Need::default()
+        };
+        let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
+        let mut turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
+        turns.any(|turn| turn.earliest > now)
     }
 
     fn is_over(&self, now: BootInstant) -> bool {

@@ -73,7 +73,7 @@ impl Access {
             _ => None,
         };
         let has_names = self.address.ip().is_loopback() || !self.names.is_empty();
-        if has_names && !host.is_some_and(|host| self.is_name(host)) {
+        if has_names && !host.is_some_and(|host| self.may_be_named(host)) {
             return Err(Denied::Name);
         }
         let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
@@ -92,8 +92,7 @@ impl Access {
         }
     }
 
-    /// Says whether the gateway goes by a name, with its port. An address is not a name that a
-    /// site could have changed.
+    /// Says whether the gateway goes by a name, with its port.
     pub(super) fn is_name(&self, host: &str) -> bool {
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
             return true;
@@ -103,10 +102,17 @@ impl Access {
             _ => (host, Some(80)),
         };
         let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
-        let is_remote = !self.address.ip().is_loopback();
-        let is_local = name.eq_ignore_ascii_case("localhost")
-            || address.is_ok_and(|address| is_remote || address.is_loopback());
+        let is_own = |address: IpAddr| address.is_loopback() || address == self.address.ip();
+        let is_local = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(is_own);
         is_local && port == Some(self.address.port())
+    }
+
+    /// Says whether a `Host` field may be the gateway's: on an address that other machines reach it
+    /// may be any address, which is not a name that a site could have changed.
+    fn may_be_named(&self, host: &str) -> bool {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        self.is_name(host) || (is_address && !self.address.ip().is_loopback())
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use docstokg_hub::policy::freshness::{connection_options, is_hop_by_hop};
 use docstokg_hub::{CacheUse, Journey};
 use http::header::{
-    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, TRANSFER_ENCODING, VIA,
+    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
+    VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
@@ -81,6 +82,8 @@ pub(super) fn isolate(headers: &mut HeaderMap) {
     for name in shared {
         headers.remove(name);
     }
+    // It would be a cookie of the gateway, which every other site gets.
+    headers.remove(SET_COOKIE);
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
 
@@ -152,6 +155,7 @@ pub(super) fn server_timing(journey: &Journey) -> String {
         ("rate", journey.rate_delay),
         ("slot", journey.slot_wait),
         ("breaker", journey.breaker_wait),
+        ("flight", journey.flight_wait),
         ("origin", journey.header_time),
         ("total", journey.elapsed),
     ] {
@@ -244,6 +248,7 @@ mod tests {
     fn a_page_of_another_site_gets_an_origin_of_its_own() {
         let mut got = headers(&[
             ("access-control-allow-origin", "*"),
+            ("set-cookie", "session=1"),
             ("content-security-policy", "default-src 'self'"),
         ]);
         isolate(&mut got);

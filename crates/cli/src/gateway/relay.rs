@@ -19,7 +19,7 @@ use super::headers::{self, RESOLVER, ROLE, Stored};
 use super::pipe::{self, PipeReader};
 use super::problem::Problem;
 use super::target::{Form, Wanted};
-use super::{Gateway, NAME};
+use super::{Gateway, NAME, REQUEST_BODIES_KIB};
 
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -178,7 +178,7 @@ impl Gateway {
         }
         let most = self.max_request_body;
         let kib = length.unwrap_or(most).min(most).div_ceil(1024);
-        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let kib = u32::try_from(kib.min(REQUEST_BODIES_KIB)).unwrap_or(u32::MAX);
         let space = self.request_bodies.try_acquire_many(kib).map_err(|_| {
             let why = "the bodies of other requests take all the memory that the gateway has for \
                        them";

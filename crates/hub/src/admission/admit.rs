@@ -52,11 +52,11 @@ impl Lane {
         waits: &mut Waits,
     ) -> Result<HeldPermit, Denied> {
         self.start_slowly(&terms, context, track, waits).await;
-        let costs = self.costs(&terms);
-        let join = || Waiting::join(self, &terms, &costs);
+        let join = || Waiting::join(self, &terms);
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
             (join(), None)
         } else {
+            let costs = self.costs(&terms);
             let ask = self.ask(&costs, &terms, QueuePosition::Head);
             match self.site.handle.enter(&ask) {
                 // Almost always the answer is there at once, and it is to go: then nothing has to
@@ -67,7 +67,8 @@ impl Lane {
                     match entered.entry {
                         Entry::Go(permit) => {
                             if let Some(slots) = self.try_slots(context.process_slots) {
-                                return Ok(HeldPermit::new(self.clone(), terms, permit, slots));
+                                let lane = self.clone();
+                                return Ok(HeldPermit::new(lane, terms, &costs, permit, slots));
                             }
                             self.give_back(&costs, &terms, &permit);
                             (join(), None)

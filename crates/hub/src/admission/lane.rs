@@ -158,11 +158,6 @@ impl Lane {
     pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
-
-    /// Returns whether a request of the lane holds something in the store that has to be renewed.
-    pub(super) fn has_shared_slots(&self, terms: &Terms) -> bool {
-        self.costs(terms).iter().any(|cost| cost.slots.is_some())
-    }
 }
 
 impl LaneState {
@@ -228,9 +223,13 @@ impl LaneState {
         else {
             return;
         };
-        let concurrency = tighten_concurrency(*slots, reading, trust);
         let mut known = self.stated.lock();
         let before = known.take();
+        // Answers that do not state it do not take it back.
+        let concurrency = match (&before, reading.concurrency) {
+            (Some(before), None) => before.concurrency,
+            _ => tighten_concurrency(*slots, reading, trust),
+        };
         let own = before.as_ref().map_or(windows, |before| &before.windows);
         let stated = if self.key.kind.is_none() {
             tighten(windows.list(), reading, trust)

@@ -1,13 +1,14 @@
 //! What an admitted attempt holds of one site: its permit, its slots, and the duty to report how it
 //! ended.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::Statement;
-use docstokg_policy::site::{Ask, Permit, QueuePosition, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Cost, Permit, QueuePosition, Report, Settled, Standing};
 use parking_lot::Mutex;
 
 use super::slots::Slots;
@@ -23,6 +24,9 @@ pub(crate) struct HeldPermit(Arc<PermitState>);
 pub(crate) struct PermitState {
     lane: Lane,
     terms: Terms,
+    /// What the attempt costs, where that is not what every one of the lane does: it gives back
+    /// what it took, whatever the host has stated since.
+    costs: Option<Box<[Cost]>>,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
@@ -31,8 +35,11 @@ pub(crate) struct PermitState {
 
 impl PermitState {
     fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
-        let costs = self.lane.costs(&self.terms);
-        use_it(&self.lane.ask(&costs, &self.terms, QueuePosition::Head))
+        use_it(&(self.lane).ask(self.costs(), &self.terms, QueuePosition::Head))
+    }
+
+    fn costs(&self) -> &[Cost] {
+        self.costs.as_deref().unwrap_or(&self.lane.costs)
     }
 
     /// The connection has to be made first: the permit counts as used now, for as long as that
@@ -127,14 +134,26 @@ pub(crate) struct Consequence {
 }
 
 impl HeldPermit {
-    pub(super) fn new(lane: Lane, terms: Terms, permit: Permit, slots: Slots) -> Self {
-        let leased = permit.probe || lane.has_shared_slots(&terms);
+    pub(super) fn new(
+        lane: Lane,
+        terms: Terms,
+        costs: &Cow<'_, [Cost]>,
+        permit: Permit,
+        slots: Slots,
+    ) -> Self {
+        let has_shared_slots = costs.iter().any(|cost| cost.slots.is_some());
+        let leased = permit.probe || has_shared_slots;
+        let costs = match costs {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(own) => Some(own.as_slice().into()),
+        };
         if leased {
             lane.site.begin_lease(permit.id);
         }
         Self(Arc::new(PermitState {
             lane,
             terms,
+            costs,
             permit,
             slots: Mutex::new(Some(slots)),
             settled: AtomicBool::new(false),
@@ -156,8 +175,8 @@ impl HeldPermit {
     pub(super) fn give_back(self) {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
-            let costs = self.0.lane.costs(&self.0.terms);
-            self.0.lane.give_back(&costs, &self.0.terms, &self.0.permit);
+            let state = &self.0;
+            (state.lane).give_back(state.costs(), &state.terms, &state.permit);
         }
     }
 
@@ -172,8 +191,9 @@ impl HeldPermit {
         }
     }
 
-    /// The headers state quotas: all requests of the lane obey them from now on.
-    pub(crate) async fn state_quotas(&self, statement: &Statement, track: &Track) {
+    /// The headers state quotas: all requests of the lane obey them from now on. Returns whether
+    /// they hold the next one back.
+    pub(crate) async fn state_quotas(&self, statement: &Statement, track: &Track) -> bool {
         let state = &self.0;
         let site = &state.lane.site;
         let stated = state.with_ask(|ask| site.handle.state_quotas(ask, &state.permit, statement));
@@ -183,6 +203,7 @@ impl HeldPermit {
         if heard.calls_next {
             site.wake_heads();
         }
+        heard.holds
     }
 
     /// The attempt has ended: reports it to the breaker and frees the slots.

@@ -16,7 +16,7 @@ use crate::clock::BootInstant;
 /// How long it lasts.
 const LENGTH: Duration = Duration::from_secs(4);
 /// How many requests go in the first second; in the first two seconds four times as many.
-const FIRST_SECOND: f64 = 8.0;
+const FIRST_SECOND: f64 = 16.0;
 
 /// Whether a breaker has just closed after an outage, and how many requests have gone since.
 #[derive(Default)]
@@ -66,14 +66,14 @@ impl SlowStart {
         }
         let mut ramp = self.state.lock();
         let closed_at = ramp.closed_at?;
-        let place = f64::from(ramp.admitted) / FIRST_SECOND;
-        let at = closed_at + Duration::from_secs_f64(place.sqrt());
-        if now >= closed_at + LENGTH || at >= closed_at + LENGTH {
+        if now >= closed_at + LENGTH {
             ramp.closed_at = None;
             self.is_active.store(false, Ordering::Release);
             return None;
         }
-        ramp.admitted += 1;
+        let share = f64::from(ramp.admitted) / FIRST_SECOND;
+        let at = closed_at + Duration::from_secs_f64(share.sqrt()).min(LENGTH);
+        ramp.admitted = ramp.admitted.saturating_add(1);
         (at > now).then_some(at)
     }
 }
@@ -107,16 +107,16 @@ mod tests {
     #[test]
     fn after_an_outage_requests_grow_with_the_square_of_the_time() {
         let start = closed_after(OpenReason::Consecutive);
-        let herd: Vec<Option<BootInstant>> = (0..200).map(|_| start.turn(at(1_000))).collect();
+        let herd: Vec<Option<BootInstant>> = (0..400).map(|_| start.turn(at(1_000))).collect();
         assert_eq!(herd[0], None, "the first goes at once");
         let by = |milliseconds: u64| {
             let in_time = |turn: &&Option<BootInstant>| {
                 turn.is_none_or(|turn| turn <= at(1_000 + milliseconds))
             };
-            herd.iter().take(128).filter(in_time).count()
+            herd.iter().filter(in_time).count()
         };
-        assert_eq!((by(1_000), by(2_000), by(3_999)), (9, 33, 128));
-        assert_eq!(herd[199], None, "beyond the slow start all go");
+        assert_eq!((by(1_000), by(2_000), by(3_999)), (17, 65, 256));
+        assert_eq!(herd[399], Some(at(5_000)), "the rest goes when it is over");
     }
 
     #[test]

@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use crate::clock::BootInstant;
 
 /// How long after a refused request another one has to be served to show that the origin is up.
-const SAME_MOMENT: Duration = Duration::from_secs(2);
+const SERVED_WITHIN: Duration = Duration::from_secs(2);
 /// How long an origin is known to throttle so.
 const MEMORY: Duration = Duration::from_secs(600);
 /// How long ago an origin that serves one request and refuses the next is not down.
-const JUST: Duration = Duration::from_secs(1);
+const MIN_RECENT: Duration = Duration::from_secs(1);
 /// The same for requests that come seldom.
-const LATELY: Duration = Duration::from_secs(10);
+const MAX_RECENT: Duration = Duration::from_secs(10);
 /// How many 503s in a row are refusals.
 const MOST_IN_ROW: u32 = 8;
 
@@ -38,8 +38,10 @@ impl Unavailable {
     /// Takes note that the origin served a request that was sent at an instant.
     pub(super) fn note_served(&self, sent: BootInstant, now: BootInstant) {
         let mut seen = self.0.lock();
-        let is_up = |refused: &BootInstant| *refused <= sent && now.since(*refused) < SAME_MOMENT;
-        if seen.refused.take().as_ref().is_some_and(is_up) {
+        // A request that was sent before the refused one says nothing about it.
+        if let Some(refused) = seen.refused.take_if(|refused| *refused <= sent)
+            && now.since(refused) < SERVED_WITHIN
+        {
             seen.throttles_until = Some(now + MEMORY);
         }
         seen.served = Some(now);
@@ -57,7 +59,7 @@ impl Unavailable {
         let mut seen = self.0.lock();
         seen.refused.get_or_insert(sent);
         seen.in_row = seen.in_row.saturating_add(1);
-        let recent = (distance * 2).clamp(JUST, LATELY);
+        let recent = (distance * 2).clamp(MIN_RECENT, MAX_RECENT);
         let serves = seen.served.is_some_and(|served| now.since(served) < recent);
         let throttles = seen.throttles_until.is_some_and(|until| now < until);
         throttles && serves && seen.in_row <= MOST_IN_ROW
@@ -96,7 +98,7 @@ mod tests {
         assert!(!origin.is_refusal(at(100), SHORT, at(150)), "not known yet");
         // This one was sent before the refused one, and says nothing.
         origin.note_served(at(90), at(160));
-        assert!(!origin.is_refusal(at(200), SHORT, at(250)));
+        assert!(!origin.is_refusal(at(170), SHORT, at(180)));
         origin.note_served(at(300), at(350));
         assert!(origin.is_refusal(at(400), SHORT, at(450)));
         assert!(

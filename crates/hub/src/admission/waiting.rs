@@ -1,5 +1,6 @@
 //! A request that waits: its entry in the queue of its lane, and its reservation in the store.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Waiting<'a> {
     pub(super) lane: &'a Lane,
     terms: &'a Terms,
-    pub(super) costs: &'a [Cost],
+    /// What it costs, as it was last asked.
+    pub(super) costs: Cow<'a, [Cost]>,
     pub(super) waiter: Arc<Waiter>,
     pub(super) reservation: Option<u64>,
 }
@@ -34,11 +36,11 @@ impl Drop for Waiting<'_> {
 
 impl<'a> Waiting<'a> {
     /// Joins the queue of a lane.
-    pub(super) fn join(lane: &'a Lane, terms: &'a Terms, costs: &'a [Cost]) -> Self {
+    pub(super) fn join(lane: &'a Lane, terms: &'a Terms) -> Self {
         Self {
             lane,
             terms,
-            costs,
+            costs: lane.costs(terms),
             waiter: lane.queue.join(terms.weight),
             reservation: None,
         }
@@ -68,7 +70,7 @@ impl<'a> Waiting<'a> {
     pub(super) fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             self.lane.site.wake_if(self.lane.site.handle.leave(
-                &self.lane.ask(self.costs, self.terms, QueuePosition::Head),
+                &self.lane.ask(&self.costs, self.terms, QueuePosition::Head),
                 id,
                 None,
             ));

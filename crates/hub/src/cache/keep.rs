@@ -21,6 +21,9 @@ use crate::hub::Inner;
 use crate::redact::redact;
 use crate::response::Head;
 
+/// The longest body that other requests wait for while it streams, in bytes.
+const LONGEST_AWAITED: u64 = 1 << 20;
+
 /// An answer that is stored while it is read.
 pub(crate) struct Keeping {
     writer: Writer,
@@ -34,10 +37,15 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Takes over the flight that waits for the answer, if other requests can use it.
-    pub(crate) fn lead(&mut self, plan: &Plan) {
-        if self.result == Kept::Fresh {
-            self.flight = plan.flight.lock().take();
+    /// Takes over the flight that waits for the answer, if other requests can use it. They do not
+    /// wait for a long body: their own would begin at once.
+    pub(crate) fn lead(&mut self, plan: &Plan, announced: Option<u64>) {
+        if self.result != Kept::Fresh {
+            return;
+        }
+        self.flight = plan.flight.lock().take();
+        if announced.is_some_and(|length| length > LONGEST_AWAITED) {
+            self.release(FlightEnd::Failed);
         }
     }
 
@@ -47,6 +55,8 @@ impl Keeping {
         self.writer.write(piece).await;
         if !self.writer.is_open() {
             self.release(FlightEnd::Uncacheable);
+        } else if self.length > LONGEST_AWAITED {
+            self.release(FlightEnd::Failed);
         }
     }
 

@@ -77,6 +77,8 @@ impl Inner {
         let usable = self.cache.as_ref().filter(|_| {
             access != CacheAccess::Bypass
                 && is_asked(&leg.hop.method)
+                // A body may be part of the question, and the key knows nothing of it.
+                && leg.hop.body.is_empty()
                 && leg.delivery.may_be_cached()
                 && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
         });
@@ -149,7 +151,7 @@ impl Inner {
         (keys, state): Seen<'_>,
         led: &mut Option<LedFlight>,
         leg: &Leg<'_, D>,
-        track: &Track,
+        track: &mut Track,
     ) -> Result<Flown, ErrorKind> {
         if led.is_none() {
             match cache.flights.join(*keys[1], self.runtime.boot()) {
@@ -200,15 +202,18 @@ impl Inner {
     }
 
     /// Waits for another request, but not beyond the deadline of this one. A relayed request that
-    /// waits for an answer is not held back: it would wait as long for its own.
+    /// waits for the headers of an answer, or for a short body, is not held back: it would wait as
+    /// long for its own.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
         leg: &Leg<'_, D>,
-        track: &Track,
+        track: &mut Track,
     ) -> Result<T, ErrorKind> {
+        let begun = self.runtime.boot();
         let work = before(&*self.runtime, track.deadline, work);
         let waited = leg.request.unless_cancelled(work).await;
+        track.journey.flight_wait += self.runtime.boot().since(begun);
         let waited = waited.ok_or_else(|| cancelled(leg.target))?;
         let during = "while another request fetched the same URL";
         waited.ok_or_else(|| track.deadline_error(&leg.target.host, during))

@@ -142,7 +142,7 @@ impl Inner {
         if let Some(mut keeping) = self.keep(plan, leg, &judged.head, reader.coding()) {
             if D::STREAMS {
                 // The answer is stored when its body ends, which is after the attempt.
-                keeping.lead(plan);
+                keeping.lead(plan, reader.expected());
             }
             reader.keep(keeping);
         }
@@ -269,8 +269,8 @@ impl Inner {
             retry_after,
             is_refusal,
         };
-        permit.state_quotas(&statement, track).await;
-        is_spent
+        // What is not held back by the quota, the breaker and the block have to hold back.
+        permit.state_quotas(&statement, track).await && is_spent
     }
 
     async fn preview<T>(

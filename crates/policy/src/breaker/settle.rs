@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::trip::{Block, Past, Trip};
-use super::{Breaker, BreakerPolicy, OpenReason, State, Transition, early};
+use super::{Breaker, BreakerPolicy, FORGET, OpenReason, State, Transition, early};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
@@ -171,7 +171,9 @@ impl Breaker {
             && past.turned_at + policy.reset_after(past.opens, past.learned_reset) <= now
         {
             past.opens = 0;
-            // What a server once stated counts less after each healthy time.
+        }
+        // What a server once stated counts less after a healthy hour.
+        if was_closed && past.learned_reset > Duration::ZERO && past.turned_at + FORGET <= now {
             let half = past.learned_reset.as_micros() / 2;
             let half = Duration::from_micros(u64::try_from(half).unwrap_or(u64::MAX));
             past.learned_reset = if half > policy.reset {

@@ -18,7 +18,7 @@ impl Learner {
     /// Returns what all limits together allow.
     pub(super) fn allowed(&self, now: f64) -> Allowed {
         if self.testing.is_some() {
-            return if self.unanswered(now) > 0 {
+            return if self.without_headers(now) > 0 {
                 Allowed::AfterAnswer
             } else {
                 Allowed::At(self.not_before)
@@ -42,7 +42,7 @@ impl Learner {
     fn started(&self, latest: f64, now: f64) -> Allowed {
         let most = (self.served / 4).max(2);
         let most = if self.served == 0 { 1 } else { most };
-        if u32::from(self.unanswered(now)) >= most {
+        if u32::from(self.without_headers(now)) >= most {
             return Allowed::AfterAnswer;
         }
         Allowed::At(latest.max(self.last_sent + 1.0 / f64::from(self.start_rate)))
@@ -105,7 +105,12 @@ impl Learner {
         }
     }
 
-    /// Returns how many requests may still be answered.
+    /// Returns how many requests may still get the headers of an answer.
+    fn without_headers(&self, now: f64) -> u16 {
+        self.unanswered(now).saturating_sub(self.open_bodies)
+    }
+
+    /// Returns how many requests have not ended, as far as that is known.
     fn unanswered(&self, now: f64) -> u16 {
         if now < self.last_sent + LOST_AFTER {
             self.in_flight.count()

@@ -126,6 +126,8 @@ impl StatedQuota {
                 .is_some_and(|now| now > self.reported)
             || self.renewed.is_some_and(|at| remark.sent >= at);
         if remark.sent < self.by || (self.renewed.is_some() && !is_new_period) {
+            // Overtaken, but a statement all the same.
+            self.stated = now;
             return false;
         }
         if let Some(remaining) = remark.quota.remaining.filter(|_| !is_new_period) {
@@ -174,6 +176,11 @@ impl StatedQuota {
             Unit::ContentBytes => self.answer_bytes.max(1),
             unit => cost.of(unit),
         })
+    }
+
+    /// Returns how many bytes an answer takes, where that is known.
+    pub(super) fn answer_bytes(&self) -> u32 {
+        self.answer_bytes
     }
 
     /// Learns how many bytes an answer takes.

@@ -46,6 +46,7 @@ fn the_sets_are_configurable() {
         neutral: vec![429, 204],
         count_408: true,
         throttled: vec![509],
+        slow_call: None,
     };
     let outcome = |status: u16| {
         classifier

@@ -38,6 +38,8 @@ pub(super) enum Target {
 pub(super) struct Spilled {
     pub(super) file: TemporaryBody,
     pub(super) hasher: Box<Xxh3>,
+    /// The buffer that was written last, for what comes next: memory does not grow with the body.
+    pub(super) spare: Vec<u8>,
 }
 
 /// Stores one response: write its body, then commit.
@@ -92,6 +94,10 @@ impl Writer {
             self.give_up(Stored::TooLarge);
             return;
         }
+        if self.buffer.capacity() < CHUNK && self.spilled.is_some() {
+            // Once, for the second of two buffers that take turns.
+            self.buffer.reserve_exact(CHUNK + chunk.len());
+        }
         self.buffer.extend_from_slice(chunk);
         if self.buffer.len() >= CHUNK && matches!(self.target, Target::Disk(_)) {
             self.settle().await;
@@ -118,11 +124,15 @@ impl Writer {
         if self.given_up.is_some() {
             return;
         }
-        let (spilled, buffer) = (self.spilled.take(), std::mem::take(&mut self.buffer));
+        let mut spilled = self.spilled.take();
+        let spare = spilled
+            .as_mut()
+            .map(|spilled| std::mem::take(&mut spilled.spare));
+        let buffer = std::mem::replace(&mut self.buffer, spare.unwrap_or_default());
         let (sender, reply) = Reply::later(None);
         let writes = Arc::clone(core);
         core.in_files(Box::new(move |_| {
-            let _ = sender.send(writes.spill(spilled, &buffer));
+            let _ = sender.send(writes.spill(spilled, buffer));
         }));
         self.writing = Some(reply);
     }

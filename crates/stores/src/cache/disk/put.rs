@@ -40,7 +40,7 @@ impl Core {
     pub(in super::super) fn spill(
         &self,
         spilled: Option<Spilled>,
-        bytes: &[u8],
+        mut bytes: Vec<u8>,
     ) -> Option<Spilled> {
         let write = || -> std::io::Result<Spilled> {
             let mut spilled = match spilled {
@@ -48,10 +48,13 @@ impl Core {
                 None => Spilled {
                     file: self.layout.temporary()?,
                     hasher: Box::new(Xxh3::new()),
+                    spare: Vec::new(),
                 },
             };
-            spilled.file.write(bytes)?;
-            spilled.hasher.update(bytes);
+            spilled.file.write(&bytes)?;
+            spilled.hasher.update(&bytes);
+            bytes.clear();
+            spilled.spare = bytes;
             Ok(spilled)
         };
         write()
@@ -96,7 +99,7 @@ impl Core {
             core.in_index(Box::new(move |index| store(&own, index, body)));
         } else {
             core.in_files(Box::new(move |_| {
-                if let Some(body) = own.finish_file(spilled, &rest) {
+                if let Some(body) = own.finish_file(spilled, rest) {
                     let core = Arc::clone(&own);
                     own.in_index(Box::new(move |index| store(&core, index, body)));
                 }
@@ -106,7 +109,7 @@ impl Core {
     }
 
     /// Writes the rest of a body and gives its file its final name.
-    fn finish_file(&self, spilled: Option<Spilled>, rest: &[u8]) -> Option<ReadyBody> {
+    fn finish_file(&self, spilled: Option<Spilled>, rest: Vec<u8>) -> Option<ReadyBody> {
         let spilled = self.spill(spilled, rest)?;
         let (length, checksum) = (spilled.file.length(), spilled.hasher.digest());
         let kept = self.layout.keep(spilled.file);

@@ -86,8 +86,8 @@ end
 local function open(breaker, policy, reason, length, early)
   local from, was_closed = state_of(breaker), not breaker.t
   local past = past_of(breaker)
-  if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then
-    past.o = 0
+  if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then past.o = 0 end
+  if was_closed and past.l > 0 and past.c + 3600000000 <= now then
     local half = math.floor(past.l / 2)
     past.l = half > policy.reset and half or 0
   end
