@@ -130,6 +130,12 @@ impl FormatExaminer {
         about: &About,
         version: &Path,
     ) -> io::Result<Finding> {
+        if matches!(format, Format::OwlFunctional | Format::OwlManchester) {
+            return Ok(Finding::Unsupported(format!(
+                "this is {format}, which is recognised and not read here; a file in RDF/XML, Turtle \
+                 or OBO is needed"
+            )));
+        }
         let report = match self.report(file, format, packing, &about.url)? {
             Ok(report) => report,
             Err(damage) => return Ok(Finding::Invalid(format!("the file is damaged: {damage}"))),
@@ -153,12 +159,27 @@ impl FormatExaminer {
                 "this is not valid {format}: {first}{more}"
             )));
         }
+        // A registry that answers with an empty document must not become the latest version.
+        if holds_nothing(&report) {
+            return Ok(Finding::NotAnOntology(format!(
+                "this is {format} without content: it holds no statements"
+            )));
+        }
+        let mut note = None;
         let normalized = if report.is_valid() && format.is_rdf() {
-            self.normalise(file, (format, packing), about, version)?
+            match self.normalise(file, (format, packing), about, version)? {
+                Ok(normalized) => Some(normalized),
+                Err(why) => {
+                    note = Some(why);
+                    None
+                }
+            }
         } else {
             None
         };
-        Ok(Finding::Ontology(Box::new(examined(&report, normalized))))
+        let mut examined = examined(&report, normalized);
+        examined.notes.extend(note);
+        Ok(Finding::Ontology(Box::new(examined)))
     }
 
     fn normalise(
@@ -167,13 +188,13 @@ impl FormatExaminer {
         (format, packing): (Format, Option<Packing>),
         about: &About,
         version: &Path,
-    ) -> io::Result<Option<Normalized>> {
+    ) -> io::Result<Result<Normalized, String>> {
         let target = version.join("normalized/statements.nt");
         let opened = self.open(file, packing)?;
         match normalize(opened, format, &self.options(&about.url), &target) {
-            Ok(normalized) => Ok(Some(normalized)),
+            Ok(normalized) => Ok(Ok(normalized)),
             Err(NormalizeError::Io(error)) => Err(error),
-            Err(NormalizeError::NotRdf(_) | NormalizeError::Invalid(_)) => Ok(None),
+            Err(other) => Ok(Err(format!("there is no normalised form: {other}"))),
         }
     }
 
@@ -222,6 +243,15 @@ impl Examiner for FormatExaminer {
     }
 }
 
+/// Tells whether a file was read to its end and says nothing: no statements or stanzas, no imports.
+fn holds_nothing(report: &Report) -> bool {
+    let content = match &report.obo {
+        Some(obo) => obo.terms + obo.typedefs + obo.instances + obo.other_stanzas,
+        None => report.statements,
+    };
+    report.outcome == Outcome::Valid && content == 0 && report.imports.is_empty()
+}
+
 /// Reads as many bytes as the format is named by.
 fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -262,6 +292,8 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
         };
         (version.value.clone(), from.to_owned())
     });
+    let versions = report.versions.iter();
+    let versions = versions.map(|version| version.value.clone()).collect();
     let mut notes: Vec<String> = report
         .warnings
         .iter()
@@ -274,6 +306,7 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
     Examined {
         format: Some(report.format.name().to_owned()),
         version,
+        versions,
         imports: report.imports.clone(),
         licences: licences(report),
         statements: Some(report.statements),

@@ -68,7 +68,19 @@ fn asked(
     let Some(path) = &arguments.lock else {
         return selection::asked(&arguments.selection, config);
     };
+    let selection = &arguments.selection;
+    let flags = [
+        ("--url", selection.url.is_some()),
+        ("--resolver", !selection.resolver.is_empty()),
+        ("--target-formats", selection.target_formats.is_some()),
+    ];
+    if let Some((flag, _)) = flags.iter().find(|(_, is_set)| *is_set) {
+        return Err(Failure::Usage(format!(
+            "--lock says where everything comes from: leave {flag} out"
+        )));
+    }
     let lock = LockFile::read(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    selection::apply_flags(selection, config)?;
     let mut asked = Asked::of_lock(&lock);
     if arguments.selection.ids.is_empty() {
         if arguments.selection.spec.is_some() {

@@ -15,7 +15,7 @@ use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::imports::ImportRounds;
+use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
 
 use crate::arguments::Global;
@@ -132,40 +132,50 @@ impl Rounds {
     /// Pulls what is asked for, then what that imports, until nothing new comes.
     async fn work(&self, mut job: Job) -> Result<(Ended, Vec<Pulled>), PullError> {
         let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
-        let mut results: Vec<Pulled> = Vec::new();
-        let mut asked = std::mem::take(&mut job.asked);
-        let ended = loop {
-            let workplace = match &temporary {
-                Some(path) => Workplace::temporary(path, Mode::Thread).await?,
-                None => Workplace::open(&job.library, Mode::Thread).await?,
-            };
-            let left = workplace.left().await?;
-            if left > 0 {
-                self.progress.notify(format!(
-                    "going on with {} of an interrupted pull",
-                    crate::program::running().count(left)
-                ));
-            }
-            let pull = Pull::new(self.parts(&job), &workplace).await?;
-            let ended = match pull.run(std::mem::take(&mut asked)).await {
-                Ok(ended) => ended,
-                Err(error) => {
-                    workplace.close(None);
-                    return Err(error);
-                }
-            };
-            let round = pull.results().await?;
-            workplace.close(Some(&ended));
-            asked = job.imports.next(&round);
-            results.extend(round);
-            if asked.is_empty() || ended != Ended::Complete {
-                break ended;
-            }
+        // Held to the end: between two rounds no other process may change the library.
+        let workplace = match &temporary {
+            Some(path) => Workplace::temporary(path, Mode::Thread).await?,
+            None => Workplace::open(&job.library, Mode::Thread).await?,
         };
+        let left = workplace.left().await?;
+        if left > 0 {
+            self.progress.notify(format!(
+                "going on with {} of an interrupted pull",
+                crate::program::running().count(left)
+            ));
+        }
+        let outcome = self.rounds(&mut job, &workplace).await;
+        workplace.close(outcome.as_ref().ok().map(|(ended, _)| ended));
         if let Some(path) = temporary {
             let _ = std::fs::remove_dir_all(path);
         }
-        Ok((ended, results))
+        outcome
+    }
+
+    async fn rounds(
+        &self,
+        job: &mut Job,
+        workplace: &Workplace,
+    ) -> Result<(Ended, Vec<Pulled>), PullError> {
+        let mut results: Vec<Pulled> = Vec::new();
+        let mut asked = std::mem::take(&mut job.asked);
+        loop {
+            let pull = Pull::new(self.parts(job), workplace).await?;
+            let ended = pull.run(std::mem::take(&mut asked)).await?;
+            let round = pull.results().await?;
+            asked = job.imports.next(&round);
+            results.extend(round);
+            if asked.is_empty() || ended != Ended::Complete {
+                if job.imports.left_out() > 0 {
+                    self.progress.notify(format!(
+                        "{} imports were not followed: a run follows {MAX_IMPORTS} at most",
+                        job.imports.left_out()
+                    ));
+                }
+                return Ok((ended, results));
+            }
+            workplace.begin_round().await?;
+        }
     }
 
     fn parts(&self, job: &Job) -> Parts {

@@ -9,6 +9,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::obo::validate_obo;
 use super::obograph::validate_obograph;
+use super::owlxml::validate_owl_xml;
 use super::report::{ContentHash, Outcome, Problem, Report};
 use super::statements::{Problems, read_counted};
 use super::{Format, Options};
@@ -23,7 +24,7 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 /// Reads a file of a known format to its end.
 ///
 /// Memory stays within [`Limits`](super::Limits) for every input. Formats that are only recognised
-/// give [`Outcome::NotValidated`] without reading.
+/// give [`Outcome::NotValidated`] without reading, and so does OWL/XML that is well-formed.
 ///
 /// # Errors
 /// What `reader` reports: the file could not be read. Faults of its content are in the report.
@@ -33,6 +34,14 @@ pub fn validate(reader: impl Read, format: Format, options: &Options) -> io::Res
     match format {
         Format::Obo => validate_obo(reader, options, &mut report, &mut problems)?,
         Format::OboGraph => validate_obograph(reader, options, &mut report, &mut problems)?,
+        Format::OwlXml => {
+            validate_owl_xml(reader, options, &mut report, &mut problems)?;
+            conclude(&mut report, problems);
+            if report.outcome == Outcome::Valid {
+                report.outcome = Outcome::NotValidated;
+            }
+            return Ok(report);
+        }
         _ if format.is_rdf() => validate_rdf(reader, format, options, &mut report, &mut problems)?,
         _ => {
             report.warnings.push(Problem::of_file(format!(

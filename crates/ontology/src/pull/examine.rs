@@ -21,6 +21,8 @@ pub struct Examined {
     pub format: Option<String>,
     /// The version that the file states, and where it states it.
     pub version: Option<(String, String)>,
+    /// Every version that it states: a version IRI and a text beside it.
+    pub versions: Vec<String>,
     /// The ontologies that it imports.
     pub imports: Vec<String>,
     /// The licences that it states.
@@ -48,6 +50,8 @@ pub enum Finding {
     Page,
     /// Something else; the text says what.
     NotAnOntology(String),
+    /// An ontology in a format that is not read here; the text names it.
+    Unsupported(String),
     /// An ontology that is damaged; the text says where.
     Invalid(String),
 }

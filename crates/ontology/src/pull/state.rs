@@ -50,6 +50,9 @@ pub struct PullState {
     pub tried: Vec<Attempted>,
     /// What it came to.
     pub outcome: Option<Pulled>,
+    /// What the user should know, beside what sources and files say.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// How many imports away from what the user asked for.
     pub import_depth: u32,
     next_source: usize,
@@ -81,6 +84,7 @@ impl PullState {
             locations: Vec::new(),
             tried: Vec::new(),
             outcome: None,
+            notes: Vec::new(),
             import_depth: 0,
             next_source: 0,
             next_location: 0,
@@ -89,6 +93,16 @@ impl PullState {
             attempts: 0,
             deferral: None,
         }
+    }
+
+    /// Tells whether another state was begun for the same request: what was found for this one
+    /// serves that one as well.
+    #[must_use]
+    pub fn is_same_request(&self, other: &Self) -> bool {
+        self.wanted == other.wanted
+            && self.sources == other.sources
+            && self.pin == other.pin
+            && self.import_depth == other.import_depth
     }
 
     /// Begins with the one place that a lock file pins it to: no source is asked.
@@ -132,9 +146,11 @@ impl PullState {
         }
     }
 
-    /// A source named locations: they come next.
+    /// A source named locations: they come next. The address of an import was written by the
+    /// author of a file, not by the user, so it may not lead into the private network.
     pub(super) fn found(&mut self, locations: Vec<Location>) {
-        for location in locations {
+        for mut location in locations {
+            location.is_user_supplied &= self.import_depth == 0;
             let is_known = self
                 .locations
                 .iter()
@@ -142,6 +158,13 @@ impl PullState {
             if !is_known {
                 self.locations.push(location);
             }
+        }
+    }
+
+    /// Keeps something that the user should know, once.
+    pub(super) fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
         }
     }
 
@@ -189,7 +212,9 @@ impl PullState {
         let rank = |attempt: &&Attempted| match attempt.reason {
             Some(AbsenceReason::NotListed) => 0,
             Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
-            _ => 2,
+            // What is wrong with a file that came says more than that another address is dead.
+            Some(AbsenceReason::HttpStatus | AbsenceReason::Unreachable) => 2,
+            _ => 3,
         };
         match self.tried.iter().rev().max_by_key(rank) {
             Some(attempt) => Absence {
@@ -327,6 +352,19 @@ mod tests {
                 .next(at(now)),
             Next::End
         );
+    }
+
+    #[test]
+    fn the_address_of_an_import_is_not_the_users_own() {
+        for (depth, is_trusted) in [(0, true), (1, false)] {
+            let mut state = state(&["direct"]);
+            state.import_depth = depth;
+            state.found(vec![Location {
+                is_user_supplied: true,
+                ..location("https://a.org/x")
+            }]);
+            assert_eq!(state.locations[0].is_user_supplied, is_trusted);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{
     AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
     Step,
 };
+use crate::pull::is_same_version;
 use crate::wanted::{TargetFormat, Wanted};
 
 /// The service.
@@ -92,6 +93,12 @@ fn ask(about: &'static str, path: &str, name: &str, settings: &SourceSettings) -
 }
 
 fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
+    if !wanted.takes(TargetFormat::Ttl) {
+        return Outcome::absent(
+            AbsenceReason::Format,
+            format!("Linked Open Vocabularies has {} as ttl only", name(wanted)),
+        );
+    }
     let versions = vocabulary["versions"]
         .as_array()
         .map(Vec::as_slice)
@@ -100,8 +107,13 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         let Some(only) = &wanted.version else {
             return true;
         };
-        text(&version["name"])
-            .is_some_and(|name| name == only || name.trim_start_matches('v') == only)
+        [&version["name"], &version["issued"]]
+            .into_iter()
+            .filter_map(text)
+            .any(|stated| {
+                is_same_version(only, stated.get(..10).unwrap_or(stated))
+                    || is_same_version(only, stated)
+            })
     };
     let mut dated: Vec<(&str, &Json, Url)> = versions
         .iter()
@@ -113,6 +125,18 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         .collect();
     // Dates are written year first: the order of the texts is that of the dates.
     dated.sort_by_key(|(issued, ..)| std::cmp::Reverse(*issued));
+    if dated.is_empty()
+        && let Some(version) = &wanted.version
+        && !versions.is_empty()
+    {
+        return Outcome::absent(
+            AbsenceReason::Version,
+            format!(
+                "Linked Open Vocabularies has no version {version} of {}",
+                name(wanted)
+            ),
+        );
+    }
     if dated.is_empty() {
         return Outcome::absent(
             AbsenceReason::NoFile,
@@ -128,8 +152,12 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         .map(|(issued, version, url)| Location {
             // Its files are Turtle, whatever their names say.
             format: Some(TargetFormat::Ttl),
-            version: text(&version["name"])
-                .map(|name| name.trim_start_matches('v').to_owned())
+            version: wanted
+                .version
+                .clone()
+                .or_else(|| {
+                    text(&version["name"]).map(|name| name.trim_start_matches('v').to_owned())
+                })
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
             revision: Some(url.to_string()),
             ..Location::new(SPEC.name, url)
