@@ -7,8 +7,10 @@
 //! in which nothing is fetched.
 
 mod checksum;
+mod describe;
 pub mod examine;
 mod fetch;
+mod filename;
 mod finish;
 pub mod imports;
 mod lookup;

@@ -10,7 +10,7 @@ use http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODI
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::lookup::failure;
+use super::describe::{cached, planned};
 use super::ontologies::{ActiveOntology, Ontologies};
 use super::outcome::{Ending, Pulled};
 use super::probe::{Probed, text};
@@ -310,41 +310,6 @@ fn unasked_304(target: &Target) -> Absence {
     }
 }
 
-/// Tells whether an address holds something that is not shown.
-pub(super) fn has_secret(url: &Url) -> bool {
-    let mut plain = url.clone();
-    plain.set_fragment(None);
-    redact(&plain) != plain.as_str()
-}
-
-/// Describes a location that is not fetched.
-fn planned(item: &ActiveOntology, target: &Target, probed: &Probed, status: Ending) -> Pulled {
-    let location = &target.location;
-    Pulled {
-        resolver: Some(location.source.clone()),
-        service: Some(location.source.clone()),
-        url: Some(redact(&target.url)),
-        final_url: probed.final_url.as_ref().map(redact),
-        version: location.version.clone(),
-        license: target
-            .licence
-            .as_ref()
-            .map(|licence| licence.name().to_owned()),
-        media_type: probed.media_type.clone(),
-        last_modified: probed.last_modified.clone(),
-        content_length: probed.content_length,
-        revision: location.revision.clone(),
-        checksum: item.state.wanted.checksum.clone(),
-        notes: [&location.notes[..], &item.state.notes, &probed.notes].concat(),
-        attempts: item.state.tried.clone(),
-        import_depth: item.state.import_depth,
-        is_authorised: location.is_authorised,
-        is_user_supplied: location.is_user_supplied,
-        has_secret_address: has_secret(&target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
-    }
-}
-
 /// Tries an address again that gave a page: with a single type, and where the page says.
 pub(super) fn try_after_page(item: &mut ActiveOntology, target: &Target, head: &Head) -> Verdict {
     let further = crate::source::direct::after_page(&target.location, &head.url, &head.headers);
@@ -384,46 +349,4 @@ fn conditions(known: &Manifest, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
     let etag = header(IF_NONE_MATCH, &known.etag);
     let date = header(IF_MODIFIED_SINCE, &known.last_modified);
     etag.into_iter().chain(date).collect()
-}
-
-/// Describes a version that is there already.
-pub(super) fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersion) -> Pulled {
-    let manifest = &known.manifest;
-    let mut attempts = item.state.tried.clone();
-    attempts.push(crate::library::Attempted {
-        status: "cached".to_owned(),
-        reason: None,
-        detail: None,
-        ..failure(
-            &target.location.source,
-            Some(&target.url),
-            Absence {
-                reason: AbsenceReason::NoFile,
-                detail: String::new(),
-            },
-            None,
-        )
-    });
-    Pulled {
-        resolver: Some(manifest.resolver.clone()),
-        service: Some(manifest.resolver.clone()),
-        url: Some(manifest.url.clone()),
-        final_url: Some(manifest.final_url.clone()),
-        version: Some(manifest.version.clone()),
-        license: manifest.license.clone(),
-        media_type: manifest.content_type.clone(),
-        last_modified: manifest.last_modified.clone(),
-        content_length: Some(manifest.content_length),
-        revision: manifest.revision.clone(),
-        checksum: crate::wanted::Checksum::parse(&manifest.sha256).ok(),
-        path: Some(known.path.display().to_string()),
-        imports: manifest.imports.clone(),
-        notes: item.state.notes.clone(),
-        attempts,
-        import_depth: item.state.import_depth,
-        is_authorised: target.location.is_authorised,
-        is_user_supplied: target.location.is_user_supplied,
-        has_secret_address: has_secret(&target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), Ending::Cached)
-    }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::sha256_of;
 use docstokg_hub::{Head, RequestGroup, SavedFile, redact};
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LAST_MODIFIED};
-use url::Url;
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 
+use super::describe::{cached, pulled};
 use super::examine::{About, Examined, Finding};
-use super::fetch::{Target, cached, has_secret, is_wanted, try_after_page};
+use super::fetch::{Target, is_wanted, try_after_page};
+use super::filename::filename;
 use super::ontologies::{ActiveOntology, Ontologies};
-use super::outcome::{Ending, Pulled};
+use super::outcome::Pulled;
 use super::probe::text;
 use super::verdict::Verdict;
 use super::version::{check_format, check_version};
@@ -22,10 +23,7 @@ use crate::library::{
 };
 use crate::licence::{Judgement, Licence};
 use crate::source::{Absence, AbsenceReason};
-use crate::wanted::{Checksum, ChecksumAlgorithm};
-
-/// The longest name of a file.
-const MAX_NAME: usize = 120;
+use crate::wanted::Checksum;
 
 /// A file that came.
 pub(super) struct Arrived<'a> {
@@ -308,45 +306,6 @@ fn version(target: &Target, examined: &Examined, sha256: &str, now: &str) -> (St
     )
 }
 
-/// Returns the name of a file: as the server states it, as the address ends, or by the id.
-fn filename(target: &Target, head: &Head, id: &str) -> String {
-    let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
-        let value = value.to_str().ok()?;
-        let (_, name) = value.split_once("filename=")?;
-        let name = name.split(';').next()?.trim().trim_matches('"');
-        Some(name.to_owned())
-    });
-    let of_url = |url: &Url| {
-        let name = url.path_segments()?.next_back()?.to_owned();
-        (name.contains('.') && name.len() > 1).then_some(name)
-    };
-    let name = stated
-        .or_else(|| target.location.filename.clone())
-        .or_else(|| of_url(&target.location.url))
-        .or_else(|| of_url(&head.url));
-    let format = target
-        .location
-        .format
-        .map_or("data", crate::wanted::TargetFormat::as_str);
-    safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
-}
-
-/// Makes a name that stays in its directory.
-fn safe_name(name: &str) -> Option<String> {
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let fits =
-        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '+');
-    let name: String = name
-        .chars()
-        .map(|letter| if fits(letter) { letter } else { '_' })
-        .collect();
-    let name = name.trim_start_matches(['.', '_']);
-    // The extension is at the end.
-    let cut = name.len().saturating_sub(MAX_NAME);
-    let name = &name[cut..];
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 /// Lists the files of a version.
 fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
     let mut found = Vec::new();
@@ -376,81 +335,4 @@ fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
         }
     }
     Ok(found)
-}
-
-/// Describes what was stored. Content that was there already has not changed.
-fn pulled(
-    item: &ActiveOntology,
-    arrived: &Arrived<'_>,
-    examined: &Examined,
-    version: &StoredVersion,
-    publication: Publication,
-) -> Pulled {
-    let manifest = &version.manifest;
-    let status = match publication {
-        _ if arrived.is_first => Ending::Fresh,
-        Publication::Unchanged => Ending::Cached,
-        Publication::New | Publication::Replaced => Ending::Updated,
-    };
-    let mut notes = manifest.notes.clone();
-    let further = item.state.notes.iter();
-    notes.extend(
-        further
-            .filter(|note| !manifest.notes.contains(note))
-            .cloned(),
-    );
-    Pulled {
-        resolver: Some(manifest.resolver.clone()),
-        service: Some(manifest.resolver.clone()),
-        url: Some(redact(&arrived.target.url)),
-        final_url: Some(redact(&arrived.head.url)),
-        version: Some(manifest.version.clone()),
-        license: manifest.license.clone(),
-        media_type: manifest.content_type.clone(),
-        last_modified: manifest.last_modified.clone(),
-        content_length: Some(manifest.content_length),
-        revision: manifest.revision.clone(),
-        checksum: Some(Checksum {
-            algorithm: ChecksumAlgorithm::Sha256,
-            value: manifest.sha256.clone(),
-        }),
-        path: Some(version.path.display().to_string()),
-        statements: examined.statements,
-        terms: examined.terms,
-        imports: manifest.imports.clone(),
-        notes,
-        attempts: manifest.resolver_attempts.clone(),
-        import_depth: item.state.import_depth,
-        is_authorised: arrived.target.location.is_authorised,
-        is_user_supplied: arrived.target.location.is_user_supplied,
-        has_secret_address: has_secret(&arrived.target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_stay_in_their_directory() {
-        for (name, safe) in [
-            ("hp.owl", Some("hp.owl")),
-            ("../../etc/passwd", Some("passwd")),
-            ("..\\..\\x.owl", Some("x.owl")),
-            (".hidden", Some("hidden")),
-            ("a b.owl", Some("a_b.owl")),
-            ("", None),
-            ("..", None),
-            ("/", None),
-        ] {
-            assert_eq!(safe_name(name).as_deref(), safe, "{name}");
-        }
-        assert_eq!(
-            safe_name(&format!("{}.owl", "x".repeat(300)))
-                .unwrap()
-                .len(),
-            MAX_NAME
-        );
-    }
 }
