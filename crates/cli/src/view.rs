@@ -2,6 +2,7 @@
 //! elsewhere, JSON lines with `--json`, nothing with `--quiet`.
 
 mod hosts;
+mod other_limits;
 mod screen;
 mod text;
 mod waits;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::progress::{Counters, Progress};
+use docstokg_hub::Hub;
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
@@ -75,6 +77,7 @@ impl View {
     /// Shows progress until the run ends, or until `enough` ends.
     pub(crate) async fn show<T>(
         &self,
+        hub: &Hub,
         progress: &Arc<Progress>,
         work: impl Future<Output = T>,
         enough: impl Future<Output = ()>,
@@ -83,6 +86,7 @@ impl View {
         let mut screen = (self.format == Format::Terminal).then(Screen::new);
         let mut work = std::pin::pin!(work);
         let mut enough = std::pin::pin!(enough);
+        let mut watch = std::pin::pin!(other_limits::watch(hub, &self.hosts, progress));
         let interval = if self.format == Format::Terminal {
             DRAW_INTERVAL
         } else {
@@ -94,6 +98,7 @@ impl View {
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
                 () = &mut enough => break None,
+                () = &mut watch, if self.format != Format::Quiet => {}
                 () = self.clock.sleep_until(wake) => {
                     self.tell_notices(progress, screen.as_ref());
                     // A run that starts to wait for paused hosts shows that at once.

@@ -13,6 +13,7 @@ use crate::format::{
     ContextLoader, Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options,
     Outcome, Packing, Refusal, Report, VersionOrigin, detect, normalize, validate,
 };
+use crate::memory_budget::{MemoryBudget, MemoryShare, estimate};
 use crate::pull::examine::{About, Examined, Examiner, Finding};
 
 /// Reads files with the parsers of this crate.
@@ -24,12 +25,14 @@ pub struct FormatExaminer {
     pub unpack: UnpackLimits,
     /// Where remote JSON-LD contexts come from; without it they are reported as not loaded.
     pub contexts: Option<Arc<dyn ContextLoader>>,
+    /// What all files that are read at the same time may take.
+    pub(crate) memory: MemoryBudget,
 }
 
 /// A file that may be compressed.
 enum Opened {
     Plain(BufReader<File>),
-    Gzip(Box<dyn Read>),
+    Gzip(Box<dyn Read + Send>),
 }
 
 impl Read for Opened {
@@ -55,6 +58,15 @@ pub enum Recognised {
 }
 
 impl FormatExaminer {
+    /// Makes an examiner that loads remote JSON-LD contexts.
+    #[must_use]
+    pub fn with_contexts(contexts: Arc<dyn ContextLoader>) -> Self {
+        Self {
+            contexts: Some(contexts),
+            ..Self::default()
+        }
+    }
+
     /// Finds out what a file is by its bytes. A media type decides only between formats that the
     /// bytes leave open, and so does the name of the file.
     ///
@@ -95,6 +107,18 @@ impl FormatExaminer {
         })
     }
 
+    /// Waits until there is memory to read a file.
+    fn share(
+        &self,
+        file: &Path,
+        format: Format,
+        packing: Option<Packing>,
+    ) -> io::Result<MemoryShare> {
+        let bytes = std::fs::metadata(file)?.len();
+        let needed = estimate(bytes, format, packing, &self.limits);
+        Ok(self.memory.wait_for(needed))
+    }
+
     fn options(&self, base: &str) -> Options {
         Options {
             limits: self.limits.clone(),
@@ -114,6 +138,7 @@ impl FormatExaminer {
         packing: Option<Packing>,
         base: &str,
     ) -> io::Result<Result<Report, String>> {
+        let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
         match validate(opened, format, &self.options(base)) {
             Ok(report) => Ok(Ok(report)),
@@ -190,6 +215,7 @@ impl FormatExaminer {
         version: &Path,
     ) -> io::Result<Result<Normalized, String>> {
         let target = version.join("normalized/statements.nt");
+        let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
         match normalize(opened, format, &self.options(&about.url), &target) {
             Ok(normalized) => Ok(Ok(normalized)),

@@ -48,7 +48,7 @@ fn table(examiner: &FormatExaminer, subject: &Subject) -> Result<TermTable, Fail
         Failure::Failed(anyhow::anyhow!("{}: {error}", subject.name))
     };
     let file = BufReader::new(File::open(&subject.path).map_err(|error| failed(&error))?);
-    let reader: Box<dyn Read> = match subject.packing {
+    let reader: Box<dyn Read + Send> = match subject.packing {
         Some(Packing::Gzip) => Box::new(gunzip(file, examiner.unpack)),
         Some(Packing::Zip) | None => Box::new(file),
     };

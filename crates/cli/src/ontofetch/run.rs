@@ -89,7 +89,7 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
             )),
         };
         let outcome = view
-            .show(&progress, rounds.work(job), interrupts(&progress))
+            .show(&hub, &progress, rounds.work(job), interrupts(&progress))
             .await;
         // The last changes must reach the store before the process ends.
         let _ = hub.close().await;
@@ -184,10 +184,7 @@ impl Rounds {
             runtime: Arc::new(TokioRuntime::default()),
             config: Arc::clone(&self.config),
             library: job.library.clone(),
-            examiner: Arc::new(FormatExaminer {
-                contexts: Some(Arc::clone(&self.contexts)),
-                ..FormatExaminer::default()
-            }),
+            examiner: Arc::new(FormatExaminer::with_contexts(Arc::clone(&self.contexts))),
             options: job.options.clone(),
             run_id: self.run_id.clone(),
             progress: Arc::clone(&self.progress),

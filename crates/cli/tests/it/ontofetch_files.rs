@@ -48,7 +48,8 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-fn zipped(entries: &[(&str, &[u8])]) -> Vec<u8> {
+/// Packs files into an archive.
+pub(crate) fn zipped(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in entries {
         let options = SimpleFileOptions::default();

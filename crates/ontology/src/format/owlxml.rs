@@ -2,7 +2,6 @@
 //! not checked, so that a file without a fault is well-formed and not validated.
 
 use std::io::{self, BufReader, Read};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +29,7 @@ pub(super) fn validate_owl_xml(
     let counted = Counted::new(reader, Arc::clone(&count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let watch = SharedWatch::default();
-    let guard = XmlGuard::new(counted, options.limits.clone(), Rc::clone(&watch));
+    let guard = XmlGuard::new(counted, options.limits.clone(), Arc::clone(&watch));
     let ended = read(
         Reader::from_reader(BufReader::with_capacity(64 << 10, guard)),
         report,
@@ -48,7 +47,7 @@ pub(super) fn validate_owl_xml(
         }
         (None, Err(Failed::Io(error))) => return Err(error),
         (None, Err(Failed::Syntax(message, offset))) => {
-            let (line, column) = watch.borrow().lines.position(offset);
+            let (line, column) = watch.lock().lines.position(offset);
             problems.error(Problem {
                 line: Some(line),
                 column: Some(column),

@@ -28,7 +28,7 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 ///
 /// # Errors
 /// What `reader` reports: the file could not be read. Faults of its content are in the report.
-pub fn validate(reader: impl Read, format: Format, options: &Options) -> io::Result<Report> {
+pub fn validate(reader: impl Read + Send, format: Format, options: &Options) -> io::Result<Report> {
     let mut report = Report::empty(format);
     let mut problems = Problems::new(&options.limits);
     match format {
@@ -76,7 +76,7 @@ fn conclude(report: &mut Report, mut problems: Problems) {
 }
 
 fn validate_rdf(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     report: &mut Report,
