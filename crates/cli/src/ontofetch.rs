@@ -13,6 +13,7 @@ mod init;
 mod plan;
 mod prune;
 mod pull;
+mod report;
 mod rl;
 mod run;
 mod selection;

@@ -119,6 +119,7 @@ pub(super) fn show(global: &Global, done: &Done) {
             "run_id": done.run_id,
             "ended": ended(&done.ended),
             "results": done.results,
+            "report": done.report,
         }));
         return;
     }
@@ -208,6 +209,9 @@ fn summary(done: &Done) -> String {
                 length(*due_in)
             );
         }
+    }
+    if let Some(page) = &done.report {
+        text += &format!("; report: {}", page.display());
     }
     text + &format!("; details: ontofetch summary {}", done.run_id)
 }

@@ -18,6 +18,7 @@ use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
 
+use super::report;
 use crate::arguments::Global;
 use crate::commands::download::interrupts;
 use crate::configuration::Loaded;
@@ -40,6 +41,8 @@ pub(super) struct Done {
     pub(super) ended: Ended,
     pub(super) results: Vec<Pulled>,
     pub(super) run_id: String,
+    /// The page of a pull.
+    pub(super) report: Option<PathBuf>,
 }
 
 /// Runs a job to its end.
@@ -73,6 +76,8 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let tokio = start_tokio()?;
+    let library = job.library.root().to_owned();
+    let has_report = job.options.mode == RunMode::Full;
     let progress = Arc::new(Progress::default());
     let run_id = recording.run.id.clone();
     let outcome = tokio.block_on(async {
@@ -98,11 +103,17 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     tokio.shutdown_background();
     recording.close();
     match outcome {
-        Some(Ok((ended, results))) => Ok(Done {
-            ended,
-            results,
-            run_id,
-        }),
+        Some(Ok((ended, results))) => {
+            let database = telemetry::database(global, &loaded.telemetry);
+            let written =
+                has_report.then(|| report::write(&library, &results, &run_id, database.as_deref()));
+            Ok(Done {
+                ended,
+                results,
+                run_id,
+                report: written.transpose()?,
+            })
+        }
         Some(Err(error)) => Err(Failure::Failed(error.into())),
         None => Err(Failure::Failed(anyhow::anyhow!(
             "stopped at once; the next pull goes on where this one was"
