@@ -1,6 +1,7 @@
 //! Progress of a run on stderr: an overall bar and a line per busy host on a terminal, plain lines
 //! elsewhere, JSON lines with `--json`, nothing with `--quiet`.
 
+mod files;
 mod hosts;
 mod other_limits;
 mod screen;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Global;
 use crate::{output, program};
+use files::LargeFiles;
 use hosts::Hosts;
 use screen::Screen;
 pub(crate) use text::{clock_time, length, mebibytes, plural};
@@ -50,6 +52,7 @@ enum Format {
 pub(crate) struct View {
     format: Format,
     hosts: Arc<Hosts>,
+    files: LargeFiles,
     clock: TokioRuntime,
 }
 
@@ -65,6 +68,7 @@ impl View {
         Self {
             format,
             hosts: Arc::new(Hosts::new(config)),
+            files: LargeFiles::default(),
             clock: TokioRuntime::default(),
         }
     }
@@ -101,6 +105,9 @@ impl View {
                 () = &mut watch, if self.format != Format::Quiet => {}
                 () = self.clock.sleep_until(wake) => {
                     self.tell_notices(progress, screen.as_ref());
+                    if self.format == Format::Plain {
+                        self.files.news(progress).iter().for_each(|line| output::note(line));
+                    }
                     // A run that starts to wait for paused hosts shows that at once.
                     let only_waits = progress.is_only_waiting();
                     let is_news = only_waits && !was_waiting;
@@ -144,6 +151,7 @@ impl View {
             elapsed: now.since(started),
             left: time_left(progress, longest, wall),
             waits: waits::of(progress, &hosts, wall),
+            files: files::lines(progress),
         };
         match (self.format, screen) {
             (Format::Terminal, Some(screen)) => screen.draw(&state, &hosts),
@@ -183,6 +191,19 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
         "left_s": state.left.map(|left| left.as_secs_f64()),
         "waiting": waiting.collect::<Vec<_>>(),
         "hosts": hosts.iter().map(hosts::Line::json).collect::<Vec<_>>(),
+        "large_files": progress
+            .files()
+            .iter()
+            .take(MAX_HOST_LINES)
+            .map(|file| {
+                json!({
+                    "name": file.name,
+                    "phase": file.phase(),
+                    "received": file.transfer.received(),
+                    "expected": file.transfer.expected(),
+                })
+            })
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -194,6 +215,8 @@ struct State {
     left: Option<Duration>,
     /// What the run waits for.
     waits: Vec<Wait>,
+    /// The largest files that it works on.
+    files: Vec<String>,
 }
 
 /// Returns the minimum remaining time, from queues, limits and due times. It does not grow while

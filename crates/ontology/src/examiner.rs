@@ -161,6 +161,7 @@ impl FormatExaminer {
                  or OBO is needed"
             )));
         }
+        about.show("reading");
         let report = match self.report(file, format, packing, &about.url)? {
             Ok(report) => report,
             Err(damage) => return Ok(Finding::Invalid(format!("the file is damaged: {damage}"))),
@@ -191,6 +192,7 @@ impl FormatExaminer {
             )));
         }
         let mut note = None;
+        about.show("normalising");
         let normalized = if report.is_valid() && format.is_rdf() {
             match self.normalise(file, (format, packing), about, version)? {
                 Ok(normalized) => Some(normalized),
@@ -226,6 +228,7 @@ impl FormatExaminer {
 
     /// Unpacks an archive beside itself, and reads the largest ontology in it.
     fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
+        about.show("unpacking");
         let target = version.join("original/unpacked");
         let extracted = match extract_zip(File::open(file)?, &target, self.unpack) {
             Ok(extracted) => extracted,

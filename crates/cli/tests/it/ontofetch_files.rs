@@ -1,6 +1,7 @@
 //! Files of every kind, pulled from loopback by the program: whole, packed, cut and hostile.
 
 use std::io::{Cursor, Write as _};
+use std::time::Duration;
 
 use docstokg_origin_sim::{Origin, Piece, Reply};
 use serde_json::Value;
@@ -317,4 +318,31 @@ fn a_context_on_a_private_address_is_not_loaded() {
             .all(|arrival| arrival.host == "files.example"),
         "{arrivals:?}"
     );
+}
+
+#[test]
+fn a_large_file_is_shown_while_it_comes_and_while_it_is_read() {
+    let padding = format!("! {}\n", "padding ".repeat(4_000));
+    let body = obo("1", "") + &padding.repeat((54 << 20) / padding.len());
+    let files = Origin::new("files.example").handler(move |_, _| {
+        Reply::ok("").claiming(body.len() as u64).drip(
+            body.as_bytes(),
+            1 << 20,
+            Duration::from_millis(40),
+        )
+    });
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let spec = world.spec(&["a"]);
+    let ran = world.run(&["pull", "--spec", &spec]);
+    assert_eq!(ran.code, 0, "{} {}", ran.out, ran.err);
+    let shown: Vec<&str> = ran
+        .err
+        .lines()
+        .filter(|line| line.contains("a: downloading, "))
+        .collect();
+    assert!(shown.len() >= 2, "{}", ran.err);
+    assert!(shown[0].contains(" of 54 MiB ("), "{}", ran.err);
+    // At most a line for each tenth.
+    assert!(shown.len() <= 10, "{}", ran.err);
 }

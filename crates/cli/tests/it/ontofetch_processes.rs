@@ -163,18 +163,24 @@ fn processes_with_different_limits_are_served_or_told_why_not() {
             .stderr(log);
         processes.push(command.spawn().expect("a process"));
     }
-    std::thread::sleep(RUN);
-    let doctor: crate::support::Ran = sharing(&world.path("state"))
-        .args([
-            "limits",
-            "doctor",
-            "files.example",
-            "--config",
-            &strict_copy,
-        ])
-        .output()
-        .expect("the program")
-        .into();
+    // Whether a window is exceeded at one instant is chance: it is looked at over and over.
+    let begun = std::time::Instant::now();
+    let mut is_told_by_doctor = false;
+    while begun.elapsed() < RUN {
+        std::thread::sleep(Duration::from_millis(200));
+        let doctor = sharing(&world.path("state"))
+            .args([
+                "limits",
+                "doctor",
+                "files.example",
+                "--config",
+                &strict_copy,
+            ])
+            .output()
+            .expect("the program");
+        let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        is_told_by_doctor |= text.contains("other processes send under a larger limit");
+    }
     for child in &mut processes {
         child.kill().expect("a kill");
         child.wait().expect("an end");
@@ -202,12 +208,7 @@ fn processes_with_different_limits_are_served_or_told_why_not() {
         assert!(process % 2 == 1 || !is_told, "{prefix}: {log}");
     }
     assert!(untold.is_empty(), "{untold:?}");
-    assert!(
-        doctor.out.contains("other processes"),
-        "limits doctor: {} {}",
-        doctor.out,
-        doctor.err
-    );
+    assert!(is_told_by_doctor, "limits doctor says nothing");
 }
 
 /// A pull of more ontologies than its time allows.

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use docstokg_bulk::progress::ActiveFile;
 use serde_json::Value as Json;
 
 /// What is known about a file before it is read.
@@ -12,6 +14,17 @@ pub struct About {
     pub url: String,
     /// The media type that the server stated.
     pub content_type: Option<String>,
+    /// Where it is shown what is done with the file.
+    pub shown: Option<Arc<ActiveFile>>,
+}
+
+impl About {
+    /// Shows what is done with the file.
+    pub fn show(&self, phase: &'static str) {
+        if let Some(shown) = &self.shown {
+            shown.set_phase(phase);
+        }
+    }
 }
 
 /// What reading a file found.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use docstokg_bulk::digest::Fingerprint;
+use docstokg_bulk::progress::ActiveFile;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
 use docstokg_hub::{Downloaded, Head, RequestGroup, SavedFile, redact};
@@ -131,14 +132,17 @@ impl Ontologies {
         let is_first = known.is_none();
         // A pin says which content it must be: the server's idea of a change is of no use.
         let condition = current.filter(|_| item.state.pin.is_none());
-        let mut came = self.obtain(item, target, condition, requests).await?;
+        let active = self.progress.work_on(item.state.wanted.id.as_str());
+        let mut came = self
+            .obtain(item, target, condition, &active, requests)
+            .await?;
         if let (Came::NotModified(headers), Some(current)) = (&came, condition) {
             if self.has_checksum(item, current, requests).await? {
                 let current = self.renewed(item, current, headers)?;
                 return Ok(cached(item, target, &current));
             }
             // What is there is not what the user wants: it is asked for without conditions.
-            came = self.obtain(item, target, None, requests).await?;
+            came = self.obtain(item, target, None, &active, requests).await?;
         }
         match came {
             Came::File(head, file) => {
@@ -147,6 +151,7 @@ impl Ontologies {
                     head: *head,
                     file: *file,
                     is_first,
+                    active,
                 };
                 self.keep(item, arrived, requests).await
             }
@@ -212,6 +217,7 @@ impl Ontologies {
         item: &mut ActiveOntology,
         target: &Target,
         condition: Option<&StoredVersion>,
+        active: &ActiveFile,
         requests: &Arc<RequestGroup>,
     ) -> Result<Came, Verdict> {
         let address = Fingerprint::of(&format!("{} {:?}", target.url, target.location.accept));
@@ -233,7 +239,10 @@ impl Ontologies {
             }
         }
         item.state.count_attempt();
-        let done = self.hub.download_resumable(request, &staged).await;
+        let done = self
+            .hub
+            .download_watched(request, &staged, &active.transfer)
+            .await;
         let done = done.map_err(|error| self.explain(verdict::of_error(&error), &error))?;
         if done.head.status == StatusCode::NOT_MODIFIED {
             return Ok(Came::NotModified(done.head.headers));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::sha256_of;
+use docstokg_bulk::progress::ActiveFile;
 use docstokg_hub::{Head, RequestGroup, SavedFile, redact};
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 
@@ -32,6 +33,8 @@ pub(super) struct Arrived<'a> {
     pub(super) file: SavedFile,
     /// No version of the ontology is there yet.
     pub(super) is_first: bool,
+    /// Where it is shown what is done with it.
+    pub(super) active: Arc<ActiveFile>,
 }
 
 fn halted(error: impl std::fmt::Display) -> Verdict {
@@ -186,6 +189,7 @@ impl Ontologies {
         let about = About {
             url: arrived.head.url.to_string(),
             content_type: text(&arrived.head.headers, &CONTENT_TYPE),
+            shown: Some(Arc::clone(&arrived.active)),
         };
         let found = run_blocking(move || examiner.examine(&file, &about, &version)).await;
         match found {

@@ -217,6 +217,7 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
         let about = About {
             url: "https://x.org/o".to_owned(),
             content_type: None,
+            shown: None,
         };
         FormatExaminer::default()
             .examine(&file, &about, &version)
