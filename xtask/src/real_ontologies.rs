@@ -29,6 +29,9 @@ const ENDINGS: [&str; 11] = [
 /// The least that the packages hold; fewer means that some were not found.
 const LEAST_FILES: usize = 250;
 
+/// What only this crate refuses, rightly: `@null` is not a value of `@vocab` (JSON-LD 1.1, 4.1.2).
+const RIGHTLY_REFUSED: &str = "Invalid @vocab '@null'";
+
 /// Counts the distinct statements of files with rdflib: `FORMAT PATH` in, `COUNT` or `error` out.
 const RDFLIB: &str = r"
 import sys, rdflib, logging
@@ -183,6 +186,7 @@ struct Asked {
     format: String,
     distinct: Option<u64>,
     is_valid: bool,
+    error: String,
 }
 
 impl Judged {
@@ -238,6 +242,10 @@ impl Judged {
             format,
             distinct: file["distinct"].as_u64(),
             is_valid,
+            error: report["errors"][0]["message"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         });
         Ok(())
     }
@@ -316,6 +324,10 @@ impl Judged {
                 }
                 (None, Err(_)) if !asked.is_valid => {
                     self.agree(&asked.format, "rdflib: refused by both", 0);
+                }
+                (None, Ok(_)) if asked.error.contains(RIGHTLY_REFUSED) => {
+                    let note = format!("{}: {}", asked.path.display(), asked.error);
+                    self.not_compared.push(note);
                 }
                 (distinct, _) => self.wrong.push(format!(
                     "{}: {distinct:?} distinct statements, rdflib: {line}",

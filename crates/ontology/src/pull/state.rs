@@ -60,6 +60,9 @@ pub struct PullState {
     later: Vec<Later>,
     /// In which round the running step is.
     round: u32,
+    /// Whether the running step was put off before.
+    #[serde(default)]
+    is_again: bool,
     attempts: u32,
     deferral: Option<Deferral>,
 }
@@ -71,6 +74,14 @@ pub(super) struct PutOff {
     pub(super) until: Timestamp,
     pub(super) host: String,
     pub(super) failure: Attempted,
+    pub(super) is_sent: IsSent,
+}
+
+/// Whether a request was sent at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IsSent {
+    Yes,
+    No,
 }
 
 impl PullState {
@@ -90,6 +101,7 @@ impl PullState {
             next_location: 0,
             later: Vec::new(),
             round: 0,
+            is_again: false,
             attempts: 0,
             deferral: None,
         }
@@ -136,10 +148,9 @@ impl PullState {
 
     /// A step begins: it is not chosen again by itself.
     pub(super) fn begin(&mut self, step: Step) {
-        self.round = 0;
-        if let Some(index) = self.later.iter().position(|later| later.step == step) {
-            self.round = self.later.remove(index).round;
-        }
+        let index = self.later.iter().position(|later| later.step == step);
+        self.is_again = index.is_some();
+        self.round = index.map_or(0, |index| self.later.remove(index).round);
         match step {
             Step::LookUp(source) => self.next_source = self.next_source.max(source + 1),
             Step::Fetch(location) => self.next_location = self.next_location.max(location + 1),
@@ -175,9 +186,17 @@ impl PullState {
 
     /// A step failed for the time being: it comes back, a few times.
     pub(super) fn put_off(&mut self, put_off: PutOff) {
-        let round = self.round + 1;
+        // A host that is paused has not failed once more: how long a run waits for it is bounded by
+        // the run.
+        let round = self.round + u32::from(put_off.is_sent == IsSent::Yes);
         let why = put_off.failure.detail.clone().unwrap_or_default();
-        self.tried.push(put_off.failure);
+        let is_known = |last: &Attempted| {
+            put_off.is_sent == IsSent::No
+                && (&last.resolver, &last.url) == (&put_off.failure.resolver, &put_off.failure.url)
+        };
+        if !self.tried.last().is_some_and(is_known) {
+            self.tried.push(put_off.failure);
+        }
         if round < MAX_ROUNDS {
             self.later.push(Later {
                 step: put_off.step,
@@ -200,6 +219,11 @@ impl PullState {
         });
     }
 
+    /// Tells whether the running step failed for the time being before.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.is_again
+    }
+
     pub(super) fn count_attempt(&mut self) {
         self.attempts += 1;
     }
@@ -216,7 +240,17 @@ impl PullState {
             Some(AbsenceReason::HttpStatus | AbsenceReason::Unreachable) => 2,
             _ => 3,
         };
-        match self.tried.iter().rev().max_by_key(rank) {
+        // A source that answered in the end has said what there is to say, whatever failed before.
+        let is_superseded = |at: usize, attempt: &Attempted| {
+            let is_passing = attempt.http_status.is_some_and(|status| status >= 500)
+                || attempt.reason == Some(AbsenceReason::Unreachable);
+            let mut later = self.tried[at + 1..].iter();
+            is_passing
+                && later.any(|later| later.url.is_none() && later.resolver == attempt.resolver)
+        };
+        let counted = self.tried.iter().enumerate();
+        let counted = counted.filter(|(at, attempt)| !is_superseded(*at, attempt));
+        match counted.map(|(_, attempt)| attempt).rev().max_by_key(rank) {
             Some(attempt) => Absence {
                 reason: attempt.reason.unwrap_or(AbsenceReason::Unreachable),
                 detail: attempt.detail.clone().unwrap_or_default(),
@@ -334,6 +368,7 @@ mod tests {
                         until: at(now + 10.0),
                         host: "a.org".to_owned(),
                         failure: failure(AbsenceReason::Unreachable),
+                        is_sent: IsSent::Yes,
                     });
                 }
                 Next::Wait(until) => {

@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Never(Absence, Option<u16>),
     /// Come back after this time.
     Later(Duration, Absence, Option<u16>),
+    /// Nothing was sent, because the host is paused: come back after this time.
+    Paused(Duration, Absence),
     /// The run was cancelled before it was sent.
     Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
@@ -52,7 +54,7 @@ pub(super) fn of_error(error: &FetchError) -> Verdict {
             } else {
                 refused.cooldown_remaining
             };
-            Verdict::Later(wait, unreachable(detail), None)
+            Verdict::Paused(wait, unreachable(detail))
         }
         ErrorKind::File { path, source } => {
             Verdict::Halt(format!("{path} cannot be written: {source}"))

@@ -1,8 +1,10 @@
 //! Linked Open Vocabularies: versions of a vocabulary, each with its file.
 //!
-//! The service has long spells in which it answers 503 or 404 to everything. Before a vocabulary
-//! counts as not listed, its API is asked at both of its addresses and then for one that is always
-//! there.
+//! The service has long spells in which its API answers 503 or 404 to everything. Before a
+//! vocabulary counts as not listed, the API is asked at both of its addresses and then for one that
+//! is always there. Where it does not answer, the dump of the whole catalogue is read, once.
+
+mod dump;
 
 use serde_json::Value as Json;
 use url::Url;
@@ -36,6 +38,8 @@ const SPEC: SourceSpec = SourceSpec {
 
 /// The two paths of the API; which of them answers has changed over the years.
 const PATHS: [&str; 2] = ["/dataset/lov/api/v2", "/dataset/api/v2"];
+/// The question for the dump.
+const DUMP: &str = "dump";
 /// A vocabulary that is always there.
 const CONTROL: &str = "skos";
 
@@ -60,9 +64,18 @@ impl Source for Lov {
                 AbsenceReason::NotListed,
                 format!("Linked Open Vocabularies does not list {}", name(wanted)),
             ),
-            ("control", status) => Outcome::failed(format!(
-                "Linked Open Vocabularies does not answer at present (status {status} for a \
-                 vocabulary that it has)"
+            ("control", status) => dump_query(settings).map_or_else(
+                || {
+                    Outcome::failed(format!(
+                        "Linked Open Vocabularies does not answer at present (status {status} for \
+                         a vocabulary that it has)"
+                    ))
+                },
+                Step::Ask,
+            ),
+            (DUMP, 200) => dump::read(wanted, name(wanted), &reply.body),
+            (DUMP, status) => Outcome::failed(format!(
+                "Linked Open Vocabularies does not answer at present (status {status} for its dump)"
             )),
             (_, 200) => match json::body(SPEC.title, reply) {
                 Ok(vocabulary) => read(wanted, &vocabulary),
@@ -73,6 +86,23 @@ impl Source for Lov {
             _ => json::bad_status(SPEC.title, reply),
         }
     }
+
+    fn instead_of(&self, settings: &SourceSettings, query: &Query) -> Option<Query> {
+        (query.about != DUMP)
+            .then(|| dump_query(settings))
+            .flatten()
+    }
+}
+
+/// Asks for the dump of the catalogue.
+fn dump_query(settings: &SourceSettings) -> Option<Query> {
+    let url = settings.url(&API, "/lov.n3.gz")?;
+    Some(Query {
+        about: DUMP,
+        place: super::Place::Web(url),
+        accept: "application/gzip, application/octet-stream;q=0.9, */*;q=0.1",
+        is_shared: true,
+    })
 }
 
 fn name(wanted: &Wanted) -> &str {
