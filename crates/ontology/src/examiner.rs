@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::format::unpack::{Extracted, UnpackError, UnpackLimits, extract_zip, gunzip};
 use crate::format::{
     ContextLoader, Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options,
-    Outcome, Packing, Refusal, Report, VersionOrigin, detect, normalize, validate,
+    Outcome, Packing, Problem, Refusal, Report, VersionOrigin, detect, normalize, validate,
 };
 use crate::memory_budget::{MemoryBudget, MemoryShare, estimate};
 use crate::pull::examine::{About, Examined, Examiner, Finding};
@@ -166,6 +166,11 @@ impl FormatExaminer {
             Ok(report) => report,
             Err(damage) => return Ok(Finding::Invalid(format!("the file is damaged: {damage}"))),
         };
+        let report = if report.is_unordered {
+            self.as_json(report, file, packing)?
+        } else {
+            report
+        };
         let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
         std::fs::write(version.join("validation/report.json"), text)?;
@@ -207,6 +212,32 @@ impl FormatExaminer {
         let mut examined = examined(&report, normalized);
         examined.notes.extend(note);
         Ok(Finding::Ontology(Box::new(examined)))
+    }
+
+    /// Judges a large JSON-LD file whose keys are in another order than streaming demands: it is
+    /// not validated if it is whole as JSON.
+    fn as_json(
+        &self,
+        mut report: Report,
+        file: &Path,
+        packing: Option<Packing>,
+    ) -> io::Result<Report> {
+        let reader = BufReader::with_capacity(256 << 10, self.open(file, packing)?);
+        match serde_json::from_reader::<_, serde::de::IgnoredAny>(reader) {
+            Ok(_) => {
+                report.outcome = Outcome::NotValidated;
+                report.warnings.append(&mut report.errors);
+                report.error_count = 0;
+                (report.statements, report.terms, report.obsolete) = (0, 0, 0);
+            }
+            Err(error) if error.is_io() => return Err(error.into()),
+            Err(error) => {
+                report.is_unordered = false;
+                let message = format!("this is not JSON: {error}");
+                report.errors = vec![Problem::of_file(message)];
+            }
+        }
+        Ok(report)
     }
 
     fn normalise(
@@ -338,8 +369,8 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
         versions,
         imports: report.imports.clone(),
         licences: licences(report),
-        statements: Some(report.statements),
-        terms: Some(report.terms),
+        statements: Some(report.statements).filter(|_| !report.is_unordered),
+        terms: Some(report.terms).filter(|_| !report.is_unordered),
         fingerprint: report
             .content_hash
             .as_ref()

@@ -192,6 +192,7 @@ impl Reading<'_, '_> {
             error.code(),
             Some(JsonLdErrorCode::InvalidStreamingKeyOrder)
         ) {
+            self.problems.is_unordered = self.problems.error_count == 0;
             self.problems.error(Problem::of_file(format!(
                 "the file is larger than {} MiB, so it has to be streamed, and its keys are not \
                  in the order for that: {}",

@@ -22,6 +22,8 @@ pub(crate) struct Problems {
     pub error_count: u64,
     pub warnings: Vec<Problem>,
     pub contexts_not_loaded: Vec<String>,
+    /// A large file has its keys in an order that cannot be streamed.
+    pub is_unordered: bool,
     limit: usize,
 }
 

@@ -73,6 +73,7 @@ fn conclude(report: &mut Report, mut problems: Problems) {
     report.error_count = problems.error_count;
     report.warnings.append(&mut problems.warnings);
     report.contexts_not_loaded = problems.contexts_not_loaded;
+    report.is_unordered = problems.is_unordered;
 }
 
 fn validate_rdf(

@@ -269,6 +269,24 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
             .iter()
             .any(|note| note.contains("not checked"))
     );
+    // Too large to be read in any order, and not in the order for streaming: kept, and said so.
+    let nodes = ",{\"@id\": \"a:1\", \"a:p\": \"x\"}".repeat(120_000);
+    let large = format!(
+        "{{\"@graph\": [{}], \"@context\": {{\"a\": \"http://a/\"}}}}",
+        &nodes[1..]
+    );
+    let Finding::Ontology(unordered) = examine("large.jsonld", &large) else {
+        panic!("it is stored");
+    };
+    assert_eq!((unordered.statements, unordered.terms), (None, None));
+    assert_eq!(unordered.validation["parse"]["outcome"], "not_validated");
+    assert!(
+        unordered.notes[0].contains("has to be streamed"),
+        "{:?}",
+        unordered.notes
+    );
+    let cut = examine("cut.jsonld", &large[..large.len() - 1]);
+    assert!(matches!(cut, Finding::Invalid(_)), "{cut:?}");
     for cut in [OWL_XML.len() - 12, OWL_XML.len() - 40, 200] {
         let found = examine("cut.owl", &OWL_XML[..cut]);
         assert!(matches!(found, Finding::Invalid(_)), "{cut}: {found:?}");
