@@ -57,6 +57,15 @@ pub enum Recognised {
     Damaged(String),
 }
 
+/// What an archive holds, and the files that were unpacked.
+#[derive(Debug)]
+pub enum Archive {
+    /// An ontology: where it is now, and what it is.
+    Ontology(Vec<Extracted>, PathBuf, Format, Option<Packing>),
+    /// A taxonomy package, or nothing that can be read.
+    Judged(Vec<Extracted>, Finding),
+}
+
 impl FormatExaminer {
     /// Makes an examiner that loads remote JSON-LD contexts.
     #[must_use]
@@ -257,35 +266,51 @@ impl FormatExaminer {
         }
     }
 
-    /// Unpacks an archive beside itself, and reads the largest ontology in it.
-    fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
-        about.show("unpacking");
-        let target = version.join("original/unpacked");
-        let extracted = match extract_zip(File::open(file)?, &target, self.unpack) {
+    /// Unpacks an archive into `target`, and finds what it holds: a taxonomy package, or the largest
+    /// ontology in it.
+    ///
+    /// # Errors
+    /// It cannot be read, or its files cannot be written.
+    pub fn open_archive(&self, file: &Path, target: &Path) -> io::Result<Archive> {
+        let extracted = match extract_zip(File::open(file)?, target, self.unpack) {
             Ok(extracted) => extracted,
             Err(UnpackError::Refused(why)) => {
-                return Ok(Finding::Invalid(format!("the archive is refused: {why}")));
+                let finding = Finding::Invalid(format!("the archive is refused: {why}"));
+                return Ok(Archive::Judged(Vec::new(), finding));
             }
             Err(UnpackError::Io(error)) => return Err(error),
         };
-        let mut audit = serde_json::to_string_pretty(&extracted)?;
-        audit.push('\n');
-        std::fs::write(version.join("validation/extracted.json"), audit)?;
         let is_package = |file: &Extracted| file.path.ends_with("META-INF/taxonomyPackage.xml");
         if extracted.iter().any(is_package) {
-            return crate::xbrl_package::examine(&target, &extracted);
+            let finding = crate::xbrl_package::examine(target, &extracted)?;
+            return Ok(Archive::Judged(extracted, finding));
         }
         let mut files: Vec<&Extracted> = extracted.iter().collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         for file in files {
             let path: PathBuf = target.join(&file.path);
             if let Recognised::Ontology(format, packing) = self.recognise(&path, None)? {
-                return self.examine_ontology(&path, (format, packing), about, version);
+                return Ok(Archive::Ontology(extracted, path, format, packing));
             }
         }
-        Ok(Finding::NotAnOntology(
-            "the archive holds no ontology".to_owned(),
-        ))
+        let finding = Finding::NotAnOntology("the archive holds no ontology".to_owned());
+        Ok(Archive::Judged(extracted, finding))
+    }
+
+    /// Unpacks an archive beside itself, and reads what it holds.
+    fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
+        about.show("unpacking");
+        let archive = self.open_archive(file, &version.join("original/unpacked"))?;
+        let (Archive::Judged(extracted, _) | Archive::Ontology(extracted, ..)) = &archive;
+        let mut audit = serde_json::to_string_pretty(extracted)?;
+        audit.push('\n');
+        std::fs::write(version.join("validation/extracted.json"), audit)?;
+        match archive {
+            Archive::Judged(_, finding) => Ok(finding),
+            Archive::Ontology(_, path, format, packing) => {
+                self.examine_ontology(&path, (format, packing), about, version)
+            }
+        }
     }
 }
 

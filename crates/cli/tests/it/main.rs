@@ -44,3 +44,5 @@ mod ontofetch_processes;
 mod ontofetch_files;
 // ontofetch: what may be fetched, and who may change the library.
 mod ontofetch_guards;
+// ontofetch: flags and commands that are used less often.
+mod ontofetch_commands;

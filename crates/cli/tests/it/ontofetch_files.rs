@@ -224,6 +224,67 @@ fn a_taxonomy_package_is_stored_with_its_publication_date_as_version() {
     assert_eq!(code, 0, "{pulled}");
     assert_eq!(first(&pulled)["version"], "2026-03-31", "{pulled}");
     assert_eq!(first(&pulled)["license"], "CC0-1.0");
+    let (code, valid) = world.json(&["validate", "tax"]);
+    assert_eq!(code, 0, "{valid}");
+    assert_eq!(valid["files"][0]["package"]["ok"], true, "{valid}");
+    // A stored file that changed since is found.
+    let schema = world.path("library/tax/latest/original/unpacked/p/files/all.xsd");
+    std::fs::write(schema, "<other/>").expect("a file");
+    let (code, damaged) = world.json(&["validate", "tax"]);
+    assert_eq!(code, 1, "{damaged}");
+    assert!(damaged.to_string().contains("all.xsd"), "{damaged}");
+    let ran = world.run(&["validate", "tax"]);
+    assert!(ran.out.contains("not as it was stored"), "{}", ran.out);
+}
+
+#[test]
+fn archives_are_validated_and_compared_by_the_ontology_in_them() {
+    let world = World::files(Origin::new("files.example"));
+    let older = zipped(&[("a/x.obo", obo("1", "").as_bytes()), ("readme", b"words")]);
+    let newer = obo("2", "") + "\n[Term]\nid: X:3\nname: three\n";
+    std::fs::write(world.path("older.zip"), older).expect("a file");
+    std::fs::write(
+        world.path("newer.zip"),
+        zipped(&[("x.obo", newer.as_bytes())]),
+    )
+    .expect("a file");
+    let path = |name: &str| world.path(name).display().to_string();
+    let (code, valid) = world.json(&["validate", &path("older.zip")]);
+    assert_eq!(code, 0, "{valid}");
+    assert_eq!(valid["files"][0]["report"]["terms"], 2, "{valid}");
+    let (_, diff) = world.json(&["diff", &path("older.zip"), &path("newer.zip")]);
+    assert_eq!(
+        diff["diff"]["added"].as_array().map(Vec::len),
+        Some(1),
+        "{diff}"
+    );
+    std::fs::write(world.path("none.zip"), zipped(&[("readme", b"words")])).expect("a file");
+    let ran = world.run(&["validate", &path("none.zip")]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("holds no ontology"), "{}", ran.out);
+}
+
+#[test]
+fn a_file_that_is_validated_has_its_contexts_loaded() {
+    let files = Origin::new("files.example").handler(|_, _| {
+        Reply::ok(r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#)
+            .header("content-type", "application/ld+json")
+    });
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let file = world.write(
+        "x.jsonld",
+        r#"{"@context": "http://files.example/context.jsonld", "@id": "http://x.org/a", "label": "a"}"#,
+    );
+    let (code, valid) = world.json(&["validate", &file]);
+    assert_eq!(code, 0, "{valid}");
+    let report = &valid["files"][0]["report"];
+    assert_eq!(
+        (&report["outcome"], &report["statements"]),
+        (&"valid".into(), &1.into()),
+        "{valid}"
+    );
+    assert_eq!(world.served.web.ledger().len(), 1);
 }
 
 #[test]
