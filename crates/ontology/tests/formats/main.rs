@@ -10,6 +10,8 @@ use docstokg_ontology::format::{
 };
 use proptest::prelude::*;
 
+/// Files that are changed at random.
+mod fuzz;
 /// Files that are cut, broken or mean harm.
 mod hostile;
 
