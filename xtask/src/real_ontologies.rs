@@ -362,6 +362,6 @@ fn by_rapper(kind: &str, path: &Path) -> anyhow::Result<Option<u64>> {
         .arg(base)
         .output()
         .context("rapper cannot be started")?;
-    let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+    let lines = output.stdout.split(|byte| *byte == b'\n').count() - 1;
     Ok(output.status.success().then_some(lines as u64))
 }

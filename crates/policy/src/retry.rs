@@ -241,7 +241,7 @@ mod tests {
     fn a_wait_that_the_server_states_takes_the_place_of_the_backoff() {
         for attempt in 1..4 {
             let mut ended = ended(attempt, Outcome::Throttled);
-            ended.asked_until = Some(NOW + Duration::from_millis(1_000));
+            ended.asked_until = Some(NOW + Duration::from_secs(1));
             let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 1.0));
             assert_eq!(at, Duration::from_secs(1), "attempt {attempt}");
             // A wait of zero is none.

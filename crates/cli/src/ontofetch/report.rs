@@ -63,7 +63,9 @@ fn ontologies(results: &[Pulled]) -> String {
          <th>outcome</th><th>version</th><th>source</th><th>licence</th><th>size</th>\
          <th>terms</th><th>reason or note</th></tr></thead><tbody>",
     );
-    results.iter().for_each(|result| row(&mut page, result));
+    for result in results {
+        row(&mut page, result);
+    }
     page.push_str("</tbody></table></div></section>");
     page
 }
