@@ -5,6 +5,7 @@ mod dependencies;
 mod fuzz;
 mod limits;
 mod process;
+mod real_ontologies;
 
 use std::process::ExitCode;
 
@@ -27,13 +28,19 @@ Usage: cargo xtask COMMAND
   bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
   gateway      measure the gateway beside nginx, installing nginx and wrk, and its memory with a body of 1 GiB
   million      measure memory and the first request of runs over a million lines
+  ontology     measure reading ontologies beside rapper, installing it, and the fail path of the rate facade
+               [--megabytes N (200)]
+  real-ontologies
+               download ontologies in Python packages by pip, read every one, and compare the counts with
+               those of rapper, rdflib and grep
   check-dependencies
                check licences of dependencies, and that no crate is there in two versions without a
                reason; `explain` prints the reasons
   audit        check dependencies for known vulnerabilities with cargo audit
   sanitize     run the tests of the mapped file, the only unsafe module, under AddressSanitizer
   soak         kill processes at random times, on every store: no state is corrupted, no limit is exceeded
-               [--kills N (1000)]; then kill downloads a hundred times and resume them to their end
+               [--kills N (1000)]; then kill downloads and pulls a hundred times and resume them to their
+               end; then pull ontologies of 1 GiB, and several at once, within 256 MiB of memory
   attack       malicious answers, pages, files, flags, lists and servers, on loopback: nothing crashes, leaks,
                grows, delays other works or exceeds a limit [parts of test names (all)]; then fuzz the parsers
   fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates]
@@ -65,6 +72,9 @@ fn main() -> ExitCode {
             .and_then(|()| need("taskset", "util-linux"))
             .and_then(|()| bench("docstokg-cli", "gateway", rest)),
         ["million", rest @ ..] => bench("docstokg-cli", "million", rest),
+        ["ontology", rest @ ..] => need("rapper", "raptor2-utils")
+            .and_then(|()| bench("docstokg-ontology", "ontology", rest)),
+        ["real-ontologies"] => real_ontologies::run(),
         ["check-dependencies"] => dependencies::check(),
         ["check-dependencies", "explain"] => {
             dependencies::explain();
@@ -73,8 +83,13 @@ fn main() -> ExitCode {
         ["audit"] => dependencies::audit(),
         ["sanitize"] => sanitize(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["soak", rest @ ..] => need_redis()
-            .and_then(|()| all([bench("docstokg-stores", "soak", rest), kill_downloads()])),
+        ["soak", rest @ ..] => need_redis().and_then(|()| {
+            all([
+                bench("docstokg-stores", "soak", rest),
+                kill_downloads(),
+                bench("docstokg-cli", "large_ontologies", &[]),
+            ])
+        }),
         ["attack", rest @ ..] => need_redis()
             .and_then(|()| need("prlimit", "util-linux"))
             .and_then(|()| all([attack(rest), many_properties()])),
@@ -217,6 +232,11 @@ fn attack(rest: &[&str]) -> anyhow::Result<()> {
 /// for.
 fn many_properties() -> anyhow::Result<()> {
     let many = [("PROPTEST_CASES", "20000")];
-    all(["docstokg-content", "docstokg-hub", "docstokg-policy"]
-        .map(|package| cargo_with(&["test", "--release", "--package", package, "fuzz"], &many)))
+    all([
+        "docstokg-content",
+        "docstokg-hub",
+        "docstokg-ontology",
+        "docstokg-policy",
+    ]
+    .map(|package| cargo_with(&["test", "--release", "--package", package, "fuzz"], &many)))
 }

@@ -121,7 +121,16 @@ pub(crate) fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> anyh
 
 /// Runs cargo in the workspace, and returns its output.
 pub(crate) fn cargo_output(arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    cargo_output_with(arguments, &[])
+}
+
+/// The same, with further variables.
+pub(crate) fn cargo_output_with(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> anyhow::Result<Vec<u8>> {
     let output = cargo_command(arguments)?
+        .envs(variables.iter().copied())
         .stderr(Stdio::inherit())
         .output()
         .context("cargo cannot be started")?;

@@ -1,11 +1,11 @@
 //! The progress of a run: what has been counted, what it waits for, and the token that cancels it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use docstokg_hub::RequestGroup;
+use docstokg_hub::{RequestGroup, Transfer};
 use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
 
@@ -24,6 +24,30 @@ pub struct Progress {
     least_time: Mutex<Option<Duration>>,
     planned: Mutex<BTreeMap<LaneKey, u64>>,
     listed: Mutex<Vec<(String, String)>>,
+    files: Mutex<Vec<Weak<ActiveFile>>>,
+}
+
+/// A file that a run works on.
+#[derive(Debug)]
+pub struct ActiveFile {
+    /// The name of its item.
+    pub name: String,
+    /// How far its download is.
+    pub transfer: Arc<Transfer>,
+    phase: Mutex<&'static str>,
+}
+
+impl ActiveFile {
+    /// Returns what is done with it: `downloading`, or what its job calls it.
+    #[must_use]
+    pub fn phase(&self) -> &'static str {
+        *self.phase.lock()
+    }
+
+    /// Says what is done with it.
+    pub fn set_phase(&self, phase: &'static str) {
+        *self.phase.lock() = phase;
+    }
 }
 
 /// What has been counted.
@@ -54,6 +78,32 @@ pub struct Counters {
 }
 
 impl Progress {
+    /// Shows a file as long as the returned value lives.
+    pub fn work_on(&self, name: &str) -> Arc<ActiveFile> {
+        let file = Arc::new(ActiveFile {
+            name: name.to_owned(),
+            transfer: Arc::default(),
+            phase: Mutex::new("downloading"),
+        });
+        let mut files = self.files.lock();
+        files.retain(|file| file.strong_count() > 0);
+        files.push(Arc::downgrade(&file));
+        file
+    }
+
+    /// Lists the files that are worked on, the largest first.
+    #[must_use]
+    pub fn files(&self) -> Vec<Arc<ActiveFile>> {
+        let files = self.files.lock();
+        let mut files: Vec<_> = files.iter().filter_map(Weak::upgrade).collect();
+        let size = |file: &ActiveFile| {
+            let received = file.transfer.received();
+            file.transfer.expected().unwrap_or(0).max(received)
+        };
+        files.sort_by_key(|file| std::cmp::Reverse(size(file)));
+        files
+    }
+
     /// Changes what has been counted.
     pub fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.counters.lock());

@@ -82,13 +82,21 @@ fn is_shard(directory: &Path) -> bool {
         .is_some_and(|number| (0..SHARDS).contains(&number))
 }
 
+/// Returns where a job may record what came with a finished file, beside it.
+#[must_use]
+pub fn head_file(staged: &Path) -> PathBuf {
+    let mut name = staged.as_os_str().to_owned();
+    name.push(".head");
+    name.into()
+}
+
 /// Tells whether a name is one that the program gives: `ITEM-FINGERPRINT`, with the endings of
-/// parts, or the lock.
+/// parts and heads, or the lock.
 fn is_ours(file: &Path) -> bool {
     let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
         return false;
     };
-    let stem = ["", ".part", ".part.note"]
+    let stem = ["", ".head", ".part", ".part.note"]
         .iter()
         .rev()
         .find_map(|ending| name.strip_suffix(ending))

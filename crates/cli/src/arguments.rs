@@ -67,7 +67,7 @@ pub(crate) enum Command {
 }
 
 /// Flags that every command takes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Configuration file [env: DOCSTOKG_CONFIG]
@@ -124,7 +124,7 @@ pub(crate) struct Global {
 }
 
 /// How a command uses stored answers.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct CacheFlags {
     /// Answer from the cache alone; nothing is requested

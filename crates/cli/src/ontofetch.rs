@@ -5,6 +5,7 @@
 //! for every host.
 
 mod arguments;
+mod contexts;
 mod demo;
 mod diff;
 mod doctor;
@@ -13,6 +14,7 @@ mod init;
 mod plan;
 mod prune;
 mod pull;
+mod report;
 mod rl;
 mod run;
 mod selection;
@@ -43,9 +45,9 @@ pub fn main() -> ExitCode {
         Command::Diff(arguments) => diff::run(global, arguments),
         Command::Validate(validate) => validate::run(global, validate),
         Command::Prune(prune) => prune::run(global, prune),
-        Command::Doctor => doctor::run(global),
+        Command::Doctor(arguments) => doctor::run(global, arguments),
         Command::Rl(rl) => match &rl.command {
-            RlCommand::Doctor => rl::run(global),
+            RlCommand::Doctor { keys, events } => rl::run(global, keys, events.as_deref()),
         },
         Command::Init(init) => init::run(global, init),
         Command::Config(config) => commands::config::run(global, config),

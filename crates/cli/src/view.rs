@@ -1,7 +1,9 @@
 //! Progress of a run on stderr: an overall bar and a line per busy host on a terminal, plain lines
 //! elsewhere, JSON lines with `--json`, nothing with `--quiet`.
 
+mod files;
 mod hosts;
+mod other_limits;
 mod screen;
 pub(crate) mod text;
 mod waits;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::progress::{Counters, Progress};
+use docstokg_hub::Hub;
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
@@ -19,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Global;
 use crate::{output, program};
+use files::LargeFiles;
 use hosts::Hosts;
 use screen::Screen;
 pub(crate) use text::{clock_time, length, mebibytes, plural};
@@ -48,6 +52,7 @@ enum Format {
 pub(crate) struct View {
     format: Format,
     hosts: Arc<Hosts>,
+    files: LargeFiles,
     clock: TokioRuntime,
 }
 
@@ -63,6 +68,7 @@ impl View {
         Self {
             format,
             hosts: Arc::new(Hosts::new(config)),
+            files: LargeFiles::default(),
             clock: TokioRuntime::default(),
         }
     }
@@ -75,6 +81,7 @@ impl View {
     /// Shows progress until the run ends, or until `enough` ends.
     pub(crate) async fn show<T>(
         &self,
+        hub: &Hub,
         progress: &Arc<Progress>,
         work: impl Future<Output = T>,
         enough: impl Future<Output = ()>,
@@ -83,6 +90,7 @@ impl View {
         let mut screen = (self.format == Format::Terminal).then(Screen::new);
         let mut work = std::pin::pin!(work);
         let mut enough = std::pin::pin!(enough);
+        let mut watch = std::pin::pin!(other_limits::watch(hub, &self.hosts, progress));
         let interval = if self.format == Format::Terminal {
             DRAW_INTERVAL
         } else {
@@ -94,8 +102,12 @@ impl View {
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
                 () = &mut enough => break None,
+                () = &mut watch, if self.format != Format::Quiet => {}
                 () = self.clock.sleep_until(wake) => {
                     self.tell_notices(progress, screen.as_ref());
+                    if self.format == Format::Plain {
+                        self.files.news(progress).iter().for_each(|line| output::note(line));
+                    }
                     // A run that starts to wait for paused hosts shows that at once.
                     let only_waits = progress.is_only_waiting();
                     let is_news = only_waits && !was_waiting;
@@ -139,6 +151,7 @@ impl View {
             elapsed: now.since(started),
             left: time_left(progress, longest, wall),
             waits: waits::of(progress, &hosts, wall),
+            files: files::lines(progress),
         };
         match (self.format, screen) {
             (Format::Terminal, Some(screen)) => screen.draw(&state, &hosts),
@@ -178,6 +191,19 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
         "left_s": state.left.map(|left| left.as_secs_f64()),
         "waiting": waiting.collect::<Vec<_>>(),
         "hosts": hosts.iter().map(hosts::Line::json).collect::<Vec<_>>(),
+        "large_files": progress
+            .files()
+            .iter()
+            .take(MAX_HOST_LINES)
+            .map(|file| {
+                json!({
+                    "name": file.name,
+                    "phase": file.phase(),
+                    "received": file.transfer.received(),
+                    "expected": file.transfer.expected(),
+                })
+            })
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -189,6 +215,8 @@ struct State {
     left: Option<Duration>,
     /// What the run waits for.
     waits: Vec<Wait>,
+    /// The largest files that it works on.
+    files: Vec<String>,
 }
 
 /// Returns the minimum remaining time, from queues, limits and due times. It does not grow while

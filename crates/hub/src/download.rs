@@ -23,12 +23,14 @@ mod ends;
 mod hash;
 mod partial;
 mod sync;
+mod transfer;
 
 pub use ends::Ends;
 use hash::Hashing;
 use partial::Begun;
 pub(crate) use partial::{Partial, Start};
 pub(crate) use sync::Syncer;
+pub use transfer::Transfer;
 
 /// A file being written.
 pub(crate) struct PartFile {
@@ -128,6 +130,11 @@ impl PartFile {
         }
     }
 
+    /// Returns how many bytes are there.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Appends a piece.
     pub(crate) async fn write(&mut self, piece: &Bytes) -> io::Result<()> {
         self.hash.update(piece).await;
@@ -200,4 +207,6 @@ pub(crate) struct FileTarget {
     pub(crate) path: Arc<Path>,
     /// Whether an attempt resumes where an earlier one, also of an earlier process, broke off.
     pub(crate) resume: bool,
+    /// Where the caller can see how far it is.
+    pub(crate) transfer: Option<Arc<Transfer>>,
 }

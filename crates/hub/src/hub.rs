@@ -24,7 +24,7 @@ use crate::builder::HubBuilder;
 use crate::cache::HttpCache;
 use crate::clock::{Random, Runtime};
 use crate::config::{Config, Durability};
-use crate::download::{FileTarget, PartFile, Syncer};
+use crate::download::{FileTarget, PartFile, Syncer, Transfer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream};
@@ -128,6 +128,7 @@ impl Hub {
             FileTarget {
                 path: path.into(),
                 resume: false,
+                transfer: None,
             },
         )
         .await
@@ -146,14 +147,30 @@ impl Hub {
         request: Request,
         path: &Path,
     ) -> Result<Downloaded, FetchError> {
-        self.to_file(
-            request,
-            FileTarget {
-                path: path.into(),
-                resume: true,
-            },
-        )
-        .await
+        let target = FileTarget {
+            path: path.into(),
+            resume: true,
+            transfer: None,
+        };
+        self.to_file(request, target).await
+    }
+
+    /// Downloads as [`Hub::download_resumable`] does, and records in `transfer` how far it is.
+    ///
+    /// # Errors
+    /// As [`Hub::download`].
+    pub async fn download_watched(
+        &self,
+        request: Request,
+        path: &Path,
+        transfer: &Arc<Transfer>,
+    ) -> Result<Downloaded, FetchError> {
+        let target = FileTarget {
+            path: path.into(),
+            resume: true,
+            transfer: Some(Arc::clone(transfer)),
+        };
+        self.to_file(request, target).await
     }
 
     /// Gives a finished file its final name, made durable as config says.

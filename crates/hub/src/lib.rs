@@ -60,7 +60,7 @@ pub use docstokg_policy::retry::Repeatable;
 pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
-pub use download::Ends;
+pub use download::{Ends, Transfer};
 pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
 pub use group::RequestGroup;
 pub use hub::Hub;

@@ -330,9 +330,8 @@ impl OntologyConfig {
                     pacing: None,
                 });
         }
-        let Some(default) = &self.limits.default else {
-            return;
-        };
+        // No default means no rate: that of scholarly works is not meant for these hosts either.
+        let default = self.limits.default.clone().unwrap_or_default();
         for role in &mut config.limits.defaults {
             if matches!(role.rates.source, Source::Default | Source::Shipped) {
                 role.rates = Sourced::new(default.clone(), Source::Default);

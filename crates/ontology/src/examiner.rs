@@ -11,8 +11,9 @@ use serde_json::json;
 use crate::format::unpack::{Extracted, UnpackError, UnpackLimits, extract_zip, gunzip};
 use crate::format::{
     ContextLoader, Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options,
-    Outcome, Packing, Refusal, Report, VersionOrigin, detect, normalize, validate,
+    Outcome, Packing, Problem, Refusal, Report, VersionOrigin, detect, normalize, validate,
 };
+use crate::memory_budget::{MemoryBudget, MemoryShare, estimate};
 use crate::pull::examine::{About, Examined, Examiner, Finding};
 
 /// Reads files with the parsers of this crate.
@@ -24,12 +25,14 @@ pub struct FormatExaminer {
     pub unpack: UnpackLimits,
     /// Where remote JSON-LD contexts come from; without it they are reported as not loaded.
     pub contexts: Option<Arc<dyn ContextLoader>>,
+    /// What all files that are read at the same time may take.
+    pub(crate) memory: MemoryBudget,
 }
 
 /// A file that may be compressed.
 enum Opened {
     Plain(BufReader<File>),
-    Gzip(Box<dyn Read>),
+    Gzip(Box<dyn Read + Send>),
 }
 
 impl Read for Opened {
@@ -54,7 +57,25 @@ pub enum Recognised {
     Damaged(String),
 }
 
+/// What an archive holds, and the files that were unpacked.
+#[derive(Debug)]
+pub enum Archive {
+    /// An ontology: where it is now, and what it is.
+    Ontology(Vec<Extracted>, PathBuf, Format, Option<Packing>),
+    /// A taxonomy package, or nothing that can be read.
+    Judged(Vec<Extracted>, Finding),
+}
+
 impl FormatExaminer {
+    /// Makes an examiner that loads remote JSON-LD contexts.
+    #[must_use]
+    pub fn with_contexts(contexts: Arc<dyn ContextLoader>) -> Self {
+        Self {
+            contexts: Some(contexts),
+            ..Self::default()
+        }
+    }
+
     /// Finds out what a file is by its bytes. A media type decides only between formats that the
     /// bytes leave open, and so does the name of the file.
     ///
@@ -95,6 +116,18 @@ impl FormatExaminer {
         })
     }
 
+    /// Waits until there is memory to read a file.
+    fn share(
+        &self,
+        file: &Path,
+        format: Format,
+        packing: Option<Packing>,
+    ) -> io::Result<MemoryShare> {
+        let bytes = std::fs::metadata(file)?.len();
+        let needed = estimate(bytes, format, packing, &self.limits);
+        Ok(self.memory.wait_for(needed))
+    }
+
     fn options(&self, base: &str) -> Options {
         Options {
             limits: self.limits.clone(),
@@ -114,6 +147,7 @@ impl FormatExaminer {
         packing: Option<Packing>,
         base: &str,
     ) -> io::Result<Result<Report, String>> {
+        let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
         match validate(opened, format, &self.options(base)) {
             Ok(report) => Ok(Ok(report)),
@@ -130,9 +164,21 @@ impl FormatExaminer {
         about: &About,
         version: &Path,
     ) -> io::Result<Finding> {
+        if matches!(format, Format::OwlFunctional | Format::OwlManchester) {
+            return Ok(Finding::Unsupported(format!(
+                "this is {format}, which is recognised and not read here; a file in RDF/XML, Turtle \
+                 or OBO is needed"
+            )));
+        }
+        about.show("reading");
         let report = match self.report(file, format, packing, &about.url)? {
             Ok(report) => report,
             Err(damage) => return Ok(Finding::Invalid(format!("the file is damaged: {damage}"))),
+        };
+        let report = if report.is_unordered {
+            self.as_json(report, file, packing)?
+        } else {
+            report
         };
         let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
@@ -153,12 +199,54 @@ impl FormatExaminer {
                 "this is not valid {format}: {first}{more}"
             )));
         }
+        // A registry that answers with an empty document must not become the latest version.
+        if holds_nothing(&report) {
+            return Ok(Finding::NotAnOntology(format!(
+                "this is {format} without content: it holds no statements"
+            )));
+        }
+        let mut note = None;
+        about.show("normalising");
         let normalized = if report.is_valid() && format.is_rdf() {
-            self.normalise(file, (format, packing), about, version)?
+            match self.normalise(file, (format, packing), about, version)? {
+                Ok(normalized) => Some(normalized),
+                Err(why) => {
+                    note = Some(why);
+                    None
+                }
+            }
         } else {
             None
         };
-        Ok(Finding::Ontology(Box::new(examined(&report, normalized))))
+        let mut examined = examined(&report, normalized);
+        examined.notes.extend(note);
+        Ok(Finding::Ontology(Box::new(examined)))
+    }
+
+    /// Judges a large JSON-LD file whose keys are in another order than streaming demands: it is
+    /// not validated if it is whole as JSON.
+    fn as_json(
+        &self,
+        mut report: Report,
+        file: &Path,
+        packing: Option<Packing>,
+    ) -> io::Result<Report> {
+        let reader = BufReader::with_capacity(256 << 10, self.open(file, packing)?);
+        match serde_json::from_reader::<_, serde::de::IgnoredAny>(reader) {
+            Ok(_) => {
+                report.outcome = Outcome::NotValidated;
+                report.warnings.append(&mut report.errors);
+                report.error_count = 0;
+                (report.statements, report.terms, report.obsolete) = (0, 0, 0);
+            }
+            Err(error) if error.is_io() => return Err(error.into()),
+            Err(error) => {
+                report.is_unordered = false;
+                let message = format!("this is not JSON: {error}");
+                report.errors = vec![Problem::of_file(message)];
+            }
+        }
+        Ok(report)
     }
 
     fn normalise(
@@ -167,44 +255,62 @@ impl FormatExaminer {
         (format, packing): (Format, Option<Packing>),
         about: &About,
         version: &Path,
-    ) -> io::Result<Option<Normalized>> {
+    ) -> io::Result<Result<Normalized, String>> {
         let target = version.join("normalized/statements.nt");
+        let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
         match normalize(opened, format, &self.options(&about.url), &target) {
-            Ok(normalized) => Ok(Some(normalized)),
+            Ok(normalized) => Ok(Ok(normalized)),
             Err(NormalizeError::Io(error)) => Err(error),
-            Err(NormalizeError::NotRdf(_) | NormalizeError::Invalid(_)) => Ok(None),
+            Err(other) => Ok(Err(format!("there is no normalised form: {other}"))),
         }
     }
 
-    /// Unpacks an archive beside itself, and reads the largest ontology in it.
-    fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
-        let target = version.join("original/unpacked");
-        let extracted = match extract_zip(File::open(file)?, &target, self.unpack) {
+    /// Unpacks an archive into `target`, and finds what it holds: a taxonomy package, or the largest
+    /// ontology in it.
+    ///
+    /// # Errors
+    /// It cannot be read, or its files cannot be written.
+    pub fn open_archive(&self, file: &Path, target: &Path) -> io::Result<Archive> {
+        let extracted = match extract_zip(File::open(file)?, target, self.unpack) {
             Ok(extracted) => extracted,
             Err(UnpackError::Refused(why)) => {
-                return Ok(Finding::Invalid(format!("the archive is refused: {why}")));
+                let finding = Finding::Invalid(format!("the archive is refused: {why}"));
+                return Ok(Archive::Judged(Vec::new(), finding));
             }
             Err(UnpackError::Io(error)) => return Err(error),
         };
-        let mut audit = serde_json::to_string_pretty(&extracted)?;
-        audit.push('\n');
-        std::fs::write(version.join("validation/extracted.json"), audit)?;
         let is_package = |file: &Extracted| file.path.ends_with("META-INF/taxonomyPackage.xml");
         if extracted.iter().any(is_package) {
-            return crate::xbrl_package::examine(&target, &extracted);
+            let finding = crate::xbrl_package::examine(target, &extracted)?;
+            return Ok(Archive::Judged(extracted, finding));
         }
         let mut files: Vec<&Extracted> = extracted.iter().collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         for file in files {
             let path: PathBuf = target.join(&file.path);
             if let Recognised::Ontology(format, packing) = self.recognise(&path, None)? {
-                return self.examine_ontology(&path, (format, packing), about, version);
+                return Ok(Archive::Ontology(extracted, path, format, packing));
             }
         }
-        Ok(Finding::NotAnOntology(
-            "the archive holds no ontology".to_owned(),
-        ))
+        let finding = Finding::NotAnOntology("the archive holds no ontology".to_owned());
+        Ok(Archive::Judged(extracted, finding))
+    }
+
+    /// Unpacks an archive beside itself, and reads what it holds.
+    fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
+        about.show("unpacking");
+        let archive = self.open_archive(file, &version.join("original/unpacked"))?;
+        let (Archive::Judged(extracted, _) | Archive::Ontology(extracted, ..)) = &archive;
+        let mut audit = serde_json::to_string_pretty(extracted)?;
+        audit.push('\n');
+        std::fs::write(version.join("validation/extracted.json"), audit)?;
+        match archive {
+            Archive::Judged(_, finding) => Ok(finding),
+            Archive::Ontology(_, path, format, packing) => {
+                self.examine_ontology(&path, (format, packing), about, version)
+            }
+        }
     }
 }
 
@@ -220,6 +326,15 @@ impl Examiner for FormatExaminer {
             Recognised::Damaged(why) => Ok(Finding::Invalid(format!("the file is damaged: {why}"))),
         }
     }
+}
+
+/// Tells whether a file was read to its end and says nothing: no statements or stanzas, no imports.
+fn holds_nothing(report: &Report) -> bool {
+    let content = match &report.obo {
+        Some(obo) => obo.terms + obo.typedefs + obo.instances + obo.other_stanzas,
+        None => report.statements,
+    };
+    report.outcome == Outcome::Valid && content == 0 && report.imports.is_empty()
 }
 
 /// Reads as many bytes as the format is named by.
@@ -262,6 +377,8 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
         };
         (version.value.clone(), from.to_owned())
     });
+    let versions = report.versions.iter();
+    let versions = versions.map(|version| version.value.clone()).collect();
     let mut notes: Vec<String> = report
         .warnings
         .iter()
@@ -274,10 +391,11 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
     Examined {
         format: Some(report.format.name().to_owned()),
         version,
+        versions,
         imports: report.imports.clone(),
         licences: licences(report),
-        statements: Some(report.statements),
-        terms: Some(report.terms),
+        statements: Some(report.statements).filter(|_| !report.is_unordered),
+        terms: Some(report.terms).filter(|_| !report.is_unordered),
         fingerprint: report
             .content_hash
             .as_ref()

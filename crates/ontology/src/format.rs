@@ -17,6 +17,7 @@ mod line;
 mod normalize;
 mod obo;
 mod obograph;
+mod owlxml;
 mod report;
 mod sort;
 mod statement;

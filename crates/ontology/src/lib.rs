@@ -14,6 +14,7 @@ pub mod gate;
 pub mod library;
 pub mod licence;
 pub mod lock;
+mod memory_budget;
 pub mod plan;
 pub mod pull;
 pub mod source;

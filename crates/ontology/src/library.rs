@@ -15,6 +15,7 @@
 mod manifest;
 mod name;
 mod prune;
+mod publish;
 mod staged;
 
 use std::fs::{self, File};
@@ -22,12 +23,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docstokg_hub::files::write_whole;
-
 pub use manifest::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION};
 pub use name::version_directory;
 pub use prune::{PruneMode, Pruned, prune};
+pub use publish::Publication;
 pub use staged::Staged;
+
+use docstokg_bulk::digest::sha256_of;
 
 use crate::wanted::OntologyId;
 
@@ -52,7 +54,7 @@ pub enum LibraryError {
         source: io::Error,
     },
     /// A record is not one.
-    #[error("{path} is not the record of a version: {why}; pull the ontology again with --force")]
+    #[error("{path} is not the record of a version: {why}; pull the ontology again")]
     Manifest {
         /// The file.
         path: String,
@@ -86,8 +88,34 @@ pub struct StoredVersion {
     pub manifest: Manifest,
     /// Whether it is the latest.
     pub is_latest: bool,
-    /// Whether it was there before it was published again.
-    pub was_there: bool,
+}
+
+impl StoredVersion {
+    /// Returns the file as it was downloaded.
+    #[must_use]
+    pub fn original(&self) -> PathBuf {
+        self.path.join("original").join(&self.manifest.filename)
+    }
+
+    /// Lists the files of the version that are missing or not as they were stored.
+    #[must_use]
+    pub fn damaged_files(&self) -> Vec<String> {
+        let is_damaged = |artifact: &&Artifact| {
+            let found = sha256_of(&self.path.join(&artifact.path));
+            !found.is_ok_and(|found| found == artifact.sha256)
+        };
+        let damaged = self.manifest.artifacts.iter().filter(is_damaged);
+        damaged.map(|artifact| artifact.path.clone()).collect()
+    }
+}
+
+/// A version whose record cannot be read.
+#[derive(Clone, Debug)]
+pub struct DamagedVersion {
+    /// The name of its directory.
+    pub name: String,
+    /// What is wrong with its record.
+    pub why: String,
 }
 
 impl Library {
@@ -135,22 +163,43 @@ impl Library {
         Ok(names(&directory)?.into_iter().filter(is_version).collect())
     }
 
-    /// Lists the versions of an ontology, the one that came last first.
+    /// Lists the versions of an ontology, the one that came last first. Those whose records cannot
+    /// be read are left out: [`Library::damaged`] names them.
     ///
     /// # Errors
-    /// A directory or record cannot be read.
+    /// A directory cannot be read.
     pub fn versions(&self, id: &OntologyId) -> Result<Vec<StoredVersion>, LibraryError> {
+        Ok(self.read_versions(id)?.0)
+    }
+
+    /// Lists the versions of an ontology whose records cannot be read.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn damaged(&self, id: &OntologyId) -> Result<Vec<DamagedVersion>, LibraryError> {
+        Ok(self.read_versions(id)?.1)
+    }
+
+    fn read_versions(
+        &self,
+        id: &OntologyId,
+    ) -> Result<(Vec<StoredVersion>, Vec<DamagedVersion>), LibraryError> {
         let latest = self.latest_name(id);
-        let mut versions = Vec::new();
+        let (mut versions, mut damaged) = (Vec::new(), Vec::new());
         for name in self.version_names(id)? {
             let path = self.directory(id).join(&name);
-            versions.push(StoredVersion {
-                manifest: read_manifest(&path.join(MANIFEST))?,
-                is_latest: latest.as_ref() == Some(&name),
-                was_there: true,
-                name,
-                path,
-            });
+            match read_manifest(&path.join(MANIFEST)) {
+                Ok(manifest) => versions.push(StoredVersion {
+                    manifest,
+                    is_latest: latest.as_ref() == Some(&name),
+                    name,
+                    path,
+                }),
+                Err(error) => damaged.push(DamagedVersion {
+                    name,
+                    why: error.to_string(),
+                }),
+            }
         }
         versions.sort_by(|a, b| {
             let key = |version: &StoredVersion| {
@@ -158,7 +207,7 @@ impl Library {
             };
             key(b).cmp(&key(a))
         });
-        Ok(versions)
+        Ok((versions, damaged))
     }
 
     /// Returns the latest version of an ontology.
@@ -176,7 +225,6 @@ impl Library {
         Ok(Some(StoredVersion {
             manifest: read_manifest(&path.join(MANIFEST))?,
             is_latest: true,
-            was_there: true,
             name,
             path,
         }))
@@ -199,7 +247,10 @@ impl Library {
         version: Option<&str>,
     ) -> Result<StoredVersion, LibraryError> {
         let missing = |text: String| LibraryError::Missing(text);
-        let mut versions = self.versions(id)?;
+        let (mut versions, damaged) = self.read_versions(id)?;
+        if let (true, Some(damaged)) = (versions.is_empty(), damaged.first()) {
+            return Err(missing(damaged.why.clone()));
+        }
         if versions.is_empty() {
             return Err(missing(format!(
                 "{id} is not in the library at {}; get it with: ontofetch pull {id}",
@@ -234,67 +285,6 @@ impl Library {
         let name = format!("{UNFINISHED}{}-{number}", std::process::id());
         let path = self.directory(id).join(name);
         Staged::make(path, id)
-    }
-
-    /// Gives a version its name and makes it the latest, in two renames. A version of the same name
-    /// and content is kept as it is; one of the same name and other content gets a name that its
-    /// checksum completes.
-    ///
-    /// # Errors
-    /// Files cannot be written.
-    pub fn publish(
-        &self,
-        mut staged: Staged,
-        manifest: &Manifest,
-    ) -> Result<StoredVersion, LibraryError> {
-        let text = manifest.to_text();
-        let record = staged.path.join(MANIFEST);
-        write_whole(&record, &text).map_err(failed(&record, "written"))?;
-        staged.sync()?;
-        let wanted = version_directory(&manifest.version);
-        let suffixed = format!("{wanted}-{:.8}", manifest.sha256);
-        for name in [wanted, suffixed] {
-            let path = self.directory(&staged.id).join(&name);
-            if path.exists() {
-                match read_manifest(&path.join(MANIFEST)) {
-                    Ok(known)
-                        if known.sha256 == manifest.sha256 && known.version == manifest.version => {
-                    }
-                    _ => continue,
-                }
-            } else {
-                fs::rename(&staged.path, &path).map_err(failed(&path, "written"))?;
-                staged.is_published = true;
-            }
-            self.point_latest_at(&staged.id, &name)?;
-            return Ok(StoredVersion {
-                manifest: read_manifest(&path.join(MANIFEST))?,
-                is_latest: true,
-                was_there: !staged.is_published,
-                name,
-                path,
-            });
-        }
-        Err(LibraryError::Missing(format!(
-            "{} has two versions of the same name and checksum and other records; remove {}",
-            staged.id,
-            self.directory(&staged.id).display()
-        )))
-    }
-
-    /// Switches `latest` by a rename.
-    fn point_latest_at(&self, id: &OntologyId, name: &str) -> Result<(), LibraryError> {
-        let directory = self.directory(id);
-        let link = directory.join(LATEST);
-        if fs::read_link(&link).is_ok_and(|target| target == Path::new(name)) {
-            return Ok(());
-        }
-        let beside = directory.join(format!("{UNFINISHED}latest-{}", std::process::id()));
-        let _ = fs::remove_file(&beside);
-        std::os::unix::fs::symlink(name, &beside).map_err(failed(&beside, "written"))?;
-        fs::rename(&beside, &link).map_err(failed(&link, "written"))?;
-        sync_directory(&directory);
-        Ok(())
     }
 
     /// Removes what killed processes left. Only while no other process pulls into the library.

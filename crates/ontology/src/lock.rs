@@ -59,6 +59,12 @@ pub struct LockEntry {
     /// Whether the source's key has to be sent along.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
+    /// The user gave the address: it may lead into the private network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_user_supplied: bool,
+    /// The address held a secret, which is not written here: it cannot be fetched from this file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_secret_address: bool,
 }
 
 /// Why a lock file cannot be used.
@@ -159,6 +165,8 @@ impl LockEntry {
             revision: result.revision.clone(),
             checksum: result.checksum.clone(),
             is_authorised: result.is_authorised,
+            is_user_supplied: result.is_user_supplied,
+            has_secret_address: result.has_secret_address,
         })
     }
 
@@ -168,6 +176,7 @@ impl LockEntry {
         Location {
             accept: Some(crate::source::direct::ACCEPT.to_owned()),
             is_authorised: self.is_authorised,
+            is_user_supplied: self.is_user_supplied,
             version: self.version.clone(),
             revision: self.revision.clone(),
             licence: self

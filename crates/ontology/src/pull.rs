@@ -7,17 +7,21 @@
 //! in which nothing is fetched.
 
 mod checksum;
+mod describe;
 pub mod examine;
 mod fetch;
+mod filename;
 mod finish;
 pub mod imports;
 mod lookup;
 mod ontologies;
 mod outcome;
 mod probe;
+mod saved;
 mod state;
 mod store;
 mod verdict;
+mod version;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +30,7 @@ use std::time::Duration;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::directory::{Directory, DirectoryError, UnfinishedFiles};
-use docstokg_bulk::job::BoxFuture;
+use docstokg_bulk::job::{BoxFuture, State};
 use docstokg_bulk::manifest::ManifestWriter;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{Mode, NewItem, Queue};
@@ -36,6 +40,7 @@ use docstokg_hub::clock::{Runtime, Timestamp};
 
 pub use outcome::{Ending, Pulled};
 pub use state::{PullState, Step};
+pub(crate) use version::is_same_version;
 
 use crate::config::OntologyConfig;
 use crate::library::{Library, LibraryError};
@@ -111,6 +116,14 @@ pub enum PullError {
     /// Its working directory cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// Another process works on the library.
+    #[error("{by} works on the library at {path}; wait for it, or choose another --library")]
+    Busy {
+        /// The library.
+        path: String,
+        /// Which process, where that is known.
+        by: String,
+    },
     /// The library cannot be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -129,14 +142,20 @@ pub struct Workplace {
 const WORKPLACE: &str = ".ontofetch";
 
 impl Workplace {
-    /// Takes the working directory of a library. What an interrupted pull left to do is there
-    /// again; a finished one is forgotten.
+    /// Takes the working directory of a library, and with it the right to change the library. What
+    /// an interrupted pull left to do is there again; what it finished is forgotten.
     ///
     /// # Errors
     /// It cannot be written, or another pull works on the library.
     pub async fn open(library: &Library, mode: Mode) -> Result<Self, PullError> {
         let path = library.root().join(WORKPLACE);
-        let workplace = Self::take(&path, mode).await?;
+        let workplace = Self::take(&path, mode).await.map_err(|error| match error {
+            PullError::Directory(DirectoryError::Busy { by, .. }) => PullError::Busy {
+                path: library.root().display().to_string(),
+                by: format!("another run{by}"),
+            },
+            other => other,
+        })?;
         library.remove_unfinished()?;
         Ok(workplace)
     }
@@ -151,15 +170,27 @@ impl Workplace {
 
     async fn take(path: &Path, mode: Mode) -> Result<Self, PullError> {
         let directory = Directory::open(path, mode, &[])?;
-        let counts = directory.queue.counts().await.map_err(RunError::from)?;
-        if counts.left() == 0 && counts.ended() > 0 {
-            // Nothing is left of the last pull: the next one begins anew.
-            directory.queue.clear().await.map_err(RunError::from)?;
-        }
-        Ok(Self {
+        let workplace = Self {
             directory,
             path: path.to_owned(),
-        })
+        };
+        workplace.begin_round().await?;
+        Ok(workplace)
+    }
+
+    /// Forgets what has ended, so that the results of the next round are its own.
+    ///
+    /// # Errors
+    /// The queue cannot be written.
+    pub async fn begin_round(&self) -> Result<(), PullError> {
+        let queue = self.queue();
+        let counts = queue.counts().await.map_err(RunError::from)?;
+        if counts.left() > 0 {
+            queue.forget_ended().await.map_err(RunError::from)?;
+        } else if counts.ended() > 0 {
+            queue.clear().await.map_err(RunError::from)?;
+        }
+        Ok(())
     }
 
     /// Returns how many ontologies an interrupted pull left to do.
@@ -276,12 +307,21 @@ impl Pull {
     pub async fn run(&self, asked: Vec<Asked>) -> Result<Ended, PullError> {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
+        // What an interrupted pull knows serves the same request, and no other.
+        let anew = self.queue.begin_anew(items.clone(), |item, saved| {
+            let decode = <PullState as State>::decode;
+            let now = item.saved_state.as_deref().and_then(decode);
+            let known = decode(saved);
+            now.zip(known)
+                .is_some_and(|(now, known)| known.is_same_request(&now))
+        });
+        anew.await.map_err(RunError::from)?;
         let feed = Once(Some(items).filter(|items| !items.is_empty()));
         Ok(self.scheduler.run(Box::new(feed)).await?)
     }
 
     /// Returns what each ontology came to, in the order in which they were asked for; those that
-    /// an earlier process finished are among them.
+    /// an interrupted pull left to do are among them.
     ///
     /// # Errors
     /// The queue cannot be read.

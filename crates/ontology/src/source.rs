@@ -85,6 +85,11 @@ pub trait Source: Send + Sync {
         reply: &Reply,
     ) -> Step;
 
+    /// Returns what to ask instead of a question that the service does not answer at present.
+    fn instead_of(&self, _settings: &SourceSettings, _query: &Query) -> Option<Query> {
+        None
+    }
+
     /// Says what a status means that a file of this source was refused with, where the source has
     /// its own meaning for it.
     fn explain_status(&self, _status: StatusCode) -> Option<Absence> {

@@ -126,6 +126,30 @@ impl TargetFormat {
         }
     }
 
+    /// Tells whether files of this kind may have the format of this name. `.owl` files have
+    /// several.
+    #[must_use]
+    pub(crate) fn holds(self, format: &str) -> bool {
+        use crate::format::Format;
+        let formats: &[Format] = match self {
+            Self::Owl => &[
+                Format::RdfXml,
+                Format::OwlXml,
+                Format::Turtle,
+                Format::OwlFunctional,
+                Format::OwlManchester,
+            ],
+            Self::Rdf => &[Format::RdfXml],
+            Self::Obo => &[Format::Obo],
+            Self::Json => &[Format::OboGraph, Format::JsonLd],
+            Self::Ttl => &[Format::Turtle, Format::NTriples],
+            Self::Nt => &[Format::NTriples],
+            Self::Jsonld => &[Format::JsonLd],
+            Self::Zip => return true,
+        };
+        formats.iter().any(|known| known.name() == format)
+    }
+
     /// Guesses the format of a file by its name; one in `.gz` by the name inside.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
@@ -310,6 +334,17 @@ impl Wanted {
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<&str> {
         self.extras.get(name).map(String::as_str)
+    }
+
+    /// Tells whether a format is one of those wanted. OWL files are mostly RDF/XML, so that one of
+    /// the two serves for the other.
+    #[must_use]
+    pub fn takes(&self, format: TargetFormat) -> bool {
+        let same = |wanted: &TargetFormat| match (wanted, format) {
+            (TargetFormat::Owl | TargetFormat::Rdf, TargetFormat::Owl | TargetFormat::Rdf) => true,
+            (wanted, format) => *wanted == format,
+        };
+        self.formats.is_empty() || self.formats.iter().any(same)
     }
 
     /// Returns the formats to look for, the best first.

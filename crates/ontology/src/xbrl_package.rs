@@ -24,6 +24,7 @@ const MAX_RECORD: u64 = 8 << 20;
 struct Package {
     identifier: Option<String>,
     version: Option<String>,
+    published: Option<String>,
     licence: Option<String>,
     entry_points: Vec<String>,
 }
@@ -90,9 +91,12 @@ fn examined(package: Package, files: usize) -> Examined {
     }});
     Examined {
         format: Some("XBRL taxonomy package".to_owned()),
+        // The version of a package is optional, and so is the day of its publication.
+        versions: package.version.iter().cloned().collect(),
         version: package
             .version
-            .map(|version| (version, "taxonomyPackage".to_owned())),
+            .map(|version| (version, "taxonomyPackage".to_owned()))
+            .or_else(|| Some((package.published?, "publicationDate".to_owned()))),
         licences: package.licence.into_iter().collect(),
         validation,
         ..Examined::default()
@@ -183,6 +187,7 @@ fn package(text: &str) -> Result<Package, String> {
         match (below.as_slice(), inside) {
             (["identifier"], Some(text)) => package.identifier = Some(text.to_owned()),
             (["version"], Some(text)) => package.version = Some(text.to_owned()),
+            (["publicationDate"], Some(text)) => package.published = Some(text.to_owned()),
             (["license"], None) => {
                 let href = value(attributes, "href");
                 package.licence = href.or_else(|| value(attributes, "name"));

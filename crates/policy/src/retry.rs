@@ -126,8 +126,9 @@ pub fn wants_retry(
 
 /// Decides on the next step after an attempt. `jitter_sample` is a random share in 0..1.
 ///
-/// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are
-/// never cut to its ceiling. Backoff has equal jitter: half of it fixed, half of it random.
+/// A wait that the server asks for takes the place of the backoff: the server knows best, and
+/// nothing is added to it. It is never cut to the backoff's ceiling. A block or open of the breaker
+/// is a minimum in every case. Backoff has equal jitter: half of it fixed, half of it random.
 #[must_use]
 pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
     if !ended.class.transient {
@@ -142,11 +143,11 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
     if ended.is_over_budget {
         return Next::Stop(StopReason::RetryBudget);
     }
-    let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample);
-    let at = [ended.open_until, ended.asked_until]
-        .into_iter()
-        .flatten()
-        .fold(backoff, BootInstant::max);
+    // A wait of zero says nothing about when to come back.
+    let asked = ended.asked_until.filter(|asked| *asked > now);
+    let own = || now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample);
+    let at = asked.unwrap_or_else(own);
+    let at = ended.open_until.map_or(at, |open| at.max(open));
     if at > ended.deadline {
         Next::Stop(StopReason::Deadline { until: at })
     } else {
@@ -234,6 +235,20 @@ mod tests {
             wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)),
             Duration::from_secs(6_000)
         );
+    }
+
+    #[test]
+    fn a_wait_that_the_server_states_takes_the_place_of_the_backoff() {
+        for attempt in 1..4 {
+            let mut ended = ended(attempt, Outcome::Throttled);
+            ended.asked_until = Some(NOW + Duration::from_secs(1));
+            let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 1.0));
+            assert_eq!(at, Duration::from_secs(1), "attempt {attempt}");
+            // A wait of zero is none.
+            ended.asked_until = Some(NOW);
+            let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 0.0));
+            assert!(at >= Duration::from_secs(1), "attempt {attempt}: {at:?}");
+        }
     }
 
     #[test]

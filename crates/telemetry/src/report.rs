@@ -13,7 +13,8 @@ use rusqlite::Connection;
 use crate::summary::{
     HostSummary, Summary, SummaryError, Throttled, bytes, reason_counts, seconds,
 };
-use charts::{bar, escape, histogram, timeline};
+pub use charts::escape;
+use charts::{bar, histogram, timeline};
 use data::{COLUMNS, HostTimeline, ReportData};
 
 const STYLE: &str = include_str!("report/page.css");
@@ -24,15 +25,33 @@ const SCRIPT: &str = include_str!("report/page.js");
 /// # Errors
 /// The database cannot be read.
 pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryError> {
+    let title = format!("docstokg run {}", summary.run.run_id);
+    Ok(document(&title, &sections(database, summary)?))
+}
+
+/// Writes a page with this title around sections of HTML.
+#[must_use]
+pub fn document(title: &str, sections: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body>{sections}\
+         <script>{SCRIPT}</script></body></html>\n",
+        title = escape(title),
+    )
+}
+
+/// Writes what a page says about a run: requests, waits, hosts and failures.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn sections(database: &Connection, summary: &Summary) -> Result<String, SummaryError> {
     let data = data::load(database, summary)?;
     let run = &summary.run;
     let mut page = String::with_capacity(64 << 10);
     let _ = write!(
         page,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>docstokg run {id}</title><style>{STYLE}</style></head><body>\
-         <header><h1>Run {id}</h1><p>{command}, {state}, started {started}{hash}</p></header>",
+        "<header><h1>Run {id}</h1><p>{command}, {state}, started {started}{hash}</p></header>",
         id = escape(&run.run_id),
         command = escape(&run.command),
         state = run.state,
@@ -50,7 +69,6 @@ pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryE
     slowest(&mut page, summary);
     breakers(&mut page, summary);
     failures(&mut page, &data);
-    let _ = writeln!(page, "<script>{SCRIPT}</script></body></html>");
     Ok(page)
 }
 

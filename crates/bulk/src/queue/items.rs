@@ -315,6 +315,55 @@ impl Queue {
         .await
     }
 
+    /// Forgets items that have ended, with their records: what is left of a run that was stopped
+    /// is continued by a run that is not about the others.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn forget_ended(&self) -> Result<(), QueueError> {
+        self.change(|to| {
+            to.execute_batch(
+                "DELETE FROM manifests WHERE item IN (SELECT id FROM items WHERE state IN ('done', 'failed'));
+                 DELETE FROM attempts WHERE work_id IN (SELECT work_id FROM items WHERE state IN ('done', 'failed'));
+                 DELETE FROM items WHERE state IN ('done', 'failed');",
+            )
+        })
+        .await
+    }
+
+    /// Begins queued items anew that are known under the same key and are now asked for in another
+    /// way. `is_same` compares what is asked for now with the saved state of the known item.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn begin_anew(
+        &self,
+        items: Vec<NewItem>,
+        is_same: impl Fn(&NewItem, &str) -> bool + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut known = to.prepare_cached(
+                "SELECT id, progress FROM items WHERE key_hash = ?1 AND state = 'queued'",
+            )?;
+            let mut renew = to.prepare_cached(
+                "UPDATE items SET lane = ?2, progress = ?3, attempts = 0, not_before = 0 WHERE id = ?1",
+            )?;
+            for item in items {
+                let row = known.query_row(params![item.key_hash], |row| {
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?))
+                });
+                let Some((id, saved)) = row.optional()? else {
+                    continue;
+                };
+                if !saved.is_some_and(|saved| is_same(&item, &saved)) {
+                    renew.execute(params![id, item.lane, item.saved_state])?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Queues failed items anew, in the first lane. Returns how many.
     ///
     /// # Errors

@@ -255,7 +255,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
             &progress,
             reachability,
         );
-        let shown = view.show(&progress, work, interrupts(&progress));
+        let shown = view.show(&hub, &progress, work, interrupts(&progress));
         let outcome = shown.await;
         // The last changes must reach the store before the process ends. If they do not, its leases
         // expire by themselves.

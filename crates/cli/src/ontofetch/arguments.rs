@@ -47,7 +47,7 @@ pub(super) enum Command {
     /// Remove old versions
     Prune(Prune),
     /// Check endpoints, disk, credentials, clock and store
-    Doctor,
+    Doctor(Doctor),
     /// Show the rates of services
     Rl(Rl),
     /// Write an example sources.yaml
@@ -221,6 +221,13 @@ pub(super) struct Prune {
     pub library: LibraryFlag,
 }
 
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
 /// Arguments of `rl`.
 #[derive(Debug, Args)]
 pub(super) struct Rl {
@@ -232,7 +239,14 @@ pub(super) struct Rl {
 #[derive(Debug, Subcommand)]
 pub(super) enum RlCommand {
     /// Show each service: its windows, how full they are, when the next request may go
-    Doctor,
+    Doctor {
+        /// Services or SERVICE:HOST to show; otherwise all
+        #[arg(value_name = "KEY")]
+        keys: Vec<String>,
+        /// JSON lines with ratelimit.acquire events of programs that use the library
+        #[arg(long, value_name = "FILE")]
+        events: Option<PathBuf>,
+    },
 }
 
 /// Arguments of `init`.

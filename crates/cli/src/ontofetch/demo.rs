@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     }
     let library = Library::at(&files.library);
     let achieved = judge(&library, &world.truth(), &web)?;
-    show(global, &achieved, &files);
+    show(global, &achieved, &files, done.report.as_deref());
     Ok(if achieved.is_complete() {
         ExitCode::SUCCESS
     } else {
@@ -187,7 +187,7 @@ fn judge(library: &Library, truth: &[Truth], web: &Web) -> anyhow::Result<Achiev
     Ok(achieved)
 }
 
-fn show(global: &Global, achieved: &Achieved, files: &Files) {
+fn show(global: &Global, achieved: &Achieved, files: &Files, report: Option<&Path>) {
     let library = files.library.display();
     if global.json {
         output::json(&json!({
@@ -198,6 +198,7 @@ fn show(global: &Global, achieved: &Achieved, files: &Files) {
             "avoidable_429": achieved.throttled,
             "requests": achieved.requests,
             "library": library.to_string(),
+            "report": report,
         }));
         return;
     }
@@ -206,11 +207,12 @@ fn show(global: &Global, achieved: &Achieved, files: &Files) {
     }
     output::line(&format!(
         "\nstored {} of {} obtainable ontologies\navoidable 429s, by the hosts' own count: {} in {} \
-         requests\nlibrary: {library}\nfigures: ontofetch summary --state-dir {}",
+         requests\nlibrary: {library}\nreport: {}\nfigures: ontofetch summary --state-dir {}",
         achieved.stored,
         achieved.obtainable,
         achieved.throttled,
         achieved.requests,
+        report.unwrap_or(Path::new("none")).display(),
         files.state.display()
     ));
 }

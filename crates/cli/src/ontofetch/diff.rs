@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use docstokg_ontology::diff::{
     Change, DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermTable, diff,
@@ -13,7 +14,8 @@ use docstokg_ontology::format::{Options, Packing};
 use serde_json::json;
 
 use super::arguments::Diff;
-use super::files::{self, Subject};
+use super::contexts::LazyContexts;
+use super::files::{self, Content, Subject};
 use super::selection;
 use crate::arguments::Global;
 use crate::exit::Failure;
@@ -26,7 +28,8 @@ const LISTED: usize = 20;
 pub(super) fn run(global: &Global, arguments: &Diff) -> Result<ExitCode, Failure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
-    let examiner = FormatExaminer::default();
+    let contexts = Arc::new(LazyContexts::new(global, &loaded));
+    let examiner = FormatExaminer::with_contexts(contexts);
     let older = files::find(&arguments.older, &library, &examiner)?;
     let newer = files::find(&arguments.newer, &library, &examiner)?;
     let difference = diff(&table(&examiner, &older)?, &table(&examiner, &newer)?);
@@ -47,17 +50,20 @@ fn table(examiner: &FormatExaminer, subject: &Subject) -> Result<TermTable, Fail
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(anyhow::anyhow!("{}: {error}", subject.name))
     };
+    let Content::Ontology(format, packing) = subject.content else {
+        return Err(failed(&"a taxonomy package has no terms to compare"));
+    };
     let file = BufReader::new(File::open(&subject.path).map_err(|error| failed(&error))?);
-    let reader: Box<dyn Read> = match subject.packing {
+    let reader: Box<dyn Read + Send> = match packing {
         Some(Packing::Gzip) => Box::new(gunzip(file, examiner.unpack)),
         Some(Packing::Zip) | None => Box::new(file),
     };
     let options = Options {
         limits: examiner.limits.clone(),
+        contexts: examiner.contexts.clone(),
         ..Options::with_base(subject.base.clone())
     };
-    TermTable::read(reader, subject.format, &options, DEFAULT_TABLE_BYTES)
-        .map_err(|error| failed(&error))
+    TermTable::read(reader, format, &options, DEFAULT_TABLE_BYTES).map_err(|error| failed(&error))
 }
 
 fn text(difference: &OntologyDiff) -> String {

@@ -7,9 +7,12 @@ use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::policy::retry_after::http_date;
 use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_ontology::config::OntologyConfig;
+use http::StatusCode;
+use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::arguments::Doctor;
 use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::{self, Failure};
@@ -17,6 +20,8 @@ use crate::{output, state};
 
 /// How long an endpoint may take to answer.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What portals answer to those alone who have a key.
+const KEYED_PATH: &str = "/ontologies/GO";
 /// The least space that a pull should find.
 const MIN_FREE: u64 = 1 << 30;
 /// A clock that is further off than this makes dates of servers useless.
@@ -58,8 +63,11 @@ fn check(name: &str, level: Level, detail: impl Into<String>) -> Check {
 }
 
 /// Runs the command.
-pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+pub(super) fn run(global: &Global, arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut loaded = global.load()?;
+    if let Some(library) = &arguments.library.library {
+        loaded.ontology.library.clone_from(library);
+    }
     loaded.ontology.apply_to(&mut loaded.config);
     let mut checks = vec![disk(&loaded.ontology)];
     checks.extend(credentials(&loaded.ontology));
@@ -245,11 +253,23 @@ async fn endpoint(
         Ok(url) => url,
         Err(error) => return bad(error.to_string()),
     };
-    let request = Request::head(url)
+    // Whether a key is accepted is said where it is needed.
+    let key = config.sources.authorization(name);
+    let mut asked = url;
+    if key.is_some() {
+        asked.set_path(&format!(
+            "{}{KEYED_PATH}",
+            asked.path().trim_end_matches('/')
+        ));
+    }
+    let mut request = Request::head(asked)
         .deadline(ENDPOINT_TIMEOUT)
         .retry_wait(Duration::ZERO)
         .rate_wait(RateWait::Deadline)
         .service(name);
+    if let Some(key) = key {
+        request = request.secret_header(AUTHORIZATION, key);
+    }
     let answer = match hub.fetch(request).await {
         Ok(answer) => answer,
         Err(error) => return bad(error.sentence()),
@@ -257,6 +277,10 @@ async fn endpoint(
     let date = answer.head.headers.get("date");
     let date = date.and_then(|date| date.to_str().ok()).and_then(http_date);
     let status = answer.head.status;
+    if status == StatusCode::UNAUTHORIZED {
+        let (check, _) = bad(format!("{base} does not accept the key (401)"));
+        return (check, date);
+    }
     let level = if status.is_server_error() {
         Level::Warning
     } else {

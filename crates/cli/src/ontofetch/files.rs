@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use docstokg_ontology::examiner::{FormatExaminer, Recognised};
+use docstokg_ontology::examiner::{Archive, FormatExaminer, Recognised};
 use docstokg_ontology::format::{Format, Packing};
-use docstokg_ontology::library::Library;
+use docstokg_ontology::library::{Library, StoredVersion};
+use docstokg_ontology::pull::examine::{Examined, Finding};
+use tempfile::TempDir;
 
 use super::selection;
 use super::show::failed;
@@ -17,45 +19,85 @@ pub(super) struct Subject {
     pub(super) path: PathBuf,
     /// Where it came from, for relative addresses in it.
     pub(super) base: String,
-    pub(super) format: Format,
-    pub(super) packing: Option<Packing>,
+    pub(super) content: Content,
+    /// The version that it belongs to, where it is in the library.
+    pub(super) stored: Option<StoredVersion>,
+    /// What was unpacked goes away with it.
+    _unpacked: Option<TempDir>,
 }
 
-/// Finds a file: a path that is there, `ID`, or `ID@VERSION`.
+/// What a file holds.
+pub(super) enum Content {
+    Ontology(Format, Option<Packing>),
+    /// A taxonomy package, and what its records say.
+    Package(Box<Examined>),
+}
+
+/// Finds a file: a path that is there, `ID`, or `ID@VERSION`. Archives are unpacked to where they
+/// are removed again.
 pub(super) fn find(
     text: &str,
     library: &Library,
     examiner: &FormatExaminer,
 ) -> Result<Subject, Failure> {
-    let (path, base) = place(text, library)?;
-    let recognised = examiner.recognise(&path, None).map_err(|error| {
+    let (path, base, stored) = place(text, library)?;
+    let unreadable = |error: std::io::Error| {
         Failure::Failed(anyhow::anyhow!(
             "{} cannot be read: {error}",
             path.display()
         ))
-    })?;
+    };
     let refused = |why: String| Failure::Failed(anyhow::anyhow!("{text}: {why}"));
-    match recognised {
-        Recognised::Ontology(format, packing) => Ok(Subject {
-            name: text.to_owned(),
-            path,
-            base,
-            format,
-            packing,
-        }),
-        Recognised::Archive => Err(refused(
-            "this is an archive; name one of the files in it".to_owned(),
+    let subject = |path: PathBuf, content, unpacked| Subject {
+        name: text.to_owned(),
+        path,
+        base: base.clone(),
+        content,
+        stored: stored.clone(),
+        _unpacked: unpacked,
+    };
+    match examiner.recognise(&path, None).map_err(unreadable)? {
+        Recognised::Ontology(format, packing) => Ok(subject(
+            path.clone(),
+            Content::Ontology(format, packing),
+            None,
         )),
+        Recognised::Archive => {
+            let scratch = TempDir::new().map_err(unreadable)?;
+            let target = scratch.path().join("unpacked");
+            match examiner.open_archive(&path, &target).map_err(unreadable)? {
+                Archive::Ontology(_, inside, format, packing) => Ok(subject(
+                    inside,
+                    Content::Ontology(format, packing),
+                    Some(scratch),
+                )),
+                Archive::Judged(_, Finding::Ontology(package)) => {
+                    Ok(subject(path.clone(), Content::Package(package), None))
+                }
+                Archive::Judged(_, finding) => Err(refused(sentence(finding))),
+            }
+        }
         Recognised::Refused(refusal) => Err(refused(refusal.to_string())),
         Recognised::Damaged(why) => Err(refused(format!("the file is damaged: {why}"))),
     }
 }
 
-fn place(text: &str, library: &Library) -> Result<(PathBuf, String), Failure> {
+fn sentence(finding: Finding) -> String {
+    match finding {
+        Finding::Invalid(why) | Finding::NotAnOntology(why) | Finding::Unsupported(why) => why,
+        Finding::Page => "this is a web page".to_owned(),
+        Finding::Ontology(_) => String::new(),
+    }
+}
+
+fn place(
+    text: &str,
+    library: &Library,
+) -> Result<(PathBuf, String, Option<StoredVersion>), Failure> {
     let path = Path::new(text);
     if path.is_file() {
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        return Ok((path.to_owned(), format!("file://{}", whole.display())));
+        return Ok((path.to_owned(), format!("file://{}", whole.display()), None));
     }
     let (id, version) = match text.split_once('@') {
         Some((id, version)) => (id, Some(version)),
@@ -67,6 +109,6 @@ fn place(text: &str, library: &Library) -> Result<(PathBuf, String), Failure> {
         )));
     };
     let stored = library.find(&id, version).map_err(failed)?;
-    let file = stored.path.join("original").join(&stored.manifest.filename);
-    Ok((file, stored.manifest.final_url))
+    let base = stored.manifest.final_url.clone();
+    Ok((stored.original(), base, Some(stored)))
 }

@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use docstokg_ontology::library::{PruneMode, Pruned, prune};
+use anyhow::Context;
+use docstokg_bulk::queue::Mode;
+use docstokg_ontology::library::{Library, PruneMode, Pruned, prune};
+use docstokg_ontology::pull::Workplace;
 use serde_json::{Value, json};
 
 use super::arguments::Prune;
@@ -12,6 +15,16 @@ use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::output;
 use crate::view::mebibytes;
+
+/// Takes the right to change the library, as a pull does.
+fn take_library(library: &Library) -> Result<Workplace, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .context("the async runtime cannot be started")?;
+    runtime
+        .block_on(Workplace::open(library, Mode::Inline))
+        .map_err(|error| Failure::Failed(error.into()))
+}
 
 /// Runs the command.
 pub(super) fn run(global: &Global, arguments: &Prune) -> Result<ExitCode, Failure> {
@@ -32,9 +45,17 @@ pub(super) fn run(global: &Global, arguments: &Prune) -> Result<ExitCode, Failur
     } else {
         PruneMode::Remove
     };
+    // A pull that publishes at the same time would find its version gone.
+    let workplace = match mode {
+        PruneMode::Remove => Some(take_library(&library)?),
+        PruneMode::ListOnly => None,
+    };
     let mut removed = Vec::new();
     for id in &ids {
         removed.extend(prune(&library, id, arguments.keep as usize, mode).map_err(failed)?);
+    }
+    if let Some(workplace) = workplace {
+        workplace.close(None);
     }
     let bytes: u64 = removed.iter().map(|pruned| pruned.bytes).sum();
     if global.json {

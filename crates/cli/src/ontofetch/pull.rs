@@ -68,7 +68,19 @@ fn asked(
     let Some(path) = &arguments.lock else {
         return selection::asked(&arguments.selection, config);
     };
+    let selection = &arguments.selection;
+    let flags = [
+        ("--url", selection.url.is_some()),
+        ("--resolver", !selection.resolver.is_empty()),
+        ("--target-formats", selection.target_formats.is_some()),
+    ];
+    if let Some((flag, _)) = flags.iter().find(|(_, is_set)| *is_set) {
+        return Err(Failure::Usage(format!(
+            "--lock says where everything comes from: leave {flag} out"
+        )));
+    }
     let lock = LockFile::read(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    selection::apply_flags(selection, config)?;
     let mut asked = Asked::of_lock(&lock);
     if arguments.selection.ids.is_empty() {
         if arguments.selection.spec.is_some() {
@@ -107,6 +119,7 @@ pub(super) fn show(global: &Global, done: &Done) {
             "run_id": done.run_id,
             "ended": ended(&done.ended),
             "results": done.results,
+            "report": done.report,
         }));
         return;
     }
@@ -196,6 +209,9 @@ fn summary(done: &Done) -> String {
                 length(*due_in)
             );
         }
+    }
+    if let Some(page) = &done.report {
+        text += &format!("; report: {}", page.display());
     }
     text + &format!("; details: ontofetch summary {}", done.run_id)
 }

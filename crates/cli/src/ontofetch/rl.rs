@@ -1,5 +1,7 @@
 //! `ontofetch rl doctor`: each service's budget, how full it is, and when the next request may go.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,8 +20,13 @@ use crate::{output, state, telemetry};
 const RECENT: usize = 5;
 
 /// Runs the command.
-pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &Global,
+    wanted: &[String],
+    events: Option<&Path>,
+) -> Result<ExitCode, Failure> {
     let loaded = global.load()?;
+    let acquired = events.map(acquired).transpose()?.unwrap_or_default();
     let store = state::reach(global, &loaded.config)?;
     let limits = RateLimits {
         per_service: loaded
@@ -51,13 +58,28 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         let keys = facade.diagnose().await;
         keys.map_err(|error| Failure::Failed(error.into()))
     })?;
+    let is_wanted = |key: &KeyDiagnosis| {
+        let text = key.key.to_string();
+        let service = text.split(':').next().unwrap_or_default();
+        wanted.is_empty() || wanted.iter().any(|name| *name == text || name == service)
+    };
+    let keys: Vec<KeyDiagnosis> = keys.into_iter().filter(is_wanted).collect();
+    if keys.is_empty() && !wanted.is_empty() {
+        return Err(Failure::Usage(format!(
+            "there is no service or key {}",
+            wanted.join(", ")
+        )));
+    }
     let waits = recent_waits(global, &loaded);
     if global.json {
-        let shown: Vec<Value> = keys.iter().map(key_json).collect();
+        let shown: Vec<Value> = keys.iter().map(|key| key_json(key, &acquired)).collect();
         output::json(&json!({ "keys": shown, "recent_waits": waits }));
     } else {
         for key in &keys {
             output::line(&text(key));
+            if let Some(acquired) = acquired.get(&key.key.to_string()) {
+                output::line(&acquired.text());
+            }
         }
         if let Some(waits) = waits.as_array().filter(|waits| !waits.is_empty()) {
             output::line("recent waits for rates:");
@@ -99,7 +121,64 @@ fn text(key: &KeyDiagnosis) -> String {
     )
 }
 
-fn key_json(key: &KeyDiagnosis) -> Value {
+/// What the events of programs say about one key.
+#[derive(Clone, Debug, Default)]
+struct Acquired {
+    permitted: u64,
+    refused: u64,
+    failed: u64,
+    /// The latest waits that were not zero, in milliseconds.
+    blocked_ms: Vec<f64>,
+}
+
+impl Acquired {
+    fn text(&self) -> String {
+        let waits: Vec<String> = self
+            .blocked_ms
+            .iter()
+            .map(|wait| format!("{wait:.0} ms"))
+            .collect();
+        let waits = if waits.is_empty() {
+            String::new()
+        } else {
+            format!("; recent waits: {}", waits.join(", "))
+        };
+        format!(
+            "  by programs: {} permitted, {} refused, {} failed{waits}",
+            self.permitted, self.refused, self.failed
+        )
+    }
+}
+
+/// Reads the `ratelimit.acquire` events of a file, by key. Lines that are something else are passed
+/// over.
+fn acquired(file: &Path) -> Result<BTreeMap<String, Acquired>, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("{} cannot be read: {error}", file.display())))?;
+    let mut found: BTreeMap<String, Acquired> = BTreeMap::new();
+    for line in text.lines() {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let (true, Some(key)) = (event["event"] == "ratelimit.acquire", event["key"].as_str())
+        else {
+            continue;
+        };
+        let entry = found.entry(key.to_owned()).or_default();
+        match event["outcome"].as_str() {
+            Some("ok") => entry.permitted += 1,
+            Some("exceeded") => entry.refused += 1,
+            _ => entry.failed += 1,
+        }
+        let blocked = event["blocked_ms"].as_f64().filter(|wait| *wait >= 1.0);
+        entry.blocked_ms.extend(blocked);
+        let more = entry.blocked_ms.len().saturating_sub(RECENT);
+        entry.blocked_ms.drain(..more);
+    }
+    Ok(found)
+}
+
+fn key_json(key: &KeyDiagnosis, acquired: &BTreeMap<String, Acquired>) -> Value {
     let windows = key.windows.iter().map(|(window, used)| {
         json!({
             "window": short(window),
@@ -115,6 +194,12 @@ fn key_json(key: &KeyDiagnosis) -> Value {
         "eligible_in_ms": millis(key.eligible_in),
         "eligible_at": (SystemClock.wall() + key.eligible_in).to_string(),
         "cooldown_remaining_ms": key.cooldown.map(millis),
+        "acquired": acquired.get(&key.key.to_string()).map(|acquired| json!({
+            "ok": acquired.permitted,
+            "exceeded": acquired.refused,
+            "error": acquired.failed,
+            "recent_blocked_ms": acquired.blocked_ms,
+        })),
     })
 }
 

@@ -15,9 +15,10 @@ use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::imports::ImportRounds;
+use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
 
+use super::report;
 use crate::arguments::Global;
 use crate::commands::download::interrupts;
 use crate::configuration::Loaded;
@@ -40,6 +41,8 @@ pub(super) struct Done {
     pub(super) ended: Ended,
     pub(super) results: Vec<Pulled>,
     pub(super) run_id: String,
+    /// The page of a pull.
+    pub(super) report: Option<PathBuf>,
 }
 
 /// Runs a job to its end.
@@ -73,6 +76,8 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let tokio = start_tokio()?;
+    let library = job.library.root().to_owned();
+    let has_report = job.options.mode == RunMode::Full;
     let progress = Arc::new(Progress::default());
     let run_id = recording.run.id.clone();
     let outcome = tokio.block_on(async {
@@ -89,7 +94,7 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
             )),
         };
         let outcome = view
-            .show(&progress, rounds.work(job), interrupts(&progress))
+            .show(&hub, &progress, rounds.work(job), interrupts(&progress))
             .await;
         // The last changes must reach the store before the process ends.
         let _ = hub.close().await;
@@ -98,11 +103,17 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     tokio.shutdown_background();
     recording.close();
     match outcome {
-        Some(Ok((ended, results))) => Ok(Done {
-            ended,
-            results,
-            run_id,
-        }),
+        Some(Ok((ended, results))) => {
+            let database = telemetry::database(global, &loaded.telemetry);
+            let written =
+                has_report.then(|| report::write(&library, &results, &run_id, database.as_deref()));
+            Ok(Done {
+                ended,
+                results,
+                run_id,
+                report: written.transpose()?,
+            })
+        }
         Some(Err(error)) => Err(Failure::Failed(error.into())),
         None => Err(Failure::Failed(anyhow::anyhow!(
             "stopped at once; the next pull goes on where this one was"
@@ -132,40 +143,50 @@ impl Rounds {
     /// Pulls what is asked for, then what that imports, until nothing new comes.
     async fn work(&self, mut job: Job) -> Result<(Ended, Vec<Pulled>), PullError> {
         let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
-        let mut results: Vec<Pulled> = Vec::new();
-        let mut asked = std::mem::take(&mut job.asked);
-        let ended = loop {
-            let workplace = match &temporary {
-                Some(path) => Workplace::temporary(path, Mode::Thread).await?,
-                None => Workplace::open(&job.library, Mode::Thread).await?,
-            };
-            let left = workplace.left().await?;
-            if left > 0 {
-                self.progress.notify(format!(
-                    "going on with {} of an interrupted pull",
-                    crate::program::running().count(left)
-                ));
-            }
-            let pull = Pull::new(self.parts(&job), &workplace).await?;
-            let ended = match pull.run(std::mem::take(&mut asked)).await {
-                Ok(ended) => ended,
-                Err(error) => {
-                    workplace.close(None);
-                    return Err(error);
-                }
-            };
-            let round = pull.results().await?;
-            workplace.close(Some(&ended));
-            asked = job.imports.next(&round);
-            results.extend(round);
-            if asked.is_empty() || ended != Ended::Complete {
-                break ended;
-            }
+        // Held to the end: between two rounds no other process may change the library.
+        let workplace = match &temporary {
+            Some(path) => Workplace::temporary(path, Mode::Thread).await?,
+            None => Workplace::open(&job.library, Mode::Thread).await?,
         };
+        let left = workplace.left().await?;
+        if left > 0 {
+            self.progress.notify(format!(
+                "going on with {} of an interrupted pull",
+                crate::program::running().count(left)
+            ));
+        }
+        let outcome = self.rounds(&mut job, &workplace).await;
+        workplace.close(outcome.as_ref().ok().map(|(ended, _)| ended));
         if let Some(path) = temporary {
             let _ = std::fs::remove_dir_all(path);
         }
-        Ok((ended, results))
+        outcome
+    }
+
+    async fn rounds(
+        &self,
+        job: &mut Job,
+        workplace: &Workplace,
+    ) -> Result<(Ended, Vec<Pulled>), PullError> {
+        let mut results: Vec<Pulled> = Vec::new();
+        let mut asked = std::mem::take(&mut job.asked);
+        loop {
+            let pull = Pull::new(self.parts(job), workplace).await?;
+            let ended = pull.run(std::mem::take(&mut asked)).await?;
+            let round = pull.results().await?;
+            asked = job.imports.next(&round);
+            results.extend(round);
+            if asked.is_empty() || ended != Ended::Complete {
+                if job.imports.left_out() > 0 {
+                    self.progress.notify(format!(
+                        "{} imports were not followed: a run follows {MAX_IMPORTS} at most",
+                        job.imports.left_out()
+                    ));
+                }
+                return Ok((ended, results));
+            }
+            workplace.begin_round().await?;
+        }
     }
 
     fn parts(&self, job: &Job) -> Parts {
@@ -174,10 +195,7 @@ impl Rounds {
             runtime: Arc::new(TokioRuntime::default()),
             config: Arc::clone(&self.config),
             library: job.library.clone(),
-            examiner: Arc::new(FormatExaminer {
-                contexts: Some(Arc::clone(&self.contexts)),
-                ..FormatExaminer::default()
-            }),
+            examiner: Arc::new(FormatExaminer::with_contexts(Arc::clone(&self.contexts))),
             options: job.options.clone(),
             run_id: self.run_id.clone(),
             progress: Arc::clone(&self.progress),

@@ -111,7 +111,11 @@ fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, Fai
     Ok(checked)
 }
 
-fn apply_flags(selection: &Selection, config: &mut OntologyConfig) -> Result<(), Failure> {
+/// Puts what the flags say about licences and hosts over the configuration.
+pub(super) fn apply_flags(
+    selection: &Selection,
+    config: &mut OntologyConfig,
+) -> Result<(), Failure> {
     config
         .accept_licenses
         .extend(selection.accept_license.iter().cloned());

@@ -55,8 +55,10 @@ pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failur
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
     let mut latest = Vec::new();
+    let mut damaged = Vec::new();
     for id in library.ids().map_err(failed)? {
         let versions = library.versions(&id).map_err(failed)?;
+        damaged.extend(library.damaged(&id).map_err(failed)?);
         let count = versions.len();
         let newest = versions
             .iter()
@@ -76,9 +78,11 @@ pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failur
                 shown
             })
             .collect();
-        output::json(
-            &json!({ "library": library.root().display().to_string(), "ontologies": ontologies }),
-        );
+        output::json(&json!({
+            "library": library.root().display().to_string(),
+            "ontologies": ontologies,
+            "damaged": damaged.iter().map(|version| &version.why).collect::<Vec<_>>(),
+        }));
     } else if latest.is_empty() {
         output::line(&format!(
             "{} has no ontologies yet",
@@ -97,6 +101,11 @@ pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failur
         });
         let header = ["id", "version", "versions", "licence", "size", "downloaded"];
         output::text(&table(&header, &rows.collect::<Vec<_>>()));
+    }
+    if !global.json {
+        for version in &damaged {
+            output::note(&version.why);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,17 @@
 //! `ontofetch validate`: files read to their end, with what is wrong and where.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::{Outcome, Report};
+use docstokg_ontology::library::StoredVersion;
+use docstokg_ontology::pull::examine::Examined;
 use serde_json::{Value, json};
 
 use super::arguments::Validate;
-use super::files::{self, Subject};
+use super::contexts::LazyContexts;
+use super::files::{self, Content, Subject};
 use super::selection;
 use crate::arguments::Global;
 use crate::exit::{self, Failure};
@@ -17,19 +21,23 @@ use crate::output;
 pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Failure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
-    let examiner = FormatExaminer::default();
+    let contexts = Arc::new(LazyContexts::new(global, &loaded));
+    let examiner = FormatExaminer::with_contexts(contexts);
     let mut shown: Vec<Value> = Vec::new();
     let mut has_failed = false;
     for text in &arguments.files {
-        let checked = files::find(text, &library, &examiner)
-            .and_then(|subject| report(&examiner, &subject).map(|report| (subject, report)));
+        let checked = files::find(text, &library, &examiner).and_then(|subject| {
+            let damaged = subject.stored.as_ref().map(StoredVersion::damaged_files);
+            let damaged = damaged.unwrap_or_default();
+            Ok((check(&examiner, &subject)?, damaged, subject))
+        });
         match checked {
-            Ok((subject, report)) => {
-                has_failed |= report.outcome == Outcome::Invalid;
+            Ok((checked, damaged, subject)) => {
+                has_failed |= checked.is_invalid() || !damaged.is_empty();
                 if global.json {
-                    shown.push(json!({ "file": subject.name, "report": report }));
+                    shown.push(checked.json(&subject, &damaged));
                 } else {
-                    output::line(&text_of(&subject, &report));
+                    output::line(&checked.text(&subject, &damaged));
                 }
             }
             Err(Failure::Failed(error)) => {
@@ -54,15 +62,60 @@ pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Fai
     })
 }
 
-fn report(examiner: &FormatExaminer, subject: &Subject) -> Result<Report, Failure> {
-    let read = examiner.report(
-        &subject.path,
-        subject.format,
-        subject.packing,
-        &subject.base,
-    );
+/// What a file was found to be.
+enum Checked {
+    Ontology(Box<Report>),
+    Package(Box<Examined>),
+}
+
+impl Checked {
+    fn is_invalid(&self) -> bool {
+        matches!(self, Self::Ontology(report) if report.outcome == Outcome::Invalid)
+    }
+
+    fn json(&self, subject: &Subject, damaged: &[String]) -> Value {
+        let mut shown = match self {
+            Self::Ontology(report) => json!({ "file": subject.name, "report": report }),
+            Self::Package(package) => {
+                json!({ "file": subject.name, "package": package.validation["xbrl"] })
+            }
+        };
+        if subject.stored.is_some() {
+            shown["damaged_files"] = json!(damaged);
+        }
+        shown
+    }
+
+    fn text(&self, subject: &Subject, damaged: &[String]) -> String {
+        let mut text = match self {
+            Self::Ontology(report) => text_of(subject, report),
+            Self::Package(package) => format!(
+                "{}: XBRL taxonomy package, its records and entry points are in order{}",
+                subject.name,
+                package
+                    .version
+                    .as_ref()
+                    .map_or_else(String::new, |(version, _)| format!(
+                        "\n    version: {version}"
+                    ))
+            ),
+        };
+        for file in damaged {
+            text += &format!("\n    error: {file} is missing or not as it was stored");
+        }
+        text
+    }
+}
+
+fn check(examiner: &FormatExaminer, subject: &Subject) -> Result<Checked, Failure> {
+    let (format, packing) = match &subject.content {
+        Content::Package(package) => return Ok(Checked::Package(package.clone())),
+        Content::Ontology(format, packing) => (*format, *packing),
+    };
+    let read = examiner.report(&subject.path, format, packing, &subject.base);
     let failed = |why: String| Failure::Failed(anyhow::anyhow!("{}: {why}", subject.name));
     read.map_err(|error| failed(format!("it cannot be read: {error}")))?
+        .map(|report| Checked::Ontology(Box::new(report)))
         .map_err(|damage| failed(format!("the file is damaged: {damage}")))
 }
 

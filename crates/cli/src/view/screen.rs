@@ -68,6 +68,12 @@ impl Screen {
         let texts: Vec<String> = hosts
             .iter()
             .map(|line| line.text(width.saturating_sub(3)))
+            .chain(
+                state
+                    .files
+                    .iter()
+                    .map(|file| shortened(file, width.saturating_sub(3))),
+            )
             .chain(waits)
             .collect();
         while self.lines.len() < texts.len() {

@@ -42,3 +42,9 @@ mod obstacles;
 mod ontofetch;
 // ontofetch: processes that share a host's budget with docstokg, and processes that are killed.
 mod ontofetch_processes;
+// ontofetch: files of every kind pulled from loopback, whole, packed, cut and hostile.
+mod ontofetch_files;
+// ontofetch: what may be fetched, and who may change the library.
+mod ontofetch_guards;
+// ontofetch: flags and commands that are used less often.
+mod ontofetch_commands;

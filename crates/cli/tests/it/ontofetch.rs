@@ -134,6 +134,22 @@ fn the_demo_stores_every_ontology_that_can_be_had() {
     assert_eq!(shown["ok"], true, "{shown}");
     assert_eq!(shown["stored"], 24);
     assert_eq!(shown["avoidable_429"], 0);
+    // The page has every ontology with its outcome, and the figures of the run.
+    let page = shown["report"].as_str().expect("a report");
+    let page = std::fs::read_to_string(page).expect("a page");
+    let rows = page.split("id=\"ontologies\"").nth(1).expect("a table");
+    let rows = rows.split("</table>").next().expect("its end");
+    assert_eq!(rows.matches("<tr><td>").count(), 30, "{rows}");
+    for part in [
+        "<td>fresh</td>",
+        "<td>failed</td>",
+        "restricted: ",
+        "obsolete: ",
+        "CC-BY-4.0",
+        "<h2>Outcomes</h2>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]

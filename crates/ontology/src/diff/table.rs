@@ -88,7 +88,7 @@ impl TermTable {
     /// # Errors
     /// If the format is not parsed here, the file has an error or too many terms, or `reader` fails.
     pub fn read(
-        reader: impl Read,
+        reader: impl Read + Send,
         format: Format,
         options: &Options,
         max_bytes: usize,
@@ -159,7 +159,7 @@ impl TermTable {
 
     fn read_rdf(
         &mut self,
-        reader: impl Read,
+        reader: impl Read + Send,
         format: Format,
         options: &Options,
         problems: &mut Problems,
@@ -234,7 +234,7 @@ impl TermTable {
 
     fn read_obo(
         &mut self,
-        reader: impl Read,
+        reader: impl Read + Send,
         options: &Options,
         problems: &mut Problems,
     ) -> io::Result<()> {

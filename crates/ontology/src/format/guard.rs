@@ -5,14 +5,15 @@
 //! is exceeded. What it found is kept in a [`Watch`] that the caller shares, because parsers wrap
 //! the errors of their readers.
 
-use std::cell::RefCell;
 use std::io::{self, Read};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use super::report::Problem;
 
+pub(crate) mod ahead;
 pub(crate) mod doctype;
 pub(crate) mod json;
 pub(crate) mod lines;
@@ -29,18 +30,18 @@ pub(crate) struct Watch {
     pub lines: lines::LineIndex,
 }
 
-pub(crate) type SharedWatch = Rc<RefCell<Watch>>;
+pub(crate) type SharedWatch = Arc<Mutex<Watch>>;
 
 /// Records why a file is refused and gives the error that ends the read.
 pub(crate) fn refuse(watch: &SharedWatch, problem: Problem) -> io::Error {
     let message = problem.message.clone();
-    watch.borrow_mut().failure.get_or_insert(problem);
+    watch.lock().failure.get_or_insert(problem);
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// Why the guard refused the file, if it did.
 pub(crate) fn take_failure(watch: &SharedWatch) -> Option<Problem> {
-    watch.borrow_mut().failure.take()
+    watch.lock().failure.take()
 }
 
 /// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.

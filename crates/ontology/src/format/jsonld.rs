@@ -6,7 +6,6 @@
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxjsonld::{
@@ -149,7 +148,7 @@ impl Reading<'_, '_> {
         let options = contexts.options;
         let watch = SharedWatch::default();
         let guard =
-            JsonGuard::new(reader, &options.limits, Rc::clone(&watch)).with_depth(MAX_DEPTH);
+            JsonGuard::new(reader, &options.limits, Arc::clone(&watch)).with_depth(MAX_DEPTH);
         let parser = JsonLdParser::new().with_profile(JsonLdProfile::Streaming);
         let parser = with_base(parser, options, JsonLdParser::with_base_iri);
         let statements = parser
@@ -193,6 +192,7 @@ impl Reading<'_, '_> {
             error.code(),
             Some(JsonLdErrorCode::InvalidStreamingKeyOrder)
         ) {
+            self.problems.is_unordered = self.problems.error_count == 0;
             self.problems.error(Problem::of_file(format!(
                 "the file is larger than {} MiB, so it has to be streamed, and its keys are not \
                  in the order for that: {}",

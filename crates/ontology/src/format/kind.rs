@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// RDF/XML.
     RdfXml,
-    /// OWL/XML: recognised, not parsed.
+    /// OWL/XML: read as XML, its axioms not checked.
     OwlXml,
     /// Turtle.
     Turtle,

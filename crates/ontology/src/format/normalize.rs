@@ -64,7 +64,7 @@ pub enum NormalizeError {
 /// If the format is not one of RDF's, the file has an error, or a file operation fails. Then
 /// `target` is as it was.
 pub fn normalize(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     target: &Path,
@@ -90,7 +90,7 @@ pub fn normalize(
 }
 
 fn collect(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     sorter: &mut LineSorter,

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -241,14 +240,14 @@ pub(crate) fn read_obograph(
     let counted = Counted::new(reader, Arc::clone(&count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let watch = SharedWatch::default();
-    let guard = JsonGuard::new(counted, &options.limits, Rc::clone(&watch));
+    let guard = JsonGuard::new(counted, &options.limits, Arc::clone(&watch));
     let reader = BufReader::with_capacity(256 << 10, guard);
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
     let read = Document(on_part)
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
     if let Err(error) = read {
-        if let Some(problem) = watch.borrow_mut().failure.take() {
+        if let Some(problem) = watch.lock().failure.take() {
             problems.error(problem);
         } else if error.is_io() && !too_large.load(Ordering::Relaxed) {
             return Err(error.into());

@@ -163,6 +163,10 @@ pub struct Report {
     pub error_count: u64,
     /// Warnings.
     pub warnings: Vec<Problem>,
+    /// Whether it is invalid only because it is too large for the order that its keys have: what
+    /// it says is not known.
+    #[serde(default)]
+    pub is_unordered: bool,
 }
 
 impl Report {
@@ -186,6 +190,7 @@ impl Report {
             errors: Vec::new(),
             error_count: 0,
             warnings: Vec::new(),
+            is_unordered: false,
         }
     }
 

@@ -1,14 +1,14 @@
 //! Reads the statements of an RDF file one by one, whatever its syntax.
 
 use std::io::{self, Read};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxrdf::{GraphName, Quad};
-use oxrdfxml::{RdfXmlParseError, RdfXmlParser};
+use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
 use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParseError, TurtleParser};
 
+use super::guard::ahead::ReadAhead;
 use super::guard::turtle::TurtleGuard;
 use super::guard::xml::XmlGuard;
 use super::guard::{Counted, SharedWatch};
@@ -22,6 +22,8 @@ pub(crate) struct Problems {
     pub error_count: u64,
     pub warnings: Vec<Problem>,
     pub contexts_not_loaded: Vec<String>,
+    /// A large file has its keys in an order that cannot be streamed.
+    pub is_unordered: bool,
     limit: usize,
 }
 
@@ -75,7 +77,7 @@ pub(crate) type OnStatement<'a> = dyn FnMut(Quad) -> Result<(), Stop> + 'a;
 /// # Errors
 /// What the reader reports: the file could not be read, which says nothing about its content.
 pub(crate) fn read_statements(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     problems: &mut Problems,
@@ -88,7 +90,7 @@ pub(crate) fn read_statements(
 
 /// As [`read_statements`], with a count of bytes that others can watch.
 pub(crate) fn read_counted(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     count: &Arc<AtomicU64>,
@@ -101,19 +103,21 @@ pub(crate) fn read_counted(
     let mut run = Run {
         problems,
         on_statement,
-        watch: Rc::clone(&watch),
+        watch: Arc::clone(&watch),
     };
     let ended = match format {
         Format::RdfXml => run.rdf_xml(counted, options),
         Format::Turtle => {
             let parser = with_base(TurtleParser::new(), options, TurtleParser::with_base_iri);
             let guard = TurtleGuard::new(counted, &options.limits, watch);
-            run.turtle(parser.for_reader(guard).map(|t| t.map(in_default_graph)))
+            ReadAhead::over(guard, |ahead| {
+                run.turtle(parser.for_reader(ahead).map(|t| t.map(in_default_graph)))
+            })
         }
         Format::TriG => {
             let parser = with_base(TriGParser::new(), options, TriGParser::with_base_iri);
             let guard = TurtleGuard::new(counted, &options.limits, watch);
-            run.turtle(parser.for_reader(guard))
+            ReadAhead::over(guard, |ahead| run.turtle(parser.for_reader(ahead)))
         }
         Format::NTriples => run.turtle(
             NTriplesParser::new()
@@ -212,7 +216,7 @@ impl Run<'_, '_> {
                     }
                 }
                 Err(TurtleParseError::Io(error)) => {
-                    let failure = self.watch.borrow_mut().failure.take();
+                    let failure = self.watch.lock().failure.take();
                     return match failure {
                         Some(problem) => {
                             self.problems.error(problem);
@@ -232,42 +236,44 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn rdf_xml(&mut self, reader: impl Read, options: &Options) -> io::Result<()> {
+    fn rdf_xml(&mut self, reader: impl Read + Send, options: &Options) -> io::Result<()> {
         let parser = with_base(RdfXmlParser::new(), options, RdfXmlParser::with_base_iri);
-        let guard = XmlGuard::new(reader, options.limits.clone(), Rc::clone(&self.watch));
-        let mut statements = parser.for_reader(guard);
-        let mut ended = Ok(());
+        let guard = XmlGuard::new(reader, options.limits.clone(), Arc::clone(&self.watch));
+        let ended = ReadAhead::over(guard, |ahead| self.triples(parser.for_reader(ahead)));
+        let warnings = std::mem::take(&mut self.watch.lock().warnings);
+        for warning in warnings {
+            self.problems.warning(warning);
+        }
+        ended
+    }
+
+    fn triples(&mut self, mut statements: ReaderRdfXmlParser<ReadAhead>) -> io::Result<()> {
         while let Some(statement) = statements.next() {
             match statement {
                 Ok(triple) => {
                     if let Err(stop) = (self.on_statement)(in_default_graph(triple)) {
                         self.problems.stop(stop);
-                        break;
+                        return Ok(());
                     }
                 }
                 // After an error the parser has lost its place: what it gives is not in the file.
-                Err(error) => {
-                    ended = self.rdf_xml_error(error, statements.buffer_position());
-                    break;
-                }
+                Err(error) => return self.rdf_xml_error(error, statements.buffer_position()),
             }
         }
-        let mut watch = self.watch.borrow_mut();
-        watch
-            .warnings
-            .drain(..)
-            .for_each(|warning| self.problems.warning(warning));
-        ended
+        Ok(())
     }
 
     fn rdf_xml_error(&mut self, error: RdfXmlParseError, offset: u64) -> io::Result<()> {
-        let mut watch = self.watch.borrow_mut();
-        if let Some(problem) = watch.failure.take() {
-            self.problems.error(problem);
-            return Ok(());
-        }
+        let mut watch = self.watch.lock();
         match error {
-            RdfXmlParseError::Io(error) => Err(error),
+            // The guard is ahead of the parser: what it refuses matters when the parser gets there.
+            RdfXmlParseError::Io(error) => match watch.failure.take() {
+                Some(problem) => {
+                    self.problems.error(problem);
+                    Ok(())
+                }
+                None => Err(error),
+            },
             RdfXmlParseError::Syntax(error) => {
                 let (line, column) = watch.lines.position(offset.saturating_sub(1));
                 self.problems.error(Problem {

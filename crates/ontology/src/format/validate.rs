@@ -9,6 +9,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::obo::validate_obo;
 use super::obograph::validate_obograph;
+use super::owlxml::validate_owl_xml;
 use super::report::{ContentHash, Outcome, Problem, Report};
 use super::statements::{Problems, read_counted};
 use super::{Format, Options};
@@ -23,16 +24,24 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 /// Reads a file of a known format to its end.
 ///
 /// Memory stays within [`Limits`](super::Limits) for every input. Formats that are only recognised
-/// give [`Outcome::NotValidated`] without reading.
+/// give [`Outcome::NotValidated`] without reading, and so does OWL/XML that is well-formed.
 ///
 /// # Errors
 /// What `reader` reports: the file could not be read. Faults of its content are in the report.
-pub fn validate(reader: impl Read, format: Format, options: &Options) -> io::Result<Report> {
+pub fn validate(reader: impl Read + Send, format: Format, options: &Options) -> io::Result<Report> {
     let mut report = Report::empty(format);
     let mut problems = Problems::new(&options.limits);
     match format {
         Format::Obo => validate_obo(reader, options, &mut report, &mut problems)?,
         Format::OboGraph => validate_obograph(reader, options, &mut report, &mut problems)?,
+        Format::OwlXml => {
+            validate_owl_xml(reader, options, &mut report, &mut problems)?;
+            conclude(&mut report, problems);
+            if report.outcome == Outcome::Valid {
+                report.outcome = Outcome::NotValidated;
+            }
+            return Ok(report);
+        }
         _ if format.is_rdf() => validate_rdf(reader, format, options, &mut report, &mut problems)?,
         _ => {
             report.warnings.push(Problem::of_file(format!(
@@ -64,10 +73,11 @@ fn conclude(report: &mut Report, mut problems: Problems) {
     report.error_count = problems.error_count;
     report.warnings.append(&mut problems.warnings);
     report.contexts_not_loaded = problems.contexts_not_loaded;
+    report.is_unordered = problems.is_unordered;
 }
 
 fn validate_rdf(
-    reader: impl Read,
+    reader: impl Read + Send,
     format: Format,
     options: &Options,
     report: &mut Report,

@@ -39,19 +39,24 @@ impl Staged {
 
     /// Makes everything durable before it gets its name.
     pub(super) fn sync(&self) -> Result<(), LibraryError> {
-        for directory in PARTS.into_iter().chain([""]) {
-            let directory = self.path.join(directory);
-            for name in names(&directory)? {
-                let file = directory.join(name);
-                if file.is_file() {
-                    let synced = File::open(&file).and_then(|file| file.sync_all());
-                    synced.map_err(failed(&file, "written"))?;
-                }
-            }
-            sync_directory(&directory);
-        }
-        Ok(())
+        sync_tree(&self.path)
     }
+}
+
+/// Makes a directory durable with everything below it. Links are not followed.
+fn sync_tree(directory: &Path) -> Result<(), LibraryError> {
+    for name in names(directory)? {
+        let path = directory.join(name);
+        let kind = fs::symlink_metadata(&path).map_err(failed(&path, "read"))?;
+        if kind.is_dir() {
+            sync_tree(&path)?;
+        } else if kind.is_file() {
+            let synced = File::open(&path).and_then(|file| file.sync_all());
+            synced.map_err(failed(&path, "written"))?;
+        }
+    }
+    sync_directory(directory);
+    Ok(())
 }
 
 impl Drop for Staged {

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use docstokg_bulk::progress::ActiveFile;
 use serde_json::Value as Json;
 
 /// What is known about a file before it is read.
@@ -12,6 +14,17 @@ pub struct About {
     pub url: String,
     /// The media type that the server stated.
     pub content_type: Option<String>,
+    /// Where it is shown what is done with the file.
+    pub shown: Option<Arc<ActiveFile>>,
+}
+
+impl About {
+    /// Shows what is done with the file.
+    pub fn show(&self, phase: &'static str) {
+        if let Some(shown) = &self.shown {
+            shown.set_phase(phase);
+        }
+    }
 }
 
 /// What reading a file found.
@@ -21,6 +34,8 @@ pub struct Examined {
     pub format: Option<String>,
     /// The version that the file states, and where it states it.
     pub version: Option<(String, String)>,
+    /// Every version that it states: a version IRI and a text beside it.
+    pub versions: Vec<String>,
     /// The ontologies that it imports.
     pub imports: Vec<String>,
     /// The licences that it states.
@@ -48,6 +63,8 @@ pub enum Finding {
     Page,
     /// Something else; the text says what.
     NotAnOntology(String),
+    /// An ontology in a format that is not read here; the text names it.
+    Unsupported(String),
     /// An ontology that is damaged; the text says where.
     Invalid(String),
 }

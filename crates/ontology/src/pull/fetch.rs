@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use docstokg_bulk::digest::Fingerprint;
+use docstokg_bulk::progress::ActiveFile;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{Downloaded, RequestGroup, redact};
-use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use http::{HeaderValue, Method, StatusCode};
+use docstokg_hub::{Downloaded, Head, RequestGroup, SavedFile, redact};
+use http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::lookup::failure;
+use super::describe::{cached, planned};
 use super::ontologies::{ActiveOntology, Ontologies};
 use super::outcome::{Ending, Pulled};
-use super::probe::Probed;
-use super::state::Step;
+use super::probe::{Probed, text};
+use super::state::{PullState, Step};
 use super::verdict::{self, Verdict};
-use super::{Probes, store};
-use crate::library::{Manifest, StoredVersion};
+use super::version::{is_same_version, wanted_version};
+use super::{Probes, checksum, saved, store};
+use crate::library::{LibraryError, Manifest, StoredVersion};
 use crate::licence::{Judgement, Licence};
 use crate::source::{Absence, AbsenceReason, Location};
+use crate::wanted::ChecksumAlgorithm;
 
 /// How long a limited portal asks to stay away, in seconds (draft-ietf-httpapi-ratelimit-headers);
 /// it sends no Retry-After.
@@ -63,14 +66,10 @@ impl Ontologies {
 
     /// Judges address and licence before anything is asked.
     fn pass_gates(&self, item: &ActiveOntology, location: Location) -> Result<Target, Absence> {
-        let url = self
-            .config
-            .gate
-            .check(&location.url)
-            .map_err(|error| Absence {
-                reason: AbsenceReason::Gate,
-                detail: error.to_string(),
-            })?;
+        let url = (self.redirects)(&location.url).map_err(|detail| Absence {
+            reason: AbsenceReason::Gate,
+            detail,
+        })?;
         let own = item.state.wanted.license.as_deref().and_then(Licence::read);
         let licence = location.licence.clone().or(own);
         if let Judgement::Refused(why) = self.licences.judge(licence.as_ref()) {
@@ -94,8 +93,6 @@ impl Ontologies {
         requests: &Arc<RequestGroup>,
     ) -> Result<Pulled, Verdict> {
         let is_plan = self.options.mode != RunMode::Full;
-        let known = self.library.latest(&item.state.wanted.id);
-        let known = known.map_err(|error| Verdict::Halt(error.to_string()))?;
         let is_probed =
             is_plan && self.options.probes == Probes::Send || self.options.since.is_some();
         let probed = if is_probed {
@@ -114,47 +111,115 @@ impl Ontologies {
         if is_plan {
             return Ok(planned(item, target, &probed, Ending::Planned));
         }
-        if let Some(known) = &known
-            && self.is_unchanged(item, target, known)
+        let known = self.known(item)?;
+        let current = known
+            .as_ref()
+            .filter(|known| !self.options.force && is_wanted(&item.state, known));
+        if let Some(current) = current
+            && is_unchanged(item, target, current)
+            && self.has_checksum(item, current, requests).await?
         {
-            return Ok(cached(item, target, known));
+            return Ok(cached(item, target, current));
         }
-        self.download(item, target, known.as_ref(), requests).await
-    }
-
-    /// Tells whether the library has the content already, by what names it at the source or by the
-    /// checksum that is pinned.
-    fn is_unchanged(&self, item: &ActiveOntology, target: &Target, known: &StoredVersion) -> bool {
-        if self.options.force {
-            return false;
-        }
-        let pinned = item
+        if item
             .state
             .pin
             .as_ref()
-            .and_then(|pin| pin.checksum.as_ref());
-        if let Some(pinned) = pinned {
-            return pinned.value == known.manifest.sha256;
+            .is_some_and(|pin| pin.has_secret_address)
+        {
+            return Err(Verdict::Never(secret_address(item), None));
         }
-        let revision = &target.location.revision;
-        revision.is_some()
-            && *revision == known.manifest.revision
-            && target.location.source == known.manifest.resolver
+        let is_first = known.is_none();
+        // A pin says which content it must be: the server's idea of a change is of no use.
+        let condition = current.filter(|_| item.state.pin.is_none());
+        let active = self.progress.work_on(item.state.wanted.id.as_str());
+        let mut came = self
+            .obtain(item, target, condition, &active, requests)
+            .await?;
+        if let (Came::NotModified(headers), Some(current)) = (&came, condition) {
+            if self.has_checksum(item, current, requests).await? {
+                let current = self.renewed(item, current, headers)?;
+                return Ok(cached(item, target, &current));
+            }
+            // What is there is not what the user wants: it is asked for without conditions.
+            came = self.obtain(item, target, None, &active, requests).await?;
+        }
+        match came {
+            Came::File(head, file) => {
+                let arrived = store::Arrived {
+                    target,
+                    head: *head,
+                    file: *file,
+                    is_first,
+                    active,
+                };
+                self.keep(item, arrived, requests).await
+            }
+            Came::NotModified(_) => Err(Verdict::Never(unasked_304(target), Some(304))),
+        }
     }
 
-    async fn download(
+    /// Returns the latest version. One whose record cannot be read is none, and noted.
+    fn known(&self, item: &mut ActiveOntology) -> Result<Option<StoredVersion>, Verdict> {
+        match self.library.latest(&item.state.wanted.id) {
+            Ok(known) => Ok(known),
+            Err(LibraryError::Manifest { path, why }) => {
+                item.state.note(format!(
+                    "the record of the latest version, {path}, was damaged ({why}); the ontology \
+                     was downloaded again"
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(Verdict::Halt(error.to_string())),
+        }
+    }
+
+    /// Tells whether a version has the checksum that the user states, where one is stated.
+    async fn has_checksum(
+        &self,
+        item: &ActiveOntology,
+        known: &StoredVersion,
+        requests: &Arc<RequestGroup>,
+    ) -> Result<bool, Verdict> {
+        let filename = &known.manifest.filename;
+        let expected = self.expected_checksum(&item.state, filename, requests);
+        let Some(expected) = expected.await? else {
+            return Ok(true);
+        };
+        if expected.algorithm == ChecksumAlgorithm::Sha256 {
+            return Ok(expected.value == known.manifest.sha256);
+        }
+        match checksum::check(&known.original(), &expected).await {
+            Ok(()) => Ok(true),
+            Err(Verdict::Never(..)) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Keeps the validators of an answer that says that nothing has changed.
+    fn renewed(
+        &self,
+        item: &ActiveOntology,
+        known: &StoredVersion,
+        headers: &HeaderMap,
+    ) -> Result<StoredVersion, Verdict> {
+        let mut newer = known.manifest.clone();
+        newer.etag = text(headers, &ETAG).or(newer.etag);
+        newer.last_modified = text(headers, &LAST_MODIFIED).or(newer.last_modified);
+        self.library
+            .take_up(&item.state.wanted.id, known, &newer)
+            .map_err(|error| Verdict::Halt(error.to_string()))
+    }
+
+    /// Downloads a file, or takes one that an interrupted pull downloaded and did not store.
+    async fn obtain(
         &self,
         item: &mut ActiveOntology,
         target: &Target,
-        known: Option<&StoredVersion>,
+        condition: Option<&StoredVersion>,
+        active: &ActiveFile,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Pulled, Verdict> {
-        let mut request = self.request(Method::GET, &target.location, &target.url, requests);
-        if let Some(known) = known.filter(|_| !self.options.force && item.state.pin.is_none()) {
-            for (name, value) in conditions(&known.manifest, &target.url) {
-                request = request.header(name, value);
-            }
-        }
+    ) -> Result<Came, Verdict> {
         let address = Fingerprint::of(&format!("{} {:?}", target.url, target.location.accept));
         let staged = staging_file(&self.workplace, item.id, address);
         if let Some(parent) = staged.parent() {
@@ -162,33 +227,37 @@ impl Ontologies {
                 Verdict::Halt(format!("{} cannot be written: {error}", parent.display()))
             })?;
         }
-        item.state.count_attempt();
-        let done = self.hub.download_resumable(request, &staged).await;
-        let done = done.map_err(|error| verdict::of_error(&error))?;
-        if done.head.status == StatusCode::NOT_MODIFIED
-            && let Some(known) = known
+        if !self.options.force
+            && let Some((head, file)) = saved::recall(&staged)
         {
-            return Ok(cached(item, target, known));
+            return Ok(Came::File(Box::new(head), Box::new(file)));
+        }
+        let mut request = self.request(Method::GET, &target.location, &target.url, requests);
+        if let Some(known) = condition {
+            for (name, value) in conditions(&known.manifest, &target.url) {
+                request = request.header(name, value);
+            }
+        }
+        item.state.count_attempt();
+        let done = self
+            .hub
+            .download_watched(request, &staged, &active.transfer)
+            .await;
+        let done = done.map_err(|error| self.explain(verdict::of_error(&error), &error))?;
+        if done.head.status == StatusCode::NOT_MODIFIED {
+            return Ok(Came::NotModified(done.head.headers));
         }
         let Some(file) = done.file.clone() else {
             return Err(self.no_file(target, &done));
         };
-        let arrived = store::Arrived {
-            target,
-            head: &done.head,
-            file,
-            is_first: known.is_none(),
-        };
-        self.keep(item, arrived, requests).await
+        saved::remember(&done.head, &file);
+        Ok(Came::File(Box::new(done.head), Box::new(file)))
     }
 
     /// Judges an answer without a file. Where a page would have been data, other ways are tried.
     fn no_file(&self, target: &Target, done: &Downloaded) -> Verdict {
         let status = done.head.status;
-        let source = self.config.sources.source(&target.location.source);
-        let explained = source
-            .filter(|_| target.location.is_authorised)
-            .and_then(|source| source.explain_status(status));
+        let explained = self.explained_status(&target.location, status);
         let host = done.head.url.host_str().unwrap_or_default();
         let now = self.clock.runtime().boot();
         let judged = verdict::of_status(status, &done.journey, host, explained, now);
@@ -201,38 +270,57 @@ impl Ontologies {
     }
 }
 
-/// Describes a location that is not fetched.
-fn planned(item: &ActiveOntology, target: &Target, probed: &Probed, status: Ending) -> Pulled {
-    let location = &target.location;
-    Pulled {
-        resolver: Some(location.source.clone()),
-        service: Some(location.source.clone()),
-        url: Some(redact(&target.url)),
-        final_url: probed.final_url.as_ref().map(redact),
-        version: location.version.clone(),
-        license: target
-            .licence
-            .as_ref()
-            .map(|licence| licence.name().to_owned()),
-        media_type: probed.media_type.clone(),
-        last_modified: probed.last_modified.clone(),
-        content_length: probed.content_length,
-        revision: location.revision.clone(),
-        checksum: item.state.wanted.checksum.clone(),
-        notes: location.notes.clone(),
-        attempts: item.state.tried.clone(),
-        import_depth: item.state.import_depth,
-        is_authorised: location.is_authorised,
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
+/// What a request for a file brought.
+enum Came {
+    File(Box<Head>, Box<SavedFile>),
+    NotModified(HeaderMap),
+}
+
+/// Tells whether the version that is there is the one that is wanted, where one is.
+pub(super) fn is_wanted(state: &PullState, known: &StoredVersion) -> bool {
+    wanted_version(state).is_none_or(|wanted| is_same_version(wanted, &known.manifest.version))
+}
+
+/// Tells whether the library has the content already, by what names it at the source or by the
+/// checksum that is pinned.
+fn is_unchanged(item: &ActiveOntology, target: &Target, known: &StoredVersion) -> bool {
+    let pinned = item
+        .state
+        .pin
+        .as_ref()
+        .and_then(|pin| pin.checksum.as_ref());
+    if let Some(pinned) = pinned {
+        return pinned.value == known.manifest.sha256;
+    }
+    let revision = &target.location.revision;
+    revision.is_some()
+        && *revision == known.manifest.revision
+        && target.location.source == known.manifest.resolver
+}
+
+fn secret_address(item: &ActiveOntology) -> Absence {
+    Absence {
+        reason: AbsenceReason::Credential,
+        detail: format!(
+            "the address of {} holds a secret, which lock files do not have: pull it by --spec or \
+             --url",
+            item.state.wanted.id
+        ),
+    }
+}
+
+fn unasked_304(target: &Target) -> Absence {
+    Absence {
+        reason: AbsenceReason::HttpStatus,
+        detail: format!(
+            "{} answered with status 304 to a request without conditions",
+            target.url.host_str().unwrap_or_default()
+        ),
     }
 }
 
 /// Tries an address again that gave a page: with a single type, and where the page says.
-pub(super) fn try_after_page(
-    item: &mut ActiveOntology,
-    target: &Target,
-    head: &docstokg_hub::Head,
-) -> Verdict {
+pub(super) fn try_after_page(item: &mut ActiveOntology, target: &Target, head: &Head) -> Verdict {
     let further = crate::source::direct::after_page(&target.location, &head.url, &head.headers);
     item.state.found(further);
     let host = head.url.host_str().unwrap_or_default();
@@ -245,7 +333,7 @@ pub(super) fn try_after_page(
     )
 }
 
-fn reset_in(headers: &http::HeaderMap) -> Option<std::time::Duration> {
+fn reset_in(headers: &HeaderMap) -> Option<std::time::Duration> {
     let seconds: u64 = headers
         .get(RATELIMIT_RESET)?
         .to_str()
@@ -270,43 +358,4 @@ fn conditions(known: &Manifest, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
     let etag = header(IF_NONE_MATCH, &known.etag);
     let date = header(IF_MODIFIED_SINCE, &known.last_modified);
     etag.into_iter().chain(date).collect()
-}
-
-/// Describes a version that is there already.
-fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersion) -> Pulled {
-    let manifest = &known.manifest;
-    let mut attempts = item.state.tried.clone();
-    attempts.push(crate::library::Attempted {
-        status: "cached".to_owned(),
-        reason: None,
-        detail: None,
-        ..failure(
-            &target.location.source,
-            Some(&target.url),
-            Absence {
-                reason: AbsenceReason::NoFile,
-                detail: String::new(),
-            },
-            None,
-        )
-    });
-    Pulled {
-        resolver: Some(manifest.resolver.clone()),
-        service: Some(manifest.resolver.clone()),
-        url: Some(manifest.url.clone()),
-        final_url: Some(manifest.final_url.clone()),
-        version: Some(manifest.version.clone()),
-        license: manifest.license.clone(),
-        media_type: manifest.content_type.clone(),
-        last_modified: manifest.last_modified.clone(),
-        content_length: Some(manifest.content_length),
-        revision: manifest.revision.clone(),
-        checksum: crate::wanted::Checksum::parse(&manifest.sha256).ok(),
-        path: Some(known.path.display().to_string()),
-        imports: manifest.imports.clone(),
-        attempts,
-        import_depth: item.state.import_depth,
-        is_authorised: target.location.is_authorised,
-        ..Pulled::new(item.state.wanted.id.as_str(), Ending::Cached)
-    }
 }

@@ -40,10 +40,14 @@ pub struct ImportRounds {
     how_far: Imports,
     /// What was asked for already: ids, and addresses without scheme and fragment.
     seen: BTreeSet<String>,
+    /// How many imports were asked for.
+    followed: usize,
+    /// How many more there are.
+    left_out: usize,
 }
 
-/// Ontologies whose imports may still be followed: a bound against lists without end.
-const MAX_IMPORTS: usize = 2_000;
+/// The most imports that a run follows: a bound against lists without end.
+pub const MAX_IMPORTS: usize = 2_000;
 
 impl ImportRounds {
     /// Begins with what the user asked for.
@@ -54,7 +58,17 @@ impl ImportRounds {
             seen.insert(asked.wanted.id.to_string());
             seen.extend(asked.wanted.url.as_ref().map(address));
         }
-        Self { how_far, seen }
+        Self {
+            how_far,
+            seen,
+            ..Self::default()
+        }
+    }
+
+    /// Returns how many imports were not followed because there are more than [`MAX_IMPORTS`].
+    #[must_use]
+    pub const fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// Returns what the results of a round import and was not asked for yet; nothing at the end.
@@ -79,13 +93,15 @@ impl ImportRounds {
                 continue;
             }
             for import in &result.imports {
-                if self.seen.len() >= MAX_IMPORTS {
-                    return asked;
-                }
                 if let Ok(url) = Url::parse(import)
                     && matches!(url.scheme(), "http" | "https")
                     && self.seen.insert(address(&url))
                 {
+                    if self.followed >= MAX_IMPORTS {
+                        self.left_out += 1;
+                        continue;
+                    }
+                    self.followed += 1;
                     asked.push(Asked {
                         import_depth: result.import_depth + 1,
                         ..Asked::new(wanted(&url))
@@ -178,6 +194,29 @@ mod tests {
         assert_eq!(second[0].import_depth, 2);
         let circle = result(second[0].wanted.id.as_str(), 2, &["http://x.org/b.owl"]);
         assert!(rounds.next(&[circle]).is_empty());
+    }
+
+    #[test]
+    fn imports_of_a_large_pull_are_followed_up_to_their_own_bound() {
+        let ids: Vec<Asked> = (0..3_000)
+            .map(|number| asked(&format!("o{number}")))
+            .collect();
+        let mut rounds = ImportRounds::new(Imports::Closure, &ids);
+        let mut results: Vec<Pulled> = ids
+            .iter()
+            .map(|asked| result(asked.wanted.id.as_str(), 0, &[]))
+            .collect();
+        results[2_999].imports = vec!["http://x.org/last.owl".to_owned()];
+        assert_eq!(rounds.next(&results).len(), 1);
+        let many: Vec<String> = (0..2_500)
+            .map(|number| format!("http://x.org/{number}.owl"))
+            .collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(
+            rounds.next(&[result("o1", 0, &many)]).len(),
+            MAX_IMPORTS - 1
+        );
+        assert_eq!(rounds.left_out(), 501);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Asking a source where an ontology is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use docstokg_bulk::patience::patient;
 use docstokg_bulk::scheduler::RunError;
@@ -10,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use url::Url;
 
 use super::ontologies::{ActiveOntology, Ontologies};
-use super::state::{PutOff, Step as PullStep};
+use super::state::{IsSent, PutOff, Step as PullStep};
 use super::verdict::{self, Verdict};
 use crate::library::Attempted;
 use crate::source::{Absence, AbsenceReason, Outcome, Place, Query, Reply, Source, Step};
@@ -82,6 +83,13 @@ impl Ontologies {
     ) -> LookedUp {
         let settings = &self.config.sources;
         let mut step = source.begin(&item.state.wanted, settings);
+        // After an outage a host is given one request to prove itself: the one that may succeed.
+        if let (true, Step::Ask(query)) = (item.state.is_repeated(), &step)
+            && let Some(instead) = source.instead_of(settings, query)
+        {
+            step = Step::Ask(instead);
+        }
+        let mut unanswered = None;
         for _ in 0..MAX_QUESTIONS {
             let query = match step {
                 Step::Done(outcome) => return LookedUp::Outcome(outcome),
@@ -106,7 +114,19 @@ impl Ontologies {
                     item.state.count_attempt();
                     match self.ask(source, &query, url, requests).await {
                         Ok(reply) => reply,
-                        Err(verdict) => return LookedUp::Verdict(verdict, Some(url.clone())),
+                        Err(verdict) => {
+                            let instead = source.instead_of(settings, &query);
+                            // What was asked first says when to come back.
+                            let first = unanswered.unwrap_or((verdict, url.clone()));
+                            match (&first.0, instead) {
+                                (Verdict::Later(..) | Verdict::Paused(..), Some(instead)) => {
+                                    unanswered = Some(first);
+                                    step = Step::Ask(instead);
+                                    continue;
+                                }
+                                _ => return LookedUp::Verdict(first.0, Some(first.1)),
+                            }
+                        }
                     }
                 }
             };
@@ -185,6 +205,25 @@ impl Ontologies {
         })
     }
 
+    fn put_off(
+        &self,
+        item: &mut ActiveOntology,
+        step: PullStep,
+        (source, url): (&str, Option<&Url>),
+        wait: Duration,
+        failure: Attempted,
+        is_sent: IsSent,
+    ) {
+        let host = url.and_then(|url| Host::of(url).ok());
+        item.state.put_off(PutOff {
+            step,
+            until: self.clock.now() + wait,
+            host: host.map_or_else(|| source.to_owned(), |host| host.to_string()),
+            failure,
+            is_sent,
+        });
+    }
+
     /// Takes a request that gave nothing into the state.
     pub(super) fn take_verdict(
         &self,
@@ -199,13 +238,12 @@ impl Ontologies {
                 item.state.failed(failure(source, url, absence, status));
             }
             Verdict::Later(wait, absence, status) => {
-                let host = url.and_then(|url| Host::of(url).ok());
-                item.state.put_off(PutOff {
-                    step,
-                    until: self.clock.now() + wait,
-                    host: host.map_or_else(|| source.to_owned(), |host| host.to_string()),
-                    failure: failure(source, url, absence, status),
-                });
+                let failure = failure(source, url, absence, status);
+                self.put_off(item, step, (source, url), wait, failure, IsSent::Yes);
+            }
+            Verdict::Paused(wait, absence) => {
+                let failure = failure(source, url, absence, None);
+                self.put_off(item, step, (source, url), wait, failure, IsSent::No);
             }
             Verdict::Cancelled => item.state.undo(step, self.clock.now()),
             Verdict::Halt(why) => return Err(RunError::Halted(why)),

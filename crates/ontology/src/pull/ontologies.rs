@@ -1,6 +1,6 @@
 //! Ontologies as a job of the bulk engine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use super::{Asked, Options, Parts};
 use crate::config::OntologyConfig;
 use crate::library::Library;
 use crate::licence::LicenceGate;
-use crate::source::Reply;
+use crate::source::{Place, Query, Reply, Step as Asking};
 
 /// An ontology that is active.
 pub(super) type ActiveOntology = ActiveItem<Ontologies>;
@@ -43,6 +43,8 @@ pub(super) struct Ontologies {
     pub(super) library: Library,
     pub(super) licences: LicenceGate,
     pub(super) redirects: RedirectGate,
+    /// Hosts that http addresses lead to and that were asked by https instead.
+    pub(super) upgraded: Arc<Mutex<BTreeSet<String>>>,
     pub(super) examiner: Arc<dyn Examiner>,
     pub(super) options: Options,
     pub(super) run_id: Arc<str>,
@@ -61,9 +63,11 @@ impl Ontologies {
         connectivity: Arc<Connectivity>,
         workplace: &Path,
     ) -> Self {
+        let upgraded: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         Self {
             licences: parts.config.licences(),
-            redirects: parts.config.gate.for_redirects(),
+            redirects: noting_upgrades(parts.config.gate.for_redirects(), &upgraded),
+            upgraded,
             hub: parts.hub,
             clock,
             config: parts.config,
@@ -160,17 +164,39 @@ impl Ontologies {
     async fn is_offline_for(&self, state: &PullState, step: Step) -> bool {
         let url = match step {
             Step::Fetch(location) => state.locations.get(location).map(|place| place.url.clone()),
-            Step::LookUp(source) => state
-                .sources
-                .get(source)
-                .and_then(|name| self.config.sources.source(name))
-                .and_then(|source| self.config.sources.base(source.spec().endpoints.first()?)),
+            Step::LookUp(source) => {
+                let settings = &self.config.sources;
+                let name = state.sources.get(source);
+                let begun = name
+                    .and_then(|name| settings.source(name))
+                    .map(|source| source.begin(&state.wanted, settings));
+                // A snapshot on disk, or an address of the user's, is looked up without a network.
+                match begun {
+                    Some(Asking::Ask(Query {
+                        place: Place::Web(url),
+                        ..
+                    })) => Some(url),
+                    _ => None,
+                }
+            }
         };
         match url.as_ref().and_then(Url::host_str) {
             Some(host) => self.connectivity.is_offline_for(host).await,
             None => false,
         }
     }
+}
+
+/// Notes the hosts of http addresses that a gate turns into https ones.
+fn noting_upgrades(gate: RedirectGate, upgraded: &Arc<Mutex<BTreeSet<String>>>) -> RedirectGate {
+    let upgraded = Arc::clone(upgraded);
+    Arc::new(move |url: &Url| {
+        let passed = gate(url)?;
+        if url.scheme() != passed.scheme() {
+            upgraded.lock().extend(passed.host_str().map(str::to_owned));
+        }
+        Ok(passed)
+    })
 }
 
 impl Job for Ontologies {

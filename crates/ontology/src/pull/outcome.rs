@@ -115,6 +115,12 @@ pub struct Pulled {
     /// Whether the source's key was sent along.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
+    /// The user gave the address: it may lead into the private network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_user_supplied: bool,
+    /// The address held a secret, which is not in `url`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_secret_address: bool,
 }
 
 impl Pulled {
@@ -145,6 +151,8 @@ impl Pulled {
             attempts: Vec::new(),
             import_depth: 0,
             is_authorised: false,
+            is_user_supplied: false,
+            has_secret_address: false,
         }
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use docstokg_bulk::patience::patient;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::policy::retry_after::http_date;
-use docstokg_hub::{Request, RequestGroup, Role};
+use docstokg_hub::{Request, RequestGroup, Response, Role};
 use http::HeaderMap;
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LAST_MODIFIED,
 };
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::ontologies::Ontologies;
 use super::verdict::{self, Verdict};
-use crate::source::Location;
+use crate::source::{Absence, Location};
 
 /// What a server says about a file.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,7 @@ pub(super) struct Probed {
     pub(super) media_type: Option<String>,
     pub(super) last_modified: Option<String>,
     pub(super) content_length: Option<u64>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Returns a header as text.
@@ -81,7 +82,8 @@ impl Ontologies {
         bases.any(|base| base.origin() == url.origin())
     }
 
-    /// Asks a server about a file. A server that does not answer such questions says nothing.
+    /// Asks a server about a file. That it is not there, or that the source does not give it out,
+    /// is an answer; a server that does not answer such questions says nothing.
     pub(super) async fn probe(
         &self,
         location: &Location,
@@ -98,10 +100,42 @@ impl Ontologies {
                     content_length: text(headers, &CONTENT_LENGTH)
                         .and_then(|text| text.parse().ok()),
                     final_url: Some(answer.head.url),
+                    notes: Vec::new(),
                 })
             }
-            Ok(_) => Ok(Probed::default()),
-            Err(error) => Err(verdict::of_error(&error)),
+            Ok(answer) => self.unsuccessful(location, &answer),
+            Err(error) => Err(self.explain(verdict::of_error(&error), &error)),
         }
+    }
+
+    fn unsuccessful(&self, location: &Location, answer: &Response) -> Result<Probed, Verdict> {
+        let status = answer.head.status;
+        let host = answer.head.url.host_str().unwrap_or_default();
+        let explained = self.explained_status(location, status);
+        let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        if explained.is_some() || is_gone {
+            let now = self.clock.runtime().boot();
+            let journey = &answer.journey;
+            return Err(verdict::of_status(status, journey, host, explained, now));
+        }
+        // Addresses that are signed for GET alone refuse HEAD; servers without HEAD answer 405.
+        let note = format!("{host} answered with status {} to HEAD", status.as_u16());
+        Ok(Probed {
+            notes: vec![note],
+            ..Probed::default()
+        })
+    }
+
+    /// Returns what a status means at the source that named a location.
+    pub(super) fn explained_status(
+        &self,
+        location: &Location,
+        status: StatusCode,
+    ) -> Option<Absence> {
+        let source = self.config.sources.source(&location.source)?;
+        location
+            .is_authorised
+            .then(|| source.explain_status(status))
+            .flatten()
     }
 }

@@ -50,6 +50,9 @@ pub struct PullState {
     pub tried: Vec<Attempted>,
     /// What it came to.
     pub outcome: Option<Pulled>,
+    /// What the user should know, beside what sources and files say.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// How many imports away from what the user asked for.
     pub import_depth: u32,
     next_source: usize,
@@ -57,6 +60,9 @@ pub struct PullState {
     later: Vec<Later>,
     /// In which round the running step is.
     round: u32,
+    /// Whether the running step was put off before.
+    #[serde(default)]
+    is_again: bool,
     attempts: u32,
     deferral: Option<Deferral>,
 }
@@ -68,6 +74,14 @@ pub(super) struct PutOff {
     pub(super) until: Timestamp,
     pub(super) host: String,
     pub(super) failure: Attempted,
+    pub(super) is_sent: IsSent,
+}
+
+/// Whether a request was sent at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IsSent {
+    Yes,
+    No,
 }
 
 impl PullState {
@@ -81,14 +95,26 @@ impl PullState {
             locations: Vec::new(),
             tried: Vec::new(),
             outcome: None,
+            notes: Vec::new(),
             import_depth: 0,
             next_source: 0,
             next_location: 0,
             later: Vec::new(),
             round: 0,
+            is_again: false,
             attempts: 0,
             deferral: None,
         }
+    }
+
+    /// Tells whether another state was begun for the same request: what was found for this one
+    /// serves that one as well.
+    #[must_use]
+    pub fn is_same_request(&self, other: &Self) -> bool {
+        self.wanted == other.wanted
+            && self.sources == other.sources
+            && self.pin == other.pin
+            && self.import_depth == other.import_depth
     }
 
     /// Begins with the one place that a lock file pins it to: no source is asked.
@@ -122,19 +148,20 @@ impl PullState {
 
     /// A step begins: it is not chosen again by itself.
     pub(super) fn begin(&mut self, step: Step) {
-        self.round = 0;
-        if let Some(index) = self.later.iter().position(|later| later.step == step) {
-            self.round = self.later.remove(index).round;
-        }
+        let index = self.later.iter().position(|later| later.step == step);
+        self.is_again = index.is_some();
+        self.round = index.map_or(0, |index| self.later.remove(index).round);
         match step {
             Step::LookUp(source) => self.next_source = self.next_source.max(source + 1),
             Step::Fetch(location) => self.next_location = self.next_location.max(location + 1),
         }
     }
 
-    /// A source named locations: they come next.
+    /// A source named locations: they come next. The address of an import was written by the
+    /// author of a file, not by the user, so it may not lead into the private network.
     pub(super) fn found(&mut self, locations: Vec<Location>) {
-        for location in locations {
+        for mut location in locations {
+            location.is_user_supplied &= self.import_depth == 0;
             let is_known = self
                 .locations
                 .iter()
@@ -145,6 +172,13 @@ impl PullState {
         }
     }
 
+    /// Keeps something that the user should know, once.
+    pub(super) fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
     /// A step failed for good.
     pub(super) fn failed(&mut self, failure: Attempted) {
         self.tried.push(failure);
@@ -152,9 +186,17 @@ impl PullState {
 
     /// A step failed for the time being: it comes back, a few times.
     pub(super) fn put_off(&mut self, put_off: PutOff) {
-        let round = self.round + 1;
+        // A host that is paused has not failed once more: how long a run waits for it is bounded by
+        // the run.
+        let round = self.round + u32::from(put_off.is_sent == IsSent::Yes);
         let why = put_off.failure.detail.clone().unwrap_or_default();
-        self.tried.push(put_off.failure);
+        let is_known = |last: &Attempted| {
+            put_off.is_sent == IsSent::No
+                && (&last.resolver, &last.url) == (&put_off.failure.resolver, &put_off.failure.url)
+        };
+        if !self.tried.last().is_some_and(is_known) {
+            self.tried.push(put_off.failure);
+        }
         if round < MAX_ROUNDS {
             self.later.push(Later {
                 step: put_off.step,
@@ -177,6 +219,11 @@ impl PullState {
         });
     }
 
+    /// Tells whether the running step failed for the time being before.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.is_again
+    }
+
     pub(super) fn count_attempt(&mut self) {
         self.attempts += 1;
     }
@@ -189,9 +236,21 @@ impl PullState {
         let rank = |attempt: &&Attempted| match attempt.reason {
             Some(AbsenceReason::NotListed) => 0,
             Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
-            _ => 2,
+            // What is wrong with a file that came says more than that another address is dead.
+            Some(AbsenceReason::HttpStatus | AbsenceReason::Unreachable) => 2,
+            _ => 3,
         };
-        match self.tried.iter().rev().max_by_key(rank) {
+        // A source that answered in the end has said what there is to say, whatever failed before.
+        let is_superseded = |at: usize, attempt: &Attempted| {
+            let is_passing = attempt.http_status.is_some_and(|status| status >= 500)
+                || attempt.reason == Some(AbsenceReason::Unreachable);
+            let mut later = self.tried[at + 1..].iter();
+            is_passing
+                && later.any(|later| later.url.is_none() && later.resolver == attempt.resolver)
+        };
+        let counted = self.tried.iter().enumerate();
+        let counted = counted.filter(|(at, attempt)| !is_superseded(*at, attempt));
+        match counted.map(|(_, attempt)| attempt).rev().max_by_key(rank) {
             Some(attempt) => Absence {
                 reason: attempt.reason.unwrap_or(AbsenceReason::Unreachable),
                 detail: attempt.detail.clone().unwrap_or_default(),
@@ -309,6 +368,7 @@ mod tests {
                         until: at(now + 10.0),
                         host: "a.org".to_owned(),
                         failure: failure(AbsenceReason::Unreachable),
+                        is_sent: IsSent::Yes,
                     });
                 }
                 Next::Wait(until) => {
@@ -327,6 +387,19 @@ mod tests {
                 .next(at(now)),
             Next::End
         );
+    }
+
+    #[test]
+    fn the_address_of_an_import_is_not_the_users_own() {
+        for (depth, is_trusted) in [(0, true), (1, false)] {
+            let mut state = state(&["direct"]);
+            state.import_depth = depth;
+            state.found(vec![Location {
+                is_user_supplied: true,
+                ..location("https://a.org/x")
+            }]);
+            assert_eq!(state.locations[0].is_user_supplied, is_trusted);
+        }
     }
 
     #[test]

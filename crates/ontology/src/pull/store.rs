@@ -5,32 +5,36 @@ use std::sync::Arc;
 
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::sha256_of;
+use docstokg_bulk::progress::ActiveFile;
 use docstokg_hub::{Head, RequestGroup, SavedFile, redact};
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LAST_MODIFIED};
-use url::Url;
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 
-use super::checksum;
+use super::describe::{cached, pulled};
 use super::examine::{About, Examined, Finding};
-use super::fetch::{Target, try_after_page};
+use super::fetch::{Target, is_wanted, try_after_page};
+use super::filename::filename;
 use super::ontologies::{ActiveOntology, Ontologies};
-use super::outcome::{Ending, Pulled};
+use super::outcome::Pulled;
 use super::probe::text;
 use super::verdict::Verdict;
-use crate::library::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION, Staged};
+use super::version::{check_format, check_version};
+use super::{checksum, saved};
+use crate::library::{
+    Artifact, Attempted, Manifest, Publication, PullStatus, SCHEMA_VERSION, Staged, StoredVersion,
+};
 use crate::licence::{Judgement, Licence};
 use crate::source::{Absence, AbsenceReason};
-use crate::wanted::{Checksum, ChecksumAlgorithm};
-
-/// The longest name of a file.
-const MAX_NAME: usize = 120;
+use crate::wanted::Checksum;
 
 /// A file that came.
 pub(super) struct Arrived<'a> {
     pub(super) target: &'a Target,
-    pub(super) head: &'a Head,
+    pub(super) head: Head,
     pub(super) file: SavedFile,
     /// No version of the ontology is there yet.
     pub(super) is_first: bool,
+    /// Where it is shown what is done with it.
+    pub(super) active: Arc<ActiveFile>,
 }
 
 fn halted(error: impl std::fmt::Display) -> Verdict {
@@ -45,10 +49,9 @@ impl Ontologies {
         arrived: Arrived<'_>,
         requests: &Arc<RequestGroup>,
     ) -> Result<Pulled, Verdict> {
-        let file = arrived.file.path.clone();
         let kept = self.keep_checked(item, &arrived, requests).await;
-        if matches!(kept, Err(Verdict::Never(..))) {
-            let _ = std::fs::remove_file(file);
+        if matches!(kept, Ok(_) | Err(Verdict::Never(..))) {
+            saved::forget(&arrived.file.path);
         }
         kept
     }
@@ -59,32 +62,94 @@ impl Ontologies {
         arrived: &Arrived<'_>,
         requests: &Arc<RequestGroup>,
     ) -> Result<Pulled, Verdict> {
-        let filename = filename(arrived.target, arrived.head, item.state.wanted.id.as_str());
+        let filename = filename(arrived.target, &arrived.head, item.state.wanted.id.as_str());
         let expected = self
             .expected_checksum(&item.state, &filename, requests)
             .await?;
         if let Some(expected) = &expected {
             checksum::check(&arrived.file.path, expected).await?;
         }
+        if let Some(known) = self.same_content(item, arrived).await? {
+            return Ok(cached(item, arrived.target, &known));
+        }
         let staged = self.library.stage(&item.state.wanted.id).map_err(halted)?;
         let original = staged.path().join("original").join(&filename);
-        // The download is resumed where it lies until it has a version of its own.
-        std::fs::rename(&arrived.file.path, &original)
+        // The download stays where it lies until it is a version: a process that is killed before
+        // that finds it there again.
+        std::fs::hard_link(&arrived.file.path, &original)
             .or_else(|_| std::fs::copy(&arrived.file.path, &original).map(|_| ()))
             .map_err(|error| {
                 halted(format!("{} cannot be written: {error}", original.display()))
             })?;
         let finding = self.examine(&original, &staged, arrived).await?;
-        let examined = match finding {
-            Finding::Ontology(examined) => *examined,
-            Finding::Page => return Err(try_after_page(item, arrived.target, arrived.head)),
-            Finding::NotAnOntology(what) => {
-                return Err(never(AbsenceReason::NotAnOntology, what, arrived.head));
+        let (reason, what) = match finding {
+            Finding::Ontology(examined) => {
+                return self
+                    .publish(item, arrived, staged, *examined, filename, expected)
+                    .await;
             }
-            Finding::Invalid(what) => {
-                return Err(never(AbsenceReason::Invalid, what, arrived.head));
-            }
+            Finding::Page => return Err(try_after_page(item, arrived.target, &arrived.head)),
+            Finding::NotAnOntology(what) => (AbsenceReason::NotAnOntology, what),
+            Finding::Unsupported(what) => (AbsenceReason::Unsupported, what),
+            Finding::Invalid(what) => (AbsenceReason::Invalid, what),
         };
+        Err(never(reason, what, &arrived.head))
+    }
+
+    /// Returns the version that has the same content, if there is one and it is whole: it is the
+    /// latest then, and its record has the newer validators.
+    async fn same_content(
+        &self,
+        item: &ActiveOntology,
+        arrived: &Arrived<'_>,
+    ) -> Result<Option<StoredVersion>, Verdict> {
+        if self.options.force {
+            return Ok(None);
+        }
+        let id = item.state.wanted.id.clone();
+        let known = self.library.with_content(&id, &arrived.file.sha256);
+        let known = known.map_err(halted)?;
+        let Some(known) = known.filter(|known| is_wanted(&item.state, known)) else {
+            return Ok(None);
+        };
+        let head = &arrived.head;
+        let newer = Manifest {
+            etag: text(&head.headers, &ETAG),
+            last_modified: text(&head.headers, &LAST_MODIFIED),
+            revision: arrived.target.location.revision.clone(),
+            resolver: arrived.target.location.source.clone(),
+            url: redact(&arrived.target.url),
+            final_url: redact(&head.url),
+            ..known.manifest.clone()
+        };
+        let library = self.library.clone();
+        let taken_up = run_blocking(move || {
+            if known.damaged_files().is_empty() {
+                library.take_up(&id, &known, &newer).map(Some)
+            } else {
+                Ok(None)
+            }
+        });
+        taken_up
+            .await
+            .ok_or_else(|| halted("the version could not be compared"))?
+            .map_err(halted)
+    }
+
+    /// Judges what the file says about itself, and makes a version of it.
+    async fn publish(
+        &self,
+        item: &mut ActiveOntology,
+        arrived: &Arrived<'_>,
+        staged: Staged,
+        examined: Examined,
+        filename: String,
+        expected: Option<Checksum>,
+    ) -> Result<Pulled, Verdict> {
+        let code = Some(arrived.head.status.as_u16());
+        let checked = check_version(&item.state, arrived.target, &examined)
+            .and_then(|()| check_format(&item.state, arrived.target, &examined));
+        checked.map_err(|absence| Verdict::Never(absence, code))?;
         let licence = self.licence_of(item, arrived, &examined)?;
         let manifest = self.manifest(item, arrived, &examined, licence, filename, expected);
         let manifest = Manifest {
@@ -93,15 +158,21 @@ impl Ontologies {
         };
         let library = self.library.clone();
         let published = run_blocking(move || library.publish(staged, &manifest));
-        let version = published
+        let (version, publication) = published
             .await
             .ok_or_else(|| halted("the version could not be stored"))?
             .map_err(halted)?;
+        if publication == Publication::Replaced && !arrived.is_first {
+            item.state.note(format!(
+                "files of version {} were damaged, and were replaced",
+                version.name
+            ));
+        }
         self.progress.count(|counters| {
             counters.files += 1;
             counters.bytes += arrived.file.bytes;
         });
-        Ok(pulled(item, arrived, &examined, &version))
+        Ok(pulled(item, arrived, &examined, &version, publication))
     }
 
     async fn examine(
@@ -118,6 +189,7 @@ impl Ontologies {
         let about = About {
             url: arrived.head.url.to_string(),
             content_type: text(&arrived.head.headers, &CONTENT_TYPE),
+            shown: Some(Arc::clone(&arrived.active)),
         };
         let found = run_blocking(move || examiner.examine(&file, &about, &version)).await;
         match found {
@@ -149,7 +221,7 @@ impl Ontologies {
         match self.licences.judge(stated.as_ref()) {
             Judgement::Refused(why) => {
                 let detail = format!("{} is not stored: {why}", item.state.wanted.id);
-                Err(never(AbsenceReason::Licence, detail, arrived.head))
+                Err(never(AbsenceReason::Licence, detail, &arrived.head))
             }
             Judgement::Accepted | Judgement::NotStated => Ok(stated),
         }
@@ -164,11 +236,11 @@ impl Ontologies {
         filename: String,
         expected: Option<Checksum>,
     ) -> Manifest {
-        let (target, head, state) = (arrived.target, arrived.head, &item.state);
+        let (target, head, state) = (arrived.target, &arrived.head, &item.state);
         let now = self.clock.runtime().wall().to_string();
         let (version, version_from) = version(target, examined, &arrived.file.sha256, &now);
         let mut notes = target.location.notes.clone();
-        notes.extend(examined.notes.iter().cloned());
+        notes.extend(state.notes.iter().chain(&examined.notes).cloned());
         if licence.is_none() {
             notes.push("no licence is stated".to_owned());
         }
@@ -238,45 +310,6 @@ fn version(target: &Target, examined: &Examined, sha256: &str, now: &str) -> (St
     )
 }
 
-/// Returns the name of a file: as the server states it, as the address ends, or by the id.
-fn filename(target: &Target, head: &Head, id: &str) -> String {
-    let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
-        let value = value.to_str().ok()?;
-        let (_, name) = value.split_once("filename=")?;
-        let name = name.split(';').next()?.trim().trim_matches('"');
-        Some(name.to_owned())
-    });
-    let of_url = |url: &Url| {
-        let name = url.path_segments()?.next_back()?.to_owned();
-        (name.contains('.') && name.len() > 1).then_some(name)
-    };
-    let name = stated
-        .or_else(|| target.location.filename.clone())
-        .or_else(|| of_url(&target.location.url))
-        .or_else(|| of_url(&head.url));
-    let format = target
-        .location
-        .format
-        .map_or("data", crate::wanted::TargetFormat::as_str);
-    safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
-}
-
-/// Makes a name that stays in its directory.
-fn safe_name(name: &str) -> Option<String> {
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let fits =
-        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '+');
-    let name: String = name
-        .chars()
-        .map(|letter| if fits(letter) { letter } else { '_' })
-        .collect();
-    let name = name.trim_start_matches(['.', '_']);
-    // The extension is at the end.
-    let cut = name.len().saturating_sub(MAX_NAME);
-    let name = &name[cut..];
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 /// Lists the files of a version.
 fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
     let mut found = Vec::new();
@@ -306,71 +339,4 @@ fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
         }
     }
     Ok(found)
-}
-
-/// Describes what was stored. A version that was there already under this name has not changed.
-fn pulled(
-    item: &ActiveOntology,
-    arrived: &Arrived<'_>,
-    examined: &Examined,
-    version: &crate::library::StoredVersion,
-) -> Pulled {
-    let manifest = &version.manifest;
-    let status = match manifest.status {
-        _ if !arrived.is_first && version.was_there => Ending::Cached,
-        PullStatus::Fresh => Ending::Fresh,
-        PullStatus::Updated | PullStatus::Cached => Ending::Updated,
-    };
-    Pulled {
-        resolver: Some(manifest.resolver.clone()),
-        service: Some(manifest.resolver.clone()),
-        url: Some(redact(&arrived.target.url)),
-        final_url: Some(redact(&arrived.head.url)),
-        version: Some(manifest.version.clone()),
-        license: manifest.license.clone(),
-        media_type: manifest.content_type.clone(),
-        last_modified: manifest.last_modified.clone(),
-        content_length: Some(manifest.content_length),
-        revision: manifest.revision.clone(),
-        checksum: Some(Checksum {
-            algorithm: ChecksumAlgorithm::Sha256,
-            value: manifest.sha256.clone(),
-        }),
-        path: Some(version.path.display().to_string()),
-        statements: examined.statements,
-        terms: examined.terms,
-        imports: manifest.imports.clone(),
-        notes: manifest.notes.clone(),
-        attempts: manifest.resolver_attempts.clone(),
-        import_depth: item.state.import_depth,
-        is_authorised: arrived.target.location.is_authorised,
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_stay_in_their_directory() {
-        for (name, safe) in [
-            ("hp.owl", Some("hp.owl")),
-            ("../../etc/passwd", Some("passwd")),
-            ("..\\..\\x.owl", Some("x.owl")),
-            (".hidden", Some("hidden")),
-            ("a b.owl", Some("a_b.owl")),
-            ("", None),
-            ("..", None),
-            ("/", None),
-        ] {
-            assert_eq!(safe_name(name).as_deref(), safe, "{name}");
-        }
-        assert_eq!(
-            safe_name(&format!("{}.owl", "x".repeat(300)))
-                .unwrap()
-                .len(),
-            MAX_NAME
-        );
-    }
 }

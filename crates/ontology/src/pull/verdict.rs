@@ -9,7 +9,9 @@ use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{ErrorKind, FetchError, Journey};
 use http::StatusCode;
+use url::Url;
 
+use super::ontologies::Ontologies;
 use crate::source::{Absence, AbsenceReason};
 
 /// How long to stay away from a host that fails without saying for how long.
@@ -22,6 +24,8 @@ pub(super) enum Verdict {
     Never(Absence, Option<u16>),
     /// Come back after this time.
     Later(Duration, Absence, Option<u16>),
+    /// Nothing was sent, because the host is paused: come back after this time.
+    Paused(Duration, Absence),
     /// The run was cancelled before it was sent.
     Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
@@ -50,7 +54,7 @@ pub(super) fn of_error(error: &FetchError) -> Verdict {
             } else {
                 refused.cooldown_remaining
             };
-            Verdict::Later(wait, unreachable(detail), None)
+            Verdict::Paused(wait, unreachable(detail))
         }
         ErrorKind::File { path, source } => {
             Verdict::Halt(format!("{path} cannot be written: {source}"))
@@ -71,6 +75,35 @@ pub(super) fn of_error(error: &FetchError) -> Verdict {
             None,
         ),
         _ => Verdict::Never(unreachable(detail), None),
+    }
+}
+
+impl Ontologies {
+    /// Says of a request that failed whether its address was plain http and was tried as https.
+    pub(super) fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
+        let url = Url::parse(&error.url).ok();
+        let Some(host) = url
+            .as_ref()
+            .filter(|url| url.scheme() == "https")
+            .and_then(Url::host_str)
+            .filter(|host| self.upgraded.lock().contains(*host))
+        else {
+            return verdict;
+        };
+        let explained = |mut absence: Absence| {
+            absence.detail += &format!(
+                "; the address is http: and was tried as https:; add {host} to \
+                 ontology.plain_http_hosts to fetch it without encryption"
+            );
+            absence
+        };
+        match verdict {
+            Verdict::Never(absence, status) => Verdict::Never(explained(absence), status),
+            Verdict::Later(wait, absence, status) => {
+                Verdict::Later(wait, explained(absence), status)
+            }
+            other => other,
+        }
     }
 }
 

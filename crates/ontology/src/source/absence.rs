@@ -37,6 +37,12 @@ pub enum AbsenceReason {
     HttpStatus,
     /// What came is not an ontology.
     NotAnOntology,
+    /// What came, or what the source has, is another version than the one that is wanted.
+    Version,
+    /// What came, or what the source has, is in another format than those that are wanted.
+    Format,
+    /// What came is in a format that is not read here.
+    Unsupported,
     /// What came does not have the checksum that was stated.
     Checksum,
     /// What came is damaged or does not parse.
@@ -61,6 +67,9 @@ impl AbsenceReason {
             Self::Gate => "gate",
             Self::HttpStatus => "http_status",
             Self::NotAnOntology => "not_an_ontology",
+            Self::Version => "version",
+            Self::Format => "format",
+            Self::Unsupported => "unsupported",
             Self::Checksum => "checksum",
             Self::Invalid => "invalid",
             Self::Unreachable => "unreachable",

@@ -1,8 +1,10 @@
 //! Linked Open Vocabularies: versions of a vocabulary, each with its file.
 //!
-//! The service has long spells in which it answers 503 or 404 to everything. Before a vocabulary
-//! counts as not listed, its API is asked at both of its addresses and then for one that is always
-//! there.
+//! The service has long spells in which its API answers 503 or 404 to everything. Before a
+//! vocabulary counts as not listed, the API is asked at both of its addresses and then for one that
+//! is always there. Where it does not answer, the dump of the whole catalogue is read, once.
+
+mod dump;
 
 use serde_json::Value as Json;
 use url::Url;
@@ -12,6 +14,7 @@ use super::{
     AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
     Step,
 };
+use crate::pull::is_same_version;
 use crate::wanted::{TargetFormat, Wanted};
 
 /// The service.
@@ -35,6 +38,8 @@ const SPEC: SourceSpec = SourceSpec {
 
 /// The two paths of the API; which of them answers has changed over the years.
 const PATHS: [&str; 2] = ["/dataset/lov/api/v2", "/dataset/api/v2"];
+/// The question for the dump.
+const DUMP: &str = "dump";
 /// A vocabulary that is always there.
 const CONTROL: &str = "skos";
 
@@ -59,9 +64,18 @@ impl Source for Lov {
                 AbsenceReason::NotListed,
                 format!("Linked Open Vocabularies does not list {}", name(wanted)),
             ),
-            ("control", status) => Outcome::failed(format!(
-                "Linked Open Vocabularies does not answer at present (status {status} for a \
-                 vocabulary that it has)"
+            ("control", status) => dump_query(settings).map_or_else(
+                || {
+                    Outcome::failed(format!(
+                        "Linked Open Vocabularies does not answer at present (status {status} for \
+                         a vocabulary that it has)"
+                    ))
+                },
+                Step::Ask,
+            ),
+            (DUMP, 200) => dump::read(wanted, name(wanted), &reply.body),
+            (DUMP, status) => Outcome::failed(format!(
+                "Linked Open Vocabularies does not answer at present (status {status} for its dump)"
             )),
             (_, 200) => match json::body(SPEC.title, reply) {
                 Ok(vocabulary) => read(wanted, &vocabulary),
@@ -72,6 +86,23 @@ impl Source for Lov {
             _ => json::bad_status(SPEC.title, reply),
         }
     }
+
+    fn instead_of(&self, settings: &SourceSettings, query: &Query) -> Option<Query> {
+        (query.about != DUMP)
+            .then(|| dump_query(settings))
+            .flatten()
+    }
+}
+
+/// Asks for the dump of the catalogue.
+fn dump_query(settings: &SourceSettings) -> Option<Query> {
+    let url = settings.url(&API, "/lov.n3.gz")?;
+    Some(Query {
+        about: DUMP,
+        place: super::Place::Web(url),
+        accept: "application/gzip, application/octet-stream;q=0.9, */*;q=0.1",
+        is_shared: true,
+    })
 }
 
 fn name(wanted: &Wanted) -> &str {
@@ -92,6 +123,12 @@ fn ask(about: &'static str, path: &str, name: &str, settings: &SourceSettings) -
 }
 
 fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
+    if !wanted.takes(TargetFormat::Ttl) {
+        return Outcome::absent(
+            AbsenceReason::Format,
+            format!("Linked Open Vocabularies has {} as ttl only", name(wanted)),
+        );
+    }
     let versions = vocabulary["versions"]
         .as_array()
         .map(Vec::as_slice)
@@ -100,8 +137,13 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         let Some(only) = &wanted.version else {
             return true;
         };
-        text(&version["name"])
-            .is_some_and(|name| name == only || name.trim_start_matches('v') == only)
+        [&version["name"], &version["issued"]]
+            .into_iter()
+            .filter_map(text)
+            .any(|stated| {
+                is_same_version(only, stated.get(..10).unwrap_or(stated))
+                    || is_same_version(only, stated)
+            })
     };
     let mut dated: Vec<(&str, &Json, Url)> = versions
         .iter()
@@ -113,6 +155,18 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         .collect();
     // Dates are written year first: the order of the texts is that of the dates.
     dated.sort_by_key(|(issued, ..)| std::cmp::Reverse(*issued));
+    if dated.is_empty()
+        && let Some(version) = &wanted.version
+        && !versions.is_empty()
+    {
+        return Outcome::absent(
+            AbsenceReason::Version,
+            format!(
+                "Linked Open Vocabularies has no version {version} of {}",
+                name(wanted)
+            ),
+        );
+    }
     if dated.is_empty() {
         return Outcome::absent(
             AbsenceReason::NoFile,
@@ -128,8 +182,12 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
         .map(|(issued, version, url)| Location {
             // Its files are Turtle, whatever their names say.
             format: Some(TargetFormat::Ttl),
-            version: text(&version["name"])
-                .map(|name| name.trim_start_matches('v').to_owned())
+            version: wanted
+                .version
+                .clone()
+                .or_else(|| {
+                    text(&version["name"]).map(|name| name.trim_start_matches('v').to_owned())
+                })
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
             revision: Some(url.to_string()),
             ..Location::new(SPEC.name, url)

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::json;
+use super::settings::segment;
 use super::{
     AbsenceReason, Endpoint, Location, Outcome, Place, Query, Reply, Source, SourceSettings,
     SourceSpec, Step,
@@ -168,16 +169,25 @@ fn found(entry: &Entry, wanted: &Wanted) -> Step {
         }) else {
             continue;
         };
-        if COMPRESSED.contains(&name.as_str()) {
-            add(&mut locations, &format!("{purl}.gz"), licence.as_ref());
+        let mut purls = releases(&purl, &entry.id, wanted);
+        purls.push((purl, None));
+        for (purl, version) in purls {
+            if COMPRESSED.contains(&name.as_str()) {
+                add(
+                    &mut locations,
+                    &format!("{purl}.gz"),
+                    licence.as_ref(),
+                    version,
+                );
+            }
+            add(&mut locations, &purl, licence.as_ref(), version);
         }
-        add(&mut locations, &purl, licence.as_ref());
     }
     if locations.is_empty()
         && wanted.extra("product").is_none()
         && let Some(purl) = &entry.ontology_purl
     {
-        add(&mut locations, purl, licence.as_ref());
+        add(&mut locations, purl, licence.as_ref(), None);
     }
     if locations.is_empty() {
         return Outcome::absent(
@@ -202,10 +212,37 @@ fn products(entry: &Entry, wanted: &Wanted) -> Vec<String> {
         .collect()
 }
 
-fn add(locations: &mut Vec<Location>, purl: &str, licence: Option<&Licence>) {
+/// Returns the PURLs of a release, where one is wanted: most projects have the first form, some the
+/// second. Which version the current PURL leads to is known when its file is read.
+fn releases<'a>(purl: &str, id: &str, wanted: &'a Wanted) -> Vec<(String, Option<&'a str>)> {
+    let Some(version) = wanted.version.as_deref() else {
+        return Vec::new();
+    };
+    let Some((base, file)) = purl.rsplit_once('/') else {
+        return Vec::new();
+    };
+    let part = segment(version.trim_start_matches("releases/"));
+    if part.is_empty() {
+        return Vec::new();
+    }
+    [
+        format!("{base}/{id}/releases/{part}/{file}"),
+        format!("{base}/{id}/{part}/{file}"),
+    ]
+    .map(|release| (release, Some(version)))
+    .into()
+}
+
+fn add(
+    locations: &mut Vec<Location>,
+    purl: &str,
+    licence: Option<&Licence>,
+    version: Option<&str>,
+) {
     if let Ok(url) = Url::parse(purl) {
         locations.push(Location {
             licence: licence.cloned(),
+            version: version.map(str::to_owned),
             ..Location::new(SPEC.name, url)
         });
     }

@@ -119,6 +119,10 @@ impl Ols {
         }
         notes.extend(refusals);
         urls.dedup();
+        if let Some(wanted) = &wanted.version {
+            // The address that names the version comes before that of the current file.
+            urls.sort_by_key(|url| !url.path().split('/').any(|part| part == wanted));
+        }
         let locations = urls.into_iter().map(|url| Location {
             version: version.map(str::to_owned),
             licence: licence.and_then(Licence::read),
@@ -126,7 +130,18 @@ impl Ols {
             notes: notes.clone(),
             ..Location::new(self.0.name, url)
         });
-        Step::Done(Outcome::Found(locations.collect()))
+        let (taken, other): (Vec<Location>, Vec<Location>) = locations
+            .partition(|location| location.format.is_none_or(|format| wanted.takes(format)));
+        if let (true, Some(other)) = (taken.is_empty(), other.first()) {
+            return Outcome::absent(
+                AbsenceReason::Format,
+                format!(
+                    "{} has {} in another format than those wanted: {}",
+                    self.0.title, wanted.id, other.url
+                ),
+            );
+        }
+        Step::Done(Outcome::Found(taken))
     }
 }
 

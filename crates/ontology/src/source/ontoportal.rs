@@ -16,6 +16,7 @@ use super::{
     SourceSettings, SourceSpec, Step,
 };
 use crate::licence::Licence;
+use crate::pull::is_same_version;
 use crate::wanted::{TargetFormat, Wanted};
 
 /// A portal.
@@ -152,12 +153,14 @@ impl Source for Portal {
                 ),
             );
         }
-        let path = format!(
-            "/ontologies/{}/latest_submission?display=all",
-            segment(&acronym(wanted))
-        );
+        // Which submission has a version is known to the list of all of them alone.
+        let (about, asked) = match &wanted.version {
+            None => ("latest_submission", "latest_submission?display=all"),
+            Some(_) => ("submissions", "submissions?display=all"),
+        };
+        let path = format!("/ontologies/{}/{asked}", segment(&acronym(wanted)));
         match settings.url(&self.0.endpoints[0], &path) {
-            Some(url) => Step::Ask(Query::json("latest_submission", url)),
+            Some(url) => Step::Ask(Query::json(about, url)),
             None => Outcome::failed("the address of the portal is not a URL"),
         }
     }
@@ -166,7 +169,10 @@ impl Source for Portal {
         let title = self.0.title;
         if reply.status == StatusCode::OK {
             return match json::body(title, reply) {
-                Ok(submission) => self.read(wanted, settings, &submission),
+                Ok(answer) => match self.choose(wanted, &answer) {
+                    Ok(submission) => self.read(wanted, settings, submission),
+                    Err(step) => *step,
+                },
                 Err(step) => *step,
             };
         }
@@ -212,6 +218,34 @@ impl Portal {
         self.explain_status(status)
     }
 
+    /// Returns the submission that is wanted: the only one of an answer, or the newest of a list
+    /// that has the version.
+    fn choose<'a>(&self, wanted: &Wanted, answer: &'a Json) -> Result<&'a Json, Box<Step>> {
+        let (Some(version), Some(all)) = (&wanted.version, answer.as_array()) else {
+            return Ok(answer);
+        };
+        let is_meant = |submission: &&Json| {
+            let number = submission["submissionId"].as_u64();
+            let label = number.map(|number| format!("submission-{number}"));
+            let stated = text(&submission["version"]);
+            stated.is_some_and(|stated| is_same_version(version, stated))
+                || label.is_some_and(|label| label == *version)
+        };
+        let found = all.iter().filter(is_meant);
+        found
+            .max_by_key(|submission| submission["submissionId"].as_u64())
+            .ok_or_else(|| {
+                Box::new(Outcome::absent(
+                    AbsenceReason::Version,
+                    format!(
+                        "{} has no submission of {} with version {version}",
+                        self.0.title,
+                        acronym(wanted)
+                    ),
+                ))
+            })
+    }
+
     fn read(&self, wanted: &Wanted, settings: &SourceSettings, submission: &Json) -> Step {
         let title = self.0.title;
         let acronym = acronym(wanted);
@@ -236,7 +270,19 @@ impl Portal {
             Some("UMLS") => Some(TargetFormat::Ttl),
             _ => None,
         };
+        if let Some(format) = format.filter(|format| !wanted.takes(*format)) {
+            return Outcome::absent(
+                AbsenceReason::Format,
+                format!("{title} has {acronym} as {} only", format.as_str()),
+            );
+        }
         let version = text(&submission["version"]).map(str::to_owned);
+        // A submission may be asked for by its number where it states another version.
+        let version = match (version, &wanted.version) {
+            (Some(stated), Some(wanted)) if is_same_version(wanted, &stated) => Some(stated),
+            (_, Some(wanted)) => Some(wanted.clone()),
+            (stated, None) => stated,
+        };
         Step::Done(Outcome::Found(vec![Location {
             is_authorised: true,
             format,

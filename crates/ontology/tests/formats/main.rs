@@ -10,6 +10,8 @@ use docstokg_ontology::format::{
 };
 use proptest::prelude::*;
 
+/// Files that are changed at random.
+mod fuzz;
 /// Files that are cut, broken or mean harm.
 mod hostile;
 
@@ -224,11 +226,16 @@ fn byte_order_marks_and_line_ends_do_not_matter() {
 
 #[test]
 fn formats_without_a_parser_are_not_validated() {
-    for format in [Format::OwlXml, Format::OwlFunctional, Format::OwlManchester] {
+    for format in [Format::OwlFunctional, Format::OwlManchester] {
         let report = read("anything", format);
         assert_eq!(report.outcome, Outcome::NotValidated);
         assert!(report.warnings[0].message.contains("not parsed"));
     }
+    // OWL/XML is at least XML.
+    assert_eq!(read("anything", Format::OwlXml).outcome, Outcome::Invalid);
+    let xml = read("<Ontology><Import>x</Import></Ontology>", Format::OwlXml);
+    assert_eq!(xml.outcome, Outcome::NotValidated);
+    assert!(xml.warnings[0].message.contains("not checked"));
 }
 
 struct OneContext;

@@ -18,8 +18,10 @@ mod facade; // one call before each request: seed behaviours under a simulated c
 mod facade_processes; // the same across processes that share a directory, and across a fork
 mod facade_settings; // how its settings are read
 mod pull; // pulls from the origin's side, under a simulated clock
+mod pull_again; // pulls into a library that has something already
 mod pull_gates; // what keeps a file out of the library
 mod pull_portals; // portals: final answers, keys that stay where they belong
+mod pull_versions; // versions and formats that are asked for, and what must not become a version
 mod pull_world; // registries and file hosts for them
 mod sources; // every source against answers of its real shape
 mod support; // what tests share

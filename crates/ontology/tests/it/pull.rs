@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_ontology::facade::settings::RateLimits;
 use docstokg_ontology::library::PruneMode;
 use docstokg_ontology::pull::{Asked, Ending, Options, Probes};
 use docstokg_ontology::source::AbsenceReason;
 use docstokg_ontology::wanted::Wanted;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
 
@@ -158,6 +159,48 @@ fn a_host_without_an_entry_gets_eight_a_second() {
         .unwrap();
     // Eight at once, then eight each second: not two, as files of scholarly works get.
     assert!(took < Duration::from_secs(7), "{took:?}");
+}
+
+#[test]
+fn without_a_default_a_host_without_an_entry_has_no_rate() {
+    let urls: Vec<Asked> = (0..20)
+        .map(|number| {
+            let url = format!("https://files.example.org/{number}.obo")
+                .parse()
+                .unwrap();
+            Asked::new(Wanted {
+                url: Some(url),
+                ..Wanted::new(id(&format!("o{number}")))
+            })
+        })
+        .collect();
+    let files = Origin::new("files.example.org")
+        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+    let mut world = World::new(vec![files]);
+    world.config.limits = RateLimits::from_text("default: null", "settings").unwrap();
+    let begun = world.simulation.elapsed();
+    let results = world.pull(urls);
+    let took = world.simulation.elapsed().saturating_sub(begun);
+    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    // Files of scholarly works get two a second, and with the default it would be eight.
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn an_http_address_that_https_does_not_serve_is_reported_as_upgraded() {
+    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let purl =
+        Origin::new(PURL).handler(|_, _| Reply::redirect(302, "http://old.example.org/hp.obo"));
+    let old = Origin::new("old.example.org").handler(|_, _| Reply::dead(Piece::Reset));
+    let mut world = World::new(vec![registry, purl, old]);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let result = &world.pull(asked(&["hp"]))[0];
+    let detail = result.detail.as_deref().unwrap();
+    assert!(
+        detail.contains("was tried as https") && detail.contains("old.example.org"),
+        "{detail}"
+    );
+    assert!(detail.contains("plain_http_hosts"), "{detail}");
 }
 
 #[test]

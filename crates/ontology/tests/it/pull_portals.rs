@@ -120,3 +120,54 @@ fn a_key_does_not_travel_along_a_chain_of_redirects() {
     // Plain http on the way became https.
     assert_eq!(world.ledger().at("c.example.org").len(), 1);
 }
+
+/// Packs the dump of a catalogue as the service offers it.
+fn dump() -> Vec<u8> {
+    use std::io::Write as _;
+    let text = r#"@prefix dcat: <http://www.w3.org/ns/dcat#> .
+@prefix vann: <http://purl.org/vocab/vann/> .
+<http://xmlns.com/foaf/0.1/> vann:preferredNamespacePrefix "foaf" ;
+    dcat:distribution <https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/2010-08-09.n3> ,
+        <https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/2014-01-14.n3> ,
+        <https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/d41d8cd98f00b204> .
+<http://example.org/bare> vann:preferredNamespacePrefix "bare" .
+"#;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
+    for status in [503, 404] {
+        let lov = Origin::new("lov.linkeddata.es").handler(move |arrival, _| {
+            let path = arrival.path.split('?').next().unwrap_or_default();
+            if path == "/lov.n3.gz" {
+                Reply::ok(dump())
+            } else if path.contains("/versions/") {
+                let text = format!("<http://xmlns.com/foaf/0.1/{path}> a <http://x.org/T> .\n");
+                Reply::ok(text)
+            } else {
+                Reply::status(status)
+            }
+        });
+        let mut world = World::new(vec![lov]);
+        world.config.prefer_source = vec!["lov".to_owned()];
+        let results = world.pull(asked(&["foaf", "bare", "nosuch"]));
+        let foaf = &results[0];
+        assert_eq!(foaf.status, Ending::Fresh, "{status}: {foaf:?}");
+        assert_eq!(foaf.version.as_deref(), Some("2014-01-14"));
+        assert!(foaf.notes[0].contains("its dump was read"), "{foaf:?}");
+        assert_eq!(
+            results[1].reason,
+            Some(AbsenceReason::NoFile),
+            "{results:?}"
+        );
+        assert_eq!(results[2].reason, Some(AbsenceReason::NotListed));
+        let arrivals = world.ledger().at("lov.linkeddata.es");
+        let dumps = arrivals
+            .iter()
+            .filter(|arrival| arrival.path == "/lov.n3.gz");
+        assert_eq!(dumps.count(), 1, "it is asked for once");
+    }
+}

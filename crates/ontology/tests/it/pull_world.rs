@@ -14,7 +14,8 @@ use docstokg_hub::stores::StateStore;
 use docstokg_ontology::config::{OntologyConfig, OntologySettings};
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::{Asked, Options, Parts, Pull, Pulled, Workplace};
+use docstokg_ontology::pull::examine::Examiner;
+use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::{OntologyId, Wanted};
 use docstokg_origin_sim::{Ledger, Origin, Reply, SimTransport, Simulation, Web};
@@ -113,6 +114,17 @@ impl World {
     }
 
     pub(crate) fn pull_with(&self, asked: Vec<Asked>, options: Options) -> (Ended, Vec<Pulled>) {
+        let examiner = Arc::new(FormatExaminer::default());
+        self.pull_examined(asked, options, examiner).unwrap()
+    }
+
+    /// Pulls with a reader of files that a test brings.
+    pub(crate) fn pull_examined(
+        &self,
+        asked: Vec<Asked>,
+        options: Options,
+        examiner: Arc<dyn Examiner>,
+    ) -> Result<(Ended, Vec<Pulled>), PullError> {
         let hub = Hub::builder(self.hub_config())
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
@@ -126,7 +138,7 @@ impl World {
             runtime: self.simulation.runtime(),
             config: Arc::new(self.config.clone()),
             library: library.clone(),
-            examiner: Arc::new(FormatExaminer::default()),
+            examiner,
             options,
             run_id: "run".to_owned(),
             progress: Arc::new(Progress::default()),
@@ -135,10 +147,16 @@ impl World {
         self.simulation.block_on(async move {
             let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
             let pull = Pull::new(parts, &workplace).await.unwrap();
-            let ended = pull.run(asked).await.unwrap();
+            let ended = match pull.run(asked).await {
+                Ok(ended) => ended,
+                Err(error) => {
+                    workplace.close(None);
+                    return Err(error);
+                }
+            };
             let results = pull.results().await.unwrap();
             workplace.close(Some(&ended));
-            (ended, results)
+            Ok((ended, results))
         })
     }
 }

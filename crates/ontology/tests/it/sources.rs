@@ -360,8 +360,14 @@ fn lov_is_not_believed_before_a_control_answers() {
     assert!(url(&control).ends_with("vocab=skos"));
     let listed = source.next(&unknown, &settings, &control, &reply(200, "{}"));
     assert_eq!(absent(listed).0, AbsenceReason::NotListed);
-    let down = source.next(&unknown, &settings, &control, &no);
+    // Where the API does not answer, its dump may.
+    let dump = asked(source.next(&unknown, &settings, &control, &no));
+    assert!(url(&dump).ends_with("/lov.n3.gz"));
+    let down = source.next(&unknown, &settings, &dump, &no);
     assert!(failed(down).contains("does not answer at present"));
+    let instead = source.instead_of(&settings, &first);
+    assert_eq!(instead.as_ref().map(url), Some(url(&dump)));
+    assert!(source.instead_of(&settings, &dump).is_none());
     assert!(failed(source.next(&unknown, &settings, &first, &reply(503, ""))).contains("503"));
 }
 

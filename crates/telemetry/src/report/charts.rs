@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::data::{COLUMNS, Column, EDGES, HostTimeline};
 
 /// Escapes text for HTML.
-pub(super) fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -139,9 +139,18 @@ impl FileTarget {
             }
             None => PartFile::create(&self.path, hub.random.number()).map_err(failed)?,
         };
+        let transfer = self.transfer.as_deref();
+        if let Some(transfer) = transfer {
+            transfer.begin(part.bytes(), reader.expected());
+        }
         loop {
             match reader.next().await {
-                Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
+                Ok(Some(piece)) => {
+                    part.write(&piece).await.map_err(failed)?;
+                    if let Some(transfer) = transfer {
+                        transfer.receive(piece.len() as u64);
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => {
                     let broke_off = matches!(error, BodyError::Fault(..) | BodyError::Deadline);

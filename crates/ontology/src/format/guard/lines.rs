@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// How far behind the newest byte a position can still be looked up.
-const WINDOW_BYTES: u64 = 64 << 10;
+const WINDOW_BYTES: u64 = 1 << 20;
 
 /// The offsets of recent newlines.
 #[derive(Debug, Default)]

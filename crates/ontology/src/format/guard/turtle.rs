@@ -203,7 +203,7 @@ impl<R: Read> Read for TurtleGuard<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -246,9 +246,9 @@ mod tests {
         ] {
             let watch = SharedWatch::default();
             let limits = Limits::default();
-            let mut guard = TurtleGuard::new(text.as_bytes(), &limits, Rc::clone(&watch));
+            let mut guard = TurtleGuard::new(text.as_bytes(), &limits, Arc::clone(&watch));
             assert!(io::copy(&mut guard, &mut io::sink()).is_err());
-            assert!(watch.borrow().failure.is_some());
+            assert!(watch.lock().failure.is_some());
         }
     }
 }

@@ -88,7 +88,7 @@ impl<R: Read> XmlGuard<R> {
     }
 
     fn refuse(&self, message: impl Into<String>) -> io::Error {
-        let line = self.watch.borrow().lines.last_line();
+        let line = self.watch.lock().lines.last_line();
         refuse(&self.watch, Problem::at_line(line, message))
     }
 
@@ -105,7 +105,7 @@ impl<R: Read> XmlGuard<R> {
             match doctype::scan(&self.ahead, &self.limits) {
                 ScannedProlog::Complete(prolog) => {
                     self.watch
-                        .borrow_mut()
+                        .lock()
                         .warnings
                         .extend(prolog.warnings.into_iter().map(Problem::of_file));
                     self.entities = prolog.entities;
@@ -114,7 +114,7 @@ impl<R: Read> XmlGuard<R> {
                     if let Some((from, to)) = prolog.doctype {
                         self.ahead.splice(from..to, prolog.replacement);
                     }
-                    self.watch.borrow_mut().lines.pass(&self.ahead);
+                    self.watch.lock().lines.pass(&self.ahead);
                     self.examine(&body)?;
                     self.ahead.append(&mut body);
                     return Ok(());
@@ -124,7 +124,7 @@ impl<R: Read> XmlGuard<R> {
                     return Err(refuse(&self.watch, Problem::at_line(line, reason)));
                 }
                 ScannedProlog::Incomplete if self.ahead.len() < wanted => {
-                    self.watch.borrow_mut().lines.pass(&self.ahead);
+                    self.watch.lock().lines.pass(&self.ahead);
                     return Err(self.refuse("the file ends before its root element"));
                 }
                 ScannedProlog::Incomplete if wanted >= MAX_PROLOG_BYTES => {
@@ -153,7 +153,7 @@ impl<R: Read> XmlGuard<R> {
     }
 
     fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.watch.borrow_mut().lines.pass(bytes);
+        self.watch.lock().lines.pass(bytes);
         self.check_utf8(bytes)?;
         self.passed += bytes.len() as u64;
         let mut rest = bytes;

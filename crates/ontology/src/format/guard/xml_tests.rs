@@ -1,20 +1,19 @@
-use std::rc::Rc;
-
 use super::*;
+use std::sync::Arc;
 
 const HEAD: &str = "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">";
 
 /// What passes the guard when it reads `step` bytes at a time, or why it refuses.
 fn pass(text: &str, step: usize) -> Result<String, Problem> {
     let watch = SharedWatch::default();
-    let mut guard = XmlGuard::new(text.as_bytes(), Limits::default(), Rc::clone(&watch));
+    let mut guard = XmlGuard::new(text.as_bytes(), Limits::default(), Arc::clone(&watch));
     let mut out = Vec::new();
     let mut buffer = vec![0; step];
     loop {
         match guard.read(&mut buffer) {
             Ok(0) => return Ok(String::from_utf8(out).unwrap()),
             Ok(read) => out.extend_from_slice(&buffer[..read]),
-            Err(_) => return Err(watch.borrow_mut().failure.take().unwrap()),
+            Err(_) => return Err(watch.lock().failure.take().unwrap()),
         }
     }
 }

@@ -1,0 +1,92 @@
+//! Large files: a line each on a terminal, and a plain line for every tenth of one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use docstokg_bulk::progress::{ActiveFile, Progress};
+use parking_lot::Mutex;
+
+use super::text::mebibytes;
+
+/// A file of this size has lines of its own.
+const LARGE: u64 = 50 << 20;
+/// How many files a terminal shows.
+const MAX_LINES: usize = 3;
+
+/// What was told of large files.
+#[derive(Default)]
+pub(super) struct LargeFiles {
+    /// The tenths and the phase that were told last, by name.
+    told: Mutex<HashMap<String, (u64, &'static str)>>,
+}
+
+fn is_large(file: &Arc<ActiveFile>) -> bool {
+    file.transfer
+        .expected()
+        .unwrap_or(0)
+        .max(file.transfer.received())
+        >= LARGE
+}
+
+/// Describes how far a file is.
+fn sentence(file: &ActiveFile) -> String {
+    let received = mebibytes(file.transfer.received());
+    match (file.phase(), file.transfer.expected()) {
+        ("downloading", Some(expected)) => format!(
+            "{}: downloading, {received:.0} of {:.0} MiB ({} %)",
+            file.name,
+            mebibytes(expected),
+            percent(file, 100)
+        ),
+        (phase, _) => format!("{}: {phase}, {received:.0} MiB", file.name),
+    }
+}
+
+/// Returns how much of a file is there, in parts of its expected size.
+fn percent(file: &ActiveFile, parts: u64) -> u64 {
+    let Some(expected) = file.transfer.expected() else {
+        return 0;
+    };
+    let share = u128::from(file.transfer.received()) * u128::from(parts) / u128::from(expected);
+    u64::try_from(share).unwrap_or(parts).min(parts)
+}
+
+/// Returns the lines of a terminal: the largest files.
+pub(super) fn lines(progress: &Progress) -> Vec<String> {
+    let files = progress.files();
+    let large = files.iter().filter(|file| is_large(file)).take(MAX_LINES);
+    large.map(|file| sentence(file)).collect()
+}
+
+impl LargeFiles {
+    /// Returns plain lines: one for every tenth of a large file, and one for each phase after that.
+    pub(super) fn news(&self, progress: &Progress) -> Vec<String> {
+        let mut told = self.told.lock();
+        let mut news = Vec::new();
+        for file in progress.files().iter().filter(|file| is_large(file)) {
+            let now = (percent(file, 10), file.phase());
+            let before = told.insert(file.name.clone(), now);
+            if before != Some(now) && now != (0, "downloading") {
+                news.push(sentence(file));
+            }
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_files_have_no_line() {
+        let progress = Progress::default();
+        let file = progress.work_on("hp");
+        assert!(lines(&progress).is_empty());
+        assert!(LargeFiles::default().news(&progress).is_empty());
+        file.set_phase("reading");
+        assert_eq!(sentence(&file), "hp: reading, 0 MiB");
+        drop(file);
+        assert!(progress.files().is_empty(), "it is shown while it lives");
+    }
+}

@@ -1,0 +1,54 @@
+//! Tells the user of a run that other processes send more to a host than this run's own limits
+//! allow. Each process applies its limits to what all of them have sent, so that the requests of
+//! the stricter one rarely fit in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::progress::Progress;
+use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
+use docstokg_hub::{Host, Hub};
+
+use super::hosts::{Hosts, Line};
+
+/// How often hosts are looked at that requests wait for.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A host that requests wait for longer than this is looked at.
+const LEAST_WAIT: Duration = Duration::from_millis(500);
+/// How many hosts are looked at.
+const MAX_HOSTS: usize = 8;
+
+/// Watches the hosts of a run, and never ends. Each host is told of once.
+pub(super) async fn watch(hub: &Hub, hosts: &Arc<Hosts>, progress: &Progress) {
+    let clock = TokioRuntime::default();
+    let mut told = BTreeSet::new();
+    loop {
+        clock.sleep_until(clock.boot() + INTERVAL).await;
+        let lines = hosts.lines(clock.boot(), MAX_HOSTS);
+        let waiting: Vec<Host> = lines
+            .iter()
+            .filter_map(|line: &Line| Host::parse(line.long_wait(LEAST_WAIT)?.0).ok())
+            .collect();
+        for host in waiting {
+            if !told.contains(&host)
+                && let Some(text) = exceeded(hub, &host).await
+            {
+                progress.notify(text);
+                told.insert(host);
+            }
+        }
+    }
+}
+
+/// Describes the window of a host in which others sent more than this run may.
+async fn exceeded(hub: &Hub, host: &Host) -> Option<String> {
+    let found = hub.diagnose(host).await.ok()?;
+    let budgets = found.iter().flat_map(|diagnosis| &diagnosis.budgets);
+    let (window, used) = budgets.flat_map(|budget| budget.exceeded()).next()?;
+    Some(format!(
+        "{host}: other processes send more than the limits of this run allow ({used} requests in a \
+         window of {window}), so its requests rarely fit in; give all processes the same limits; \
+         details: docstokg limits doctor {host}"
+    ))
+}

@@ -1,0 +1,122 @@
+//! A common bound on the memory of files that are read at the same time.
+//!
+//! What reading one file takes is bounded by [`Limits`](crate::format::Limits). Many small files are
+//! read at once, but a large one takes the whole budget and is read alone.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::format::{Format, Limits, Packing};
+
+/// What all files that are read at once may take.
+const BUDGET: u64 = 128 << 20;
+/// What reading any file takes: buffers, batches and threads.
+const BASE: u64 = 8 << 20;
+/// What a byte of a file takes, in batches, sorted lines and terms.
+const PER_BYTE: u64 = 4;
+/// What a byte of JSON-LD takes whose keys may come in any order.
+const PER_UNSTREAMED_BYTE: u64 = 70;
+/// How much a compressed file grows; real ones have 4 to 24.
+const UNPACKED: u64 = 20;
+
+/// The memory that is left. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct MemoryBudget(Arc<Left>);
+
+struct Left {
+    bytes: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        Self(Arc::new(Left {
+            bytes: Mutex::new(BUDGET),
+            freed: Condvar::new(),
+        }))
+    }
+}
+
+/// A part of the budget, given back when it is dropped.
+pub(crate) struct MemoryShare {
+    budget: MemoryBudget,
+    bytes: u64,
+}
+
+impl MemoryBudget {
+    /// Waits until a file may be read, on a thread that may block.
+    pub(crate) fn wait_for(&self, bytes: u64) -> MemoryShare {
+        let bytes = bytes.min(BUDGET);
+        let mut left = self.0.bytes.lock();
+        while *left < bytes {
+            self.0.freed.wait(&mut left);
+        }
+        *left -= bytes;
+        MemoryShare {
+            budget: self.clone(),
+            bytes,
+        }
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        *self.budget.0.bytes.lock() += self.bytes;
+        self.budget.0.freed.notify_all();
+    }
+}
+
+/// Estimates what reading a file takes.
+pub(crate) fn estimate(
+    bytes: u64,
+    format: Format,
+    packing: Option<Packing>,
+    limits: &Limits,
+) -> u64 {
+    let bytes = match packing {
+        Some(_) => bytes.saturating_mul(UNPACKED),
+        None => bytes,
+    };
+    let unstreamed = match format {
+        Format::JsonLd => bytes.min(limits.max_unstreamed_bytes) * PER_UNSTREAMED_BYTE,
+        _ => 0,
+    };
+    BASE.saturating_add(bytes.saturating_mul(PER_BYTE))
+        .max(unstreamed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn small_files_are_read_together_and_large_ones_alone() {
+        let limits = Limits::default();
+        let small = estimate(100 << 10, Format::Obo, None, &limits);
+        let large = estimate(1 << 30, Format::RdfXml, None, &limits);
+        let packed = estimate(17 << 20, Format::Obo, Some(Packing::Gzip), &limits);
+        let json = estimate(2 << 20, Format::JsonLd, None, &limits);
+        assert!(small * 8 < BUDGET);
+        assert!(large >= BUDGET && packed >= BUDGET && json >= BUDGET);
+
+        let budget = MemoryBudget::default();
+        let held = budget.wait_for(small);
+        let reading = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let alone = scope.spawn(|| {
+                let _share = budget.wait_for(large);
+                assert_eq!(reading.load(Ordering::SeqCst), 0, "another file is read");
+            });
+            reading.store(1, Ordering::SeqCst);
+            drop(budget.wait_for(small));
+            reading.store(0, Ordering::SeqCst);
+            drop(held);
+            alone.join().unwrap();
+        });
+        // All of it is there again.
+        drop(budget.wait_for(u64::MAX));
+    }
+}

@@ -1,0 +1,126 @@
+//! The dump of the catalogue: Turtle in gzip, with every vocabulary and the files of its versions.
+
+use std::collections::BTreeMap;
+
+use oxrdf::{NamedOrBlankNode, Term};
+use url::Url;
+
+use super::SPEC;
+use crate::format::unpack::{UnpackLimits, gunzip};
+use crate::format::{Format, Limits, Options, Problems, read_statements};
+use crate::pull::is_same_version;
+use crate::source::{AbsenceReason, Location, Outcome, Step};
+use crate::wanted::{TargetFormat, Wanted};
+
+const DISTRIBUTION: &str = "http://www.w3.org/ns/dcat#distribution";
+const PREFIX: &str = "http://purl.org/vocab/vann/preferredNamespacePrefix";
+const NAMESPACE: &str = "http://purl.org/vocab/vann/preferredNamespaceUri";
+
+/// A vocabulary of the dump.
+#[derive(Default)]
+struct Vocabulary {
+    is_meant: bool,
+    /// The files of its versions. Some are named by a hash alone, which leads nowhere.
+    files: Vec<Url>,
+}
+
+/// Finds a vocabulary by its prefix or address, and the file of its newest version or of the one
+/// that is wanted.
+pub(super) fn read(wanted: &Wanted, name: &str, body: &[u8]) -> Step {
+    if !wanted.takes(TargetFormat::Ttl) {
+        return Outcome::absent(
+            AbsenceReason::Format,
+            format!("Linked Open Vocabularies has {name} as ttl only"),
+        );
+    }
+    let vocabularies = match vocabularies(name, body) {
+        Ok(vocabularies) => vocabularies,
+        Err(why) => {
+            return Outcome::failed(format!(
+                "the dump of Linked Open Vocabularies cannot be read: {why}"
+            ));
+        }
+    };
+    let mut meant = vocabularies.into_values().filter(|known| known.is_meant);
+    let Some(known) = meant.next() else {
+        return Outcome::absent(
+            AbsenceReason::NotListed,
+            format!("Linked Open Vocabularies does not list {name}"),
+        );
+    };
+    let mut dated: Vec<(String, Url)> = known
+        .files
+        .into_iter()
+        .filter_map(|url| Some((date_of(&url)?, url)))
+        .collect();
+    dated.sort();
+    let has_files = !dated.is_empty();
+    let is_wanted = |(date, _): &&(String, Url)| {
+        let version = wanted.version.as_deref();
+        version.is_none_or(|version| is_same_version(version, date))
+    };
+    match dated.iter().rev().find(is_wanted) {
+        Some((date, url)) => Step::Done(Outcome::Found(vec![Location {
+            format: Some(TargetFormat::Ttl),
+            version: Some(date.clone()),
+            revision: Some(url.to_string()),
+            notes: vec![
+                "the API of Linked Open Vocabularies did not answer; its dump was read".to_owned(),
+            ],
+            ..Location::new(SPEC.name, url.clone())
+        }])),
+        None if has_files => Outcome::absent(
+            AbsenceReason::Version,
+            format!("Linked Open Vocabularies has no such version of {name}"),
+        ),
+        None => Outcome::absent(
+            AbsenceReason::NoFile,
+            format!("Linked Open Vocabularies lists {name} without a file"),
+        ),
+    }
+}
+
+fn vocabularies(name: &str, body: &[u8]) -> Result<BTreeMap<String, Vocabulary>, String> {
+    let limits = Limits::default();
+    let mut problems = Problems::new(&limits);
+    let mut found: BTreeMap<String, Vocabulary> = BTreeMap::new();
+    let same = |text: &str| text.trim_end_matches(['/', '#']) == name.trim_end_matches(['/', '#']);
+    let reader = gunzip(body, UnpackLimits::default());
+    let read = read_statements(
+        reader,
+        Format::Turtle,
+        &Options::default(),
+        &mut problems,
+        &mut |quad| {
+            let NamedOrBlankNode::NamedNode(subject) = &quad.subject else {
+                return Ok(());
+            };
+            let entry = || subject.as_str().to_owned();
+            match (quad.predicate.as_str(), &quad.object) {
+                (DISTRIBUTION, Term::NamedNode(file)) => {
+                    let known = found.entry(entry()).or_default();
+                    known.is_meant |= same(subject.as_str());
+                    known.files.extend(Url::parse(file.as_str()).ok());
+                }
+                (PREFIX | NAMESPACE, Term::Literal(value)) if same(value.value()) => {
+                    found.entry(entry()).or_default().is_meant = true;
+                }
+                _ => {}
+            }
+            Ok(())
+        },
+    );
+    read.map_err(|error| error.to_string())?;
+    match problems.errors.first() {
+        Some(problem) => Err(problem.to_string()),
+        None => Ok(found),
+    }
+}
+
+/// Returns the date of a version's file: `.../versions/2012-06-14.n3`.
+fn date_of(url: &Url) -> Option<String> {
+    let name = url.path_segments()?.next_back()?;
+    let date = name.strip_suffix(".n3")?;
+    let is_date = date.len() == 10 && date.bytes().filter(|byte| *byte == b'-').count() == 2;
+    (is_date && matches!(url.scheme(), "http" | "https")).then(|| date.to_owned())
+}
