@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use docstokg_bulk::progress::Progress;
 use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
+use docstokg_hub::doctor::BudgetReport;
 use docstokg_hub::{Host, Hub};
 
 use super::hosts::{Hosts, Line};
@@ -45,7 +46,7 @@ pub(super) async fn watch(hub: &Hub, hosts: &Arc<Hosts>, progress: &Progress) {
 async fn exceeded(hub: &Hub, host: &Host) -> Option<String> {
     let found = hub.diagnose(host).await.ok()?;
     let budgets = found.iter().flat_map(|diagnosis| &diagnosis.budgets);
-    let (window, used) = budgets.flat_map(|budget| budget.exceeded()).next()?;
+    let (window, used) = budgets.flat_map(BudgetReport::exceeded).next()?;
     Some(format!(
         "{host}: other processes send more than the limits of this run allow ({used} requests in a \
          window of {window}), so its requests rarely fit in; give all processes the same limits; \

@@ -68,7 +68,7 @@ impl Lane {
                         Entry::Go(permit) => {
                             if let Some(slots) = self.try_slots(context.process_slots) {
                                 let lane = self.clone();
-                                return Ok(HeldPermit::new(lane, terms, &costs, permit, slots));
+                                return Ok(HeldPermit::new(lane, terms, costs, permit, slots));
                             }
                             self.give_back(&costs, &terms, &permit);
                             (join(), None)

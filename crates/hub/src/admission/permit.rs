@@ -137,7 +137,7 @@ impl HeldPermit {
     pub(super) fn new(
         lane: Lane,
         terms: Terms,
-        costs: &Cow<'_, [Cost]>,
+        costs: Cow<'_, [Cost]>,
         permit: Permit,
         slots: Slots,
     ) -> Self {
@@ -145,7 +145,7 @@ impl HeldPermit {
         let leased = permit.probe || has_shared_slots;
         let costs = match costs {
             Cow::Borrowed(_) => None,
-            Cow::Owned(own) => Some(own.as_slice().into()),
+            Cow::Owned(own) => Some(own.into()),
         };
         if leased {
             lane.site.begin_lease(permit.id);

@@ -211,7 +211,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             .take()
             .or_else(|| lane.try_slots(self.context.process_slots))
         {
-            let costs = &self.waiting.costs;
+            let costs = self.waiting.costs.clone();
             let lane = lane.clone();
             return Ok(Some(HeldPermit::new(
                 lane, self.terms, costs, permit, slots,
