@@ -101,21 +101,26 @@ pub(crate) struct StoredBody {
     skip: u64,
     /// How many bytes of the part are left.
     left: u64,
+    /// The last piece, while the rest of the body is verified.
+    last: Option<Bytes>,
 }
 
 impl StoredBody {
     /// Reads a body, or a part of it.
-    pub(crate) fn new(reader: StoredReader, part: Option<ByteRange>) -> Self {
+    pub(crate) fn new(mut reader: StoredReader, part: Option<ByteRange>) -> Self {
+        let first = part.map_or(0, |part| part.first);
+        let skipped = if first > 0 { reader.skip(first) } else { 0 };
         Self {
             reader,
-            skip: part.map_or(0, |part| part.first),
+            skip: first - skipped,
             left: part.map_or(u64::MAX, ByteRange::bytes),
+            last: None,
         }
     }
 
     /// Returns the next piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StoredBodyError> {
-        while self.left > 0 {
+        while self.left > 0 && self.last.is_none() {
             let Some(mut piece) = self.reader.next().await.transpose()? else {
                 return Ok(None);
             };
@@ -126,14 +131,18 @@ impl StoredBody {
             piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= piece.len() as u64;
             if self.left == 0 {
-                // The checksum is that of the whole, and is judged at its end.
-                while self.reader.next().await.transpose()?.is_some() {}
-            }
-            if !piece.is_empty() {
+                self.last = Some(piece);
+            } else if !piece.is_empty() {
                 return Ok(Some(piece));
             }
         }
-        Ok(None)
+        // The checksum is that of the whole, and is judged at its end.
+        while self.last.is_some() && !self.reader.is_verified() {
+            if self.reader.next().await.transpose()?.is_none() {
+                break;
+            }
+        }
+        Ok(self.last.take())
     }
 
     /// Reads a whole body into memory.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -34,12 +35,15 @@ pub(super) struct FileBody {
     pub(super) id: EntryId,
     pub(super) url: Box<str>,
     pub(super) core: Arc<Core>,
+    /// It was read to its end once, and its checksum was right.
+    pub(super) verified: AtomicBool,
 }
 
 /// How far a file was read and verified.
 struct Progress {
     offset: u64,
-    hasher: Box<Xxh3>,
+    /// `None` where a verified file is read in part.
+    hasher: Option<Box<Xxh3>>,
 }
 
 impl FileBody {
@@ -56,10 +60,15 @@ impl FileBody {
         self.file
             .read_exact_at(&mut chunk, progress.offset)
             .map_err(|error| self.damaged(index, &format!("cannot be read ({error})")))?;
-        progress.hasher.update(&chunk);
         progress.offset += wanted as u64;
-        if progress.offset == self.length && progress.hasher.digest() != self.id.checksum {
-            return Err(self.damaged(index, "does not match its checksum"));
+        if let Some(hasher) = &mut progress.hasher {
+            hasher.update(&chunk);
+            if progress.offset == self.length {
+                if hasher.digest() != self.id.checksum {
+                    return Err(self.damaged(index, "does not match its checksum"));
+                }
+                self.verified.store(true, Ordering::Release);
+            }
         }
         Ok((chunk.into(), progress))
     }
@@ -101,11 +110,44 @@ impl BodyReader {
                 body: Arc::clone(body),
                 progress: Some(Progress {
                     offset: 0,
-                    hasher: Box::new(Xxh3::new()),
+                    hasher: Some(Box::new(Xxh3::new())),
                 }),
                 reading: None,
             },
         })
+    }
+
+    /// Returns whether every chunk is known to be right before the last is read: the body is in
+    /// memory, or its file was verified by an earlier reader.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        match &self.0 {
+            Source::Whole(_) | Source::Ended => true,
+            Source::File { body, .. } => body.verified.load(Ordering::Acquire),
+        }
+    }
+
+    /// Skips the beginning of a verified body, before anything of it is read. Returns how many bytes
+    /// were skipped: none where they have to be read to verify the rest.
+    pub fn skip(&mut self, bytes: u64) -> u64 {
+        let is_verified = self.is_verified();
+        match &mut self.0 {
+            Source::Whole(whole) => {
+                let bytes = usize::try_from(bytes).map_or(whole.len(), |it| it.min(whole.len()));
+                let _ = whole.split_to(bytes);
+                bytes as u64
+            }
+            Source::File {
+                body,
+                progress: Some(progress),
+                ..
+            } if is_verified && progress.offset == 0 => {
+                progress.hasher = None;
+                progress.offset = bytes.min(body.length);
+                progress.offset
+            }
+            Source::File { .. } | Source::Ended => 0,
+        }
     }
 
     /// Returns the next chunk, and `None` at the end. Dropping the future loses nothing.

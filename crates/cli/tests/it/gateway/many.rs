@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use docstokg_hub::clock::{Clock as _, SystemClock};
 use docstokg_origin_sim::{Origin, Reply};
 
 use super::running::Gateway;
@@ -61,7 +62,9 @@ fn another_process_takes_over_when_the_one_that_asks_is_killed() {
     let (leader, follower) = (start(), start());
     let asked = leader.send("GET http://a.example/data HTTP/1.1\r\nHost: a.example\r\n\r\n");
     // The leader's request is on its way when the origin has it.
+    let until = SystemClock.boot() + Duration::from_secs(20);
     while served.web.ledger().is_empty() {
+        assert!(SystemClock.boot() < until, "the leader does not ask");
         std::thread::yield_now();
     }
     let got = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Rows of the index: reading and checking them, and the bodies that belong to them.
 
 use std::fs::File;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -122,6 +122,7 @@ impl Row {
             id: self.id,
             url: self.url.as_str().into(),
             core: Arc::clone(core),
+            verified: AtomicBool::new(false),
         })))
     }
 

@@ -46,6 +46,26 @@ fn a_response_of_any_length_is_found_as_it_was_stored() {
 }
 
 #[test]
+fn the_beginning_of_a_body_is_skipped_once_the_whole_was_verified() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), ROOMY);
+    let stored = body(7, 3_000_000);
+    put(&store, 1, 0, &stored);
+    let found = wait(store.look_up(&key(1)));
+    let mut first = found[0].body();
+    assert!(!first.is_verified());
+    assert_eq!(first.skip(2_000_000), 0, "nothing is known of it yet");
+    assert!(wait(first.read_to_end()).expect("undamaged") == stored);
+    let mut second = found[0].body();
+    assert!(second.is_verified());
+    assert_eq!(second.skip(2_000_000), 2_000_000);
+    assert!(wait(second.read_to_end()).expect("undamaged") == stored[2_000_000..]);
+    let mut beyond = found[0].body();
+    assert_eq!(beyond.skip(5_000_000), 3_000_000);
+    assert!(wait(beyond.next()).is_none());
+}
+
+#[test]
 fn a_large_body_streams_in_bounded_chunks() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), ROOMY);
