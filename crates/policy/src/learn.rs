@@ -261,6 +261,12 @@ impl Learner {
         own.max(self.retry_end).max(now)
     }
 
+    /// Ends the pause after refusals: the next request may go at once, and is a test.
+    pub fn end_pause(&mut self) {
+        self.not_before = LONG_AGO;
+        self.retry_end = BootInstant::ZERO;
+    }
+
     /// Returns the distance between requests at the rate that is believed in.
     #[must_use]
     pub fn distance(&self) -> Duration {

@@ -197,6 +197,11 @@ impl Learned {
         });
     }
 
+    /// Ends the pause after refusals, on an operator's word.
+    pub fn end_pause(&mut self) {
+        self.learner.end_pause();
+    }
+
     /// Returns whether it has nothing to say any more.
     #[must_use]
     pub fn is_over(&self, now: BootInstant) -> bool {

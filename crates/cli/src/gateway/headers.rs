@@ -65,7 +65,11 @@ pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
     // The transport sets the first two by the URL and the body; the server has answered the third.
-    for name in [HOST, CONTENT_LENGTH, EXPECT, ROLE, RESOLVER] {
+    let own = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("docstokg-"));
+    let own: Vec<HeaderName> = own.cloned().collect();
+    for name in [HOST, CONTENT_LENGTH, EXPECT].into_iter().chain(own) {
         headers.remove(name);
     }
     add_via(headers, version, name);

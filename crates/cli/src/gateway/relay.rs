@@ -109,6 +109,11 @@ impl Gateway {
                 let authority = authority.strip_suffix(":443").unwrap_or(authority);
                 Err(Problem::tunnel(authority))
             }
+            Wanted::Misdirected => Err(Problem::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "origin",
+                "the gateway stands in front of one origin, and the URL names another server",
+            )),
             Wanted::Unknown(why) => Err(Problem::new(StatusCode::NOT_FOUND, "target", why)),
         }
     }
@@ -177,6 +182,9 @@ impl Gateway {
             return Ok((Bytes::new(), None));
         }
         let most = self.max_request_body;
+        if length.is_some_and(|length| length > most) {
+            return Err(too_long(most));
+        }
         let kib = length.unwrap_or(most).min(most).div_ceil(1024);
         let kib = u32::try_from(kib.min(REQUEST_BODIES_KIB)).unwrap_or(u32::MAX);
         let space = self.request_bodies.try_acquire_many(kib).map_err(|_| {
@@ -188,11 +196,7 @@ impl Gateway {
         let collected = Limited::new(body, most).collect();
         match tokio::time::timeout(BODY_TIMEOUT, collected).await {
             Ok(Ok(collected)) => Ok((collected.to_bytes(), Some(space))),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "request_body",
-                format!("the body of the request is longer than {most} bytes (--max-request-body)"),
-            )),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long(most)),
             Ok(Err(error)) => Err(Problem::new(
                 StatusCode::BAD_REQUEST,
                 "request_body",
@@ -318,6 +322,12 @@ impl Gateway {
         *response.headers_mut() = head.headers;
         Ok(response)
     }
+}
+
+/// The body of a request is too long.
+fn too_long(most: usize) -> Box<Problem> {
+    let why = format!("the body of the request is longer than {most} bytes (--max-request-body)");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request_body", why)
 }
 
 /// Returns the length that a message states.

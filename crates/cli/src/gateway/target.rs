@@ -45,6 +45,8 @@ pub(super) enum Wanted {
     Help,
     /// A tunnel, which the gateway does not make.
     Tunnel,
+    /// Another server than the only origin.
+    Misdirected,
     /// Nothing that the gateway has; why.
     Unknown(String),
 }
@@ -70,6 +72,7 @@ impl Targets {
             return own(uri.path());
         }
         match (&self.origin, uri.scheme()) {
+            (Some(origin), Some(_)) if !is_of(origin, uri) => Wanted::Misdirected,
             (Some(origin), _) => at(origin, path),
             (None, Some(scheme)) => self.proxied(scheme, uri),
             (None, None) => explicit(path),
@@ -91,6 +94,19 @@ impl Targets {
         }
         Wanted::Url(Box::new(url))
     }
+}
+
+/// Says whether a whole URL names the origin.
+fn is_of(origin: &Url, uri: &Uri) -> bool {
+    let port = |scheme: Option<&str>| if scheme == Some("https") { 443 } else { 80 };
+    let asked = uri.port_u16().unwrap_or(port(uri.scheme_str()));
+    let same_host = |host: &str| {
+        origin
+            .host_str()
+            .is_some_and(|own| own.eq_ignore_ascii_case(host))
+    };
+    uri.host().is_some_and(same_host)
+        && (origin.port_or_known_default() == Some(asked) || uri.port_u16().is_none())
 }
 
 fn own(path: &str) -> Wanted {
@@ -202,11 +218,15 @@ mod tests {
             ("/x?y", "https://a.org/base/x?y"),
             ("//x", "https://a.org/base//x"),
             ("/https://b.org/", "https://a.org/base/https://b.org/"),
-            ("http://b.org/x", "https://a.org/base/x"),
+            ("http://a.org/x", "https://a.org/base/x"),
         ] {
             assert_eq!(read(&origin, &Method::GET, line), url(wanted), "{line}");
         }
         assert_eq!(read(&origin, &Method::GET, "/-/health"), Wanted::Health);
+        for other in ["http://b.org/x", "http://a.org:8080/x"] {
+            let wanted = read(&origin, &Method::GET, other);
+            assert_eq!(wanted, Wanted::Misdirected, "{other}");
+        }
     }
 
     #[test]

@@ -277,3 +277,34 @@ fn an_answer_that_breaks_off_is_cut_for_the_client_and_not_stored() {
     assert_eq!(cut.status.code(), Some(18), "{}", cut.stdout.len());
     assert_eq!(gateway.get("http://a.example/cut").body, b"whole");
 }
+
+#[test]
+fn answers_that_cannot_be_read_are_not_passed_on_as_good_ones() {
+    let coded = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n\
+                 Transfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let switching = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    let raw = |text: &'static str| Reply::verbatim(200, [Piece::Bytes(text.into())]);
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/coded", [raw(coded)])
+            .route("/switching", [raw(switching)]),
+    );
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    for path in ["coded", "switching", "coded"] {
+        let answer = gateway.get(&format!("http://a.example/{path}"));
+        assert_eq!(answer.status, 502, "{path}: {}", answer.headers);
+    }
+}
+
+#[test]
+fn a_gateway_before_one_origin_answers_for_no_other_server() {
+    let (served, directory) = (crate::support::fine(), state());
+    let origin = ["--origin", "http://a.example"];
+    let gateway = before(&served, directory.path(), &origin);
+    assert_eq!(gateway.get("http://a.example/").body, b"fine");
+    let other = gateway.get("http://bank.example/account");
+    assert_eq!(other.status, 421);
+    assert_eq!(other.problem()["reason"], "origin");
+    assert_eq!(served.web.ledger().len(), 1);
+}

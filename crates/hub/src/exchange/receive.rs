@@ -11,7 +11,7 @@ use docstokg_policy::quota::Statement;
 use docstokg_policy::rate_headers;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::Report;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, LOCATION, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, LOCATION, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
@@ -76,6 +76,12 @@ impl Inner {
             headers: incoming.headers,
             url: leg.target.url.clone(),
         });
+        if let Some(message) = unreadable(&head) {
+            return Exchanged::Finished(Finish::Fault {
+                fault: Fault::Read,
+                message,
+            });
+        }
         let judged = self.judge_headers(leg, head, left, track).await;
         if let Some(message) = leg.delivery.objection(&mut prepared, &judged.head) {
             return Exchanged::Finished(Finish::Fault {
@@ -343,6 +349,26 @@ impl<R> Exchanged<R> {
 /// Returns whether an answer means "not now".
 fn is_refusal(class: Class, status: StatusCode) -> bool {
     class.outcome == Outcome::Throttled || matches!(status.as_u16(), 429 | 503)
+}
+
+/// Returns why an answer cannot be read, where it cannot: its body has a transfer coding that was not
+/// asked for and is not undone, or it is no final answer.
+fn unreadable(head: &Head) -> Option<String> {
+    if head.status.is_informational() {
+        let status = head.status.as_u16();
+        return Some(format!("{status} is not the answer to a request"));
+    }
+    let lines = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let mut codings = codings.map(<[u8]>::trim_ascii);
+    let is_other = |coding: &&[u8]| {
+        !coding.is_empty()
+            && !coding.eq_ignore_ascii_case(b"chunked")
+            && !coding.eq_ignore_ascii_case(b"identity")
+    };
+    let other = codings.find(is_other)?;
+    let other = String::from_utf8_lossy(&other[..other.len().min(40)]).into_owned();
+    Some(format!("the transfer coding '{other}' was not asked for"))
 }
 
 /// Returns how long the body of an answer may take to arrive.

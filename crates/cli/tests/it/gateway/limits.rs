@@ -7,7 +7,7 @@ use docstokg_hub::clock::{Clock as _, SystemClock};
 use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use super::{before, state};
-use crate::support::Served;
+use crate::support::{Served, run_sharing};
 
 #[test]
 fn a_request_that_would_wait_too_long_is_refused_with_its_reason() {
@@ -214,4 +214,32 @@ fn bodies_and_heads_of_requests_are_bounded() {
     let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nX-Long: {long}");
     assert_eq!(gateway.ask(&head).status, 431);
     assert_eq!(served.web.ledger().len(), 1);
+}
+
+#[test]
+fn an_operator_ends_the_pause_that_an_answer_asked_for() {
+    let throttled = Reply::status(429).header("retry-after", "86400");
+    let served = Served::start(Origin::new("a.example").route("/", [throttled, Reply::ok("fine")]));
+    let directory = state();
+    let gateway = before(&served, directory.path(), &["--no-cache"]);
+    assert_eq!(gateway.get("http://a.example/").status, 429);
+    assert_eq!(gateway.get("http://a.example/").status, 503);
+    let closed = run_sharing(directory.path(), &["breaker", "close", "a.example"]);
+    assert_eq!(closed.code, 0, "{}", closed.err);
+    let until = SystemClock.boot() + Duration::from_secs(20);
+    while gateway.get("http://a.example/").status != 200 {
+        assert!(SystemClock.boot() < until, "the host stays paused");
+    }
+}
+
+#[test]
+fn requests_for_heads_count() {
+    let served = crate::support::fine();
+    let directory = state();
+    let rate = ["--rate", "a.example:metadata=rates:3/MINUTE", "--no-cache"];
+    let gateway = before(&served, directory.path(), &rate);
+    let head = "HEAD http://a.example/ HTTP/1.1\r\nHost: a.example";
+    let statuses: Vec<u16> = (0..5).map(|_| gateway.ask(head).status).collect();
+    assert!(statuses.ends_with(&[429, 429]), "{statuses:?}");
+    assert!(served.web.ledger().len() <= 3);
 }
