@@ -98,6 +98,8 @@ pub(crate) struct BodyReader {
     received: u64,
     delivered: u64,
     ended: bool,
+    /// The end, where it was read before the last piece was handed out.
+    end: Option<Result<Option<Bytes>, BodyError>>,
     /// The cache, which takes every piece too.
     keeping: Option<Box<Keeping>>,
     is_stored: bool,
@@ -154,6 +156,7 @@ impl BodyReader {
             received: 0,
             delivered: 0,
             ended: false,
+            end: None,
             keeping: None,
             is_stored: false,
         }
@@ -205,9 +208,20 @@ impl BodyReader {
 
     /// Returns the next decoded piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if let Some(end) = self.end.take() {
+            return end;
+        }
         let piece = self.next_piece().await;
-        if self.keeping.is_some() {
-            self.pass_on(&piece).await;
+        if self.keeping.is_none() {
+            return piece;
+        }
+        self.pass_on(&piece).await;
+        let is_last = self.decoder.is_none() && self.expected == Some(self.received);
+        if is_last && matches!(piece, Ok(Some(_))) {
+            // Stored before its reader has all of it: what that asks for next is not older.
+            let end = self.next_piece().await;
+            self.pass_on(&end).await;
+            self.end = Some(end);
         }
         piece
     }

@@ -76,3 +76,22 @@ fn another_process_takes_over_when_the_one_that_asks_is_killed() {
     assert_eq!((got.status, got.body.as_slice()), (200, &b"two"[..]));
     assert_eq!(served.web.ledger().len(), 2);
 }
+
+#[test]
+fn the_next_request_never_gets_an_older_answer() {
+    let count = |_: &docstokg_origin_sim::Arrival, number| {
+        Reply::ok(format!("answer {number}")).header("cache-control", "max-age=600")
+    };
+    let served = Served::start(Origin::new("a.example").handler(count));
+    let directory = state();
+    let mapping = format!("a.example:80={}", served.address);
+    let rate = "a.example:metadata=rates:10000/SECOND";
+    let arguments = ["--connect-to", &mapping, "--rate", rate];
+    let gateway = Gateway::start(directory.path(), &arguments);
+    let get = "GET http://a.example/x HTTP/1.1\r\nHost: a.example";
+    for _ in 0..100 {
+        let refreshed = gateway.ask(&format!("{get}\r\nCache-Control: no-cache"));
+        let next = gateway.ask(get);
+        assert_eq!(next.body, refreshed.body, "{}", next.headers);
+    }
+}
