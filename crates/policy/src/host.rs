@@ -33,6 +33,10 @@ pub enum HostError {
     },
 }
 
+/// The longest text of a host and port: a name has at most 253 characters, and may be written in
+/// more bytes.
+const MAX_TEXT: usize = 1_024;
+
 impl Host {
     /// Names the host of a URL. The default port of the scheme is left out, any other is part of
     /// the host.
@@ -77,6 +81,12 @@ impl Host {
         }
         if trimmed.is_empty() {
             return Err(malformed("it is empty"));
+        }
+        if trimmed.len() > MAX_TEXT {
+            return Err(HostError::Malformed {
+                text: trimmed.chars().take(40).chain("...".chars()).collect(),
+                why: "no host has so long a name".to_owned(),
+            });
         }
         if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
             return Err(malformed(

@@ -255,6 +255,9 @@ fn host_row(host: &HostSummary) -> Vec<String> {
     ]
 }
 
+/// The widest that a column is made; longer cells stand out.
+const MAX_WIDTH: usize = 200;
+
 /// Formats rows in columns, two spaces apart.
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
@@ -265,6 +268,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
                 .chain([header[column].len()])
                 .max()
                 .unwrap_or(0)
+                .min(MAX_WIDTH)
         })
         .collect();
     let line = |cells: Vec<&str>| {
@@ -329,5 +333,17 @@ pub(crate) fn bytes(size: u64) -> String {
         format!("{size} B")
     } else {
         format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_of_any_length_is_shown() {
+        let long = "a".repeat(100_000);
+        let text = table(&["host", "role"], &[vec![long.clone(), "x".to_owned()]]);
+        assert!(text.contains(&format!("{long}  x")));
     }
 }
