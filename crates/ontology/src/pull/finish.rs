@@ -46,6 +46,7 @@ impl Ontologies {
         self.manifest
             .record(Vec::new(), vec![row], Some(end))
             .await?;
+        self.withheld.lock().remove(&item.name);
         self.progress.count(|counters| {
             counters.done += u64::from(is_good);
             counters.failed += u64::from(!is_good);
