@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -138,7 +139,7 @@ impl LockFile {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), LockError> {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text = escape_controls(serde_json::to_string_pretty(self).unwrap_or_default());
         text.push('\n');
         docstokg_hub::files::write_whole(path, &text).map_err(|source| LockError::Io {
             path: path.display().to_string(),

@@ -188,3 +188,54 @@ fn what_is_read_and_recorded_of_a_file_lacks_the_credential_of_its_address() {
     assert!(!format!("{refused:?}").contains(PLANTED), "{refused:?}");
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
 }
+
+#[test]
+fn contexts_that_are_not_loaded_are_recorded_without_credentials() {
+    let text = format!(
+        r#"{{"@context": "https://c.example.org/ctx?token={PLANTED}", "@id": "http://x.org/a",
+        "http://x.org/p": "v"}}"#
+    );
+    let file = Reply::ok(text).header("content-type", "application/ld+json");
+    let origin = Origin::new("f.example.org").handler(move |_, _| file.clone());
+    let world = World::new(vec![origin]);
+    let result = &world.pull(vec![Asked::new(at("https://f.example.org/x.jsonld"))])[0];
+    let notes = format!("{result:?}");
+    assert!(notes.contains("c.example.org/ctx?token=***"), "{notes}");
+    assert!(!notes.contains(PLANTED), "{notes}");
+    // The file itself is stored as it came.
+    let recorded = leaks(world.library().root());
+    assert!(
+        recorded.iter().all(|file| file.ends_with("x.jsonld")),
+        "{recorded:?}"
+    );
+}
+
+#[test]
+fn records_hold_no_control_characters() {
+    let odd = "1\u{9b}31m\u{7f}";
+    let file = Reply::ok(obo(odd, "")).header("etag", "\"one\"");
+    let origin = Origin::new("f.example.org").handler(move |_, _| file.clone());
+    let world = World::new(vec![origin]);
+    let results = world.pull(vec![Asked::new(at("https://f.example.org/x.obo"))]);
+    assert_eq!(results[0].status, Ending::Fresh, "{results:?}");
+    assert_eq!(results[0].version.as_deref(), Some(odd));
+    let lock = world.path("lock.json");
+    let locked = docstokg_ontology::lock::LockFile::of(&results, "now");
+    locked.write(&lock).unwrap();
+    assert_eq!(
+        docstokg_ontology::lock::LockFile::read(&lock).unwrap(),
+        locked
+    );
+    let mut records = files(world.library().root());
+    records.retain(|path| {
+        path.extension()
+            .is_some_and(|kind| kind == "json" || kind == "jsonl")
+    });
+    records.push(lock);
+    assert!(records.len() >= 4, "{records:?}");
+    for record in records {
+        let text = std::fs::read_to_string(&record).unwrap();
+        let is_odd = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!text.contains(is_odd), "{}: {text:?}", record.display());
+    }
+}
