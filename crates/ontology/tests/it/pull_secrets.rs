@@ -239,3 +239,40 @@ fn records_hold_no_control_characters() {
         assert!(!text.contains(is_odd), "{}: {text:?}", record.display());
     }
 }
+
+#[test]
+fn links_in_a_library_are_not_followed() {
+    let world = World::new(vec![
+        Origin::new("f.example.org").handler(|_, _| Reply::ok(obo("1", ""))),
+    ]);
+    let (library, elsewhere) = (world.library(), world.path("elsewhere"));
+    let precious = elsewhere.join(".new-1-1/file");
+    std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
+    std::fs::write(&precious, "x").unwrap();
+    std::fs::create_dir_all(library.root()).unwrap();
+    symlink(&elsewhere, library.root().join("x")).unwrap();
+    let own = library.root().join("y");
+    for name in [
+        ".new-12-0",
+        ".new-latest-12",
+        ".new-damaged-12",
+        ".new-prune-12-2026-01-01",
+        ".new-ideas",
+        ".new-12",
+        ".new-prune-12",
+    ] {
+        std::fs::create_dir_all(own.join(name)).unwrap();
+    }
+    library.remove_unfinished().unwrap();
+    assert!(precious.exists(), "what a link leads to is not removed");
+    let mut left: Vec<_> = std::fs::read_dir(&own)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, [".new-12", ".new-ideas", ".new-prune-12"]);
+    let refused = library.stage(&id("x")).expect_err("a link is refused");
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("is a symbolic link"), "{refused}: {why}");
+    assert_eq!(files(&elsewhere), [precious], "nothing is written there");
+}
