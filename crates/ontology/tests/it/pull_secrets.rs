@@ -276,3 +276,25 @@ fn links_in_a_library_are_not_followed() {
     assert!(why.contains("is a symbolic link"), "{refused}: {why}");
     assert_eq!(files(&elsewhere), [precious], "nothing is written there");
 }
+
+#[test]
+fn events_and_the_shared_directory_of_the_facade_are_private() {
+    use docstokg_ontology::facade::{Facade, JsonLines, settings::RateLimits};
+    let world = World::new(Vec::new());
+    let (events, link) = (world.path("events.jsonl"), world.path("link.jsonl"));
+    JsonLines::append(&events).unwrap();
+    assert_eq!(mode(&events), 0o600);
+    std::fs::set_permissions(&events, std::fs::Permissions::from_mode(0o640)).unwrap();
+    JsonLines::append(&events).unwrap();
+    assert_eq!(mode(&events), 0o640, "an existing file is not changed");
+    symlink(&events, &link).unwrap();
+    let refused = JsonLines::append(&link).expect_err("a link is refused");
+    assert!(refused.to_string().contains("symbolic link"), "{refused}");
+    let shared = world.path("shared");
+    let limits = RateLimits {
+        shared_dir: Some(shared.clone()),
+        ..RateLimits::default()
+    };
+    Facade::builder(limits).build().unwrap();
+    assert_eq!(mode(&shared), 0o700);
+}
