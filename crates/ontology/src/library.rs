@@ -30,6 +30,7 @@ pub use publish::Publication;
 pub use staged::Staged;
 
 use docstokg_bulk::digest::sha256_of;
+use docstokg_config::bounded::read_text;
 
 use crate::wanted::OntologyId;
 
@@ -39,6 +40,9 @@ const UNFINISHED: &str = ".new-";
 const LATEST: &str = "latest";
 /// The name of a version's record.
 const MANIFEST: &str = "manifest.json";
+
+/// The largest record that is read: packages list each of their files.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// Why the library cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -370,7 +374,8 @@ fn names(directory: &Path) -> Result<Vec<String>, LibraryError> {
 }
 
 fn read_manifest(path: &Path) -> Result<Manifest, LibraryError> {
-    let text = fs::read_to_string(path).map_err(failed(path, "read"))?;
+    let text = read_text(path, MAX_MANIFEST, "which no record is");
+    let text = text.map_err(failed(path, "read"))?;
     Manifest::from_text(&text).map_err(|why| LibraryError::Manifest {
         path: path.display().to_string(),
         why,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use docstokg_bulk::queue::Mode;
 use docstokg_ontology::pull::{Asked, Ending, Options, Workplace};
+use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::Wanted;
 use docstokg_origin_sim::{Origin, Reply};
 
@@ -297,4 +298,28 @@ fn events_and_the_shared_directory_of_the_facade_are_private() {
     };
     Facade::builder(limits).build().unwrap();
     assert_eq!(mode(&shared), 0o700);
+}
+
+#[test]
+fn files_that_never_end_are_not_read() {
+    let zero = Path::new("/dev/zero");
+    let refused = docstokg_ontology::lock::LockFile::read(zero).unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("larger than"), "{refused}: {why}");
+
+    let mut world = World::new(Vec::new());
+    world.config.sources = std::sync::Arc::new(SourceSettings {
+        obo_registry: Some(zero.to_owned()),
+        ..SourceSettings::default()
+    });
+    let result = &world.pull(vec![Asked::new(Wanted::new(id("x")))])[0];
+    let tried = format!("{:?}", result.attempts);
+    assert!(tried.contains("larger than"), "{tried}");
+
+    let version = world.library().root().join("x/1");
+    std::fs::create_dir_all(&version).unwrap();
+    let record = std::fs::File::create(version.join("manifest.json")).unwrap();
+    record.set_len(1 << 36).unwrap();
+    let damaged = world.library().damaged(&id("x")).unwrap();
+    assert_eq!(damaged.len(), 1, "it is one that cannot be read");
 }
