@@ -259,7 +259,7 @@ impl Ontologies {
 
 /// Lets a source read what came. Where it panics, the source has failed for this ontology, and the
 /// run goes on.
-fn contained(title: &str, read: impl FnOnce() -> Step) -> Step {
+pub(super) fn contained(title: &str, read: impl FnOnce() -> Step) -> Step {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Outcome::failed(format!(
             "the answer of {title} could not be read; this is a fault of the program"

@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::examine::Examiner;
+use super::lookup::contained;
 use super::state::{PullState, Step, Withheld};
 use super::{Asked, Options, Parts};
 use crate::config::OntologyConfig;
@@ -179,9 +180,10 @@ impl Ontologies {
             Step::LookUp(source) => {
                 let settings = &self.config.sources;
                 let name = state.sources.get(source);
-                let begun = name
-                    .and_then(|name| settings.source(name))
-                    .map(|source| source.begin(&state.wanted, settings));
+                let begun = name.and_then(|name| settings.source(name)).map(|source| {
+                    let title = source.spec().title;
+                    contained(title, || source.begin(&state.wanted, settings))
+                });
                 // A snapshot on disk, or an address of the user's, is looked up without a network.
                 match begun {
                     Some(Asking::Ask(Query {
