@@ -13,6 +13,9 @@ use crate::queue::{Mode, Queue, QueueError, Respelling};
 use crate::scheduler::Ended;
 use crate::staging::{Unfinished, shards, spread_shards, working_directory};
 
+/// The name of the queue's file.
+const QUEUE_FILE: &str = "manifest.sqlite3";
+
 /// Why a directory cannot be worked on.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -95,13 +98,41 @@ impl Directory {
         spread_shards(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
-        let queue = Queue::open(&path.join("manifest.sqlite3"), mode, reasons)?;
+        let queue = Queue::open(&path.join(QUEUE_FILE), mode, reasons)?;
         Ok(Self {
             path: path.to_owned(),
             queue,
             lock,
             _held: held,
         })
+    }
+
+    /// Locks a directory that is the program's own, as [`Directory::open`] does. It and its queue
+    /// are created for their owner alone, whatever the umask; its missing parents follow the umask,
+    /// and what exists is not changed.
+    ///
+    /// # Errors
+    /// It is a link or cannot be written, or another run works on it.
+    pub fn open_private(
+        path: &Path,
+        mode: Mode,
+        reasons: &[Respelling],
+    ) -> Result<Self, DirectoryError> {
+        let unwritable = |source| DirectoryError::Unwritable {
+            path: path.display().to_string(),
+            source,
+        };
+        if is_link(path) {
+            return Err(DirectoryError::Link {
+                path: path.display().to_string(),
+            });
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(unwritable)?;
+        }
+        private::make_directory(path).map_err(unwritable)?;
+        private::make_file(&path.join(QUEUE_FILE)).map_err(unwritable)?;
+        Self::open(path, mode, reasons)
     }
 
     /// Copies the queue of an earlier run into another directory, so that a dry run knows what is
@@ -114,16 +145,13 @@ impl Directory {
             path: to.display().to_string(),
             source,
         })?;
-        Ok(Queue::copy(
-            &from.join("manifest.sqlite3"),
-            &to.join("manifest.sqlite3"),
-        )?)
+        Ok(Queue::copy(&from.join(QUEUE_FILE), &to.join(QUEUE_FILE))?)
     }
 
     /// Tells whether a run has worked here before.
     #[must_use]
     pub fn was_used(path: &Path) -> bool {
-        path.join("manifest.sqlite3").exists()
+        path.join(QUEUE_FILE).exists()
     }
 
     /// Recovers what a killed run left: files that were recorded get their names.
@@ -187,9 +215,12 @@ impl Directory {
     }
 }
 
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
+}
+
 /// Refuses a working directory that is a link, or has one where its own parts would be.
 fn refuse_links(out: &Path, working: &Path) -> Result<(), DirectoryError> {
-    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
     let own = std::iter::once(working.to_owned())
         .chain(shards(out))
         .chain([working.join("lock")]);

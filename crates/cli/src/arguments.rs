@@ -9,11 +9,10 @@ mod download;
 mod inspect;
 mod serve;
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
+use docstokg_config::bounded::read_bytes;
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
@@ -210,7 +209,8 @@ impl Global {
                 .map_err(|error| Failure::Usage(format!("--connect-to: {error}")))
         });
         let certificates = self.cacert.iter().map(|path| {
-            bounded_file(path).map_err(|error| {
+            let hint = "which no file of certificates is";
+            read_bytes(path, MAX_CERTIFICATES_BYTES, hint).map_err(|error| {
                 Failure::Usage(format!(
                     "--cacert: {} cannot be read: {error}",
                     path.display()
@@ -227,18 +227,3 @@ impl Global {
 
 /// The largest file of certificates that is read; those of operating systems have 250 KiB.
 const MAX_CERTIFICATES_BYTES: u64 = 16 << 20;
-
-/// Reads a file that the user names. A device has no size that could be asked for beforehand.
-fn bounded_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_CERTIFICATES_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_CERTIFICATES_BYTES {
-        return Err(io::Error::other(format!(
-            "it is larger than {} MiB, which no file of certificates is",
-            MAX_CERTIFICATES_BYTES >> 20
-        )));
-    }
-    Ok(bytes)
-}

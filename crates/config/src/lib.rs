@@ -9,6 +9,7 @@
 //! This crate knows no section. What a value means, and which values contradict each other, is up
 //! to the crate that declares the section.
 
+pub mod bounded;
 pub mod document;
 pub mod layers;
 pub mod named;

@@ -1,14 +1,13 @@
 //! YAML text as a tree of nodes. The one module that touches the YAML library.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
+use crate::bounded;
 use crate::node::{Entry, Node, Value};
 use crate::problem::Problem;
 use crate::source::Source;
@@ -20,7 +19,8 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Reads a file as a tree, or says why it cannot be read.
 pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
     let shown = path.display().to_string();
-    match bounded_text(path) {
+    let hint = "which no configuration is; name the right file";
+    match bounded::read_text(path, MAX_FILE_BYTES, hint) {
         Ok(text) => read_text(&text, &shown, problems),
         Err(error) => {
             let source = Source::File {
@@ -34,22 +34,6 @@ pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
             None
         }
     }
-}
-
-/// Reads the text of a file that is not larger than a configuration can be. A device or a pipe has
-/// no size that could be asked for beforehand.
-fn bounded_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!(
-            "it is larger than {} MiB, which no configuration is; name the right file",
-            MAX_FILE_BYTES >> 20
-        )));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
 /// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read

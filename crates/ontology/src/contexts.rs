@@ -16,18 +16,54 @@ use crate::gate::UrlGate;
 
 /// The largest context.
 const MAX_CONTEXT: u64 = 4 << 20;
+/// The most contexts that one run loads: an ontology names a few, and each is a request that the
+/// author of a file causes.
+const MAX_CONTEXTS: usize = 64;
+/// The most that all contexts of a run may take: they stay in memory.
+const MAX_TOTAL: u64 = 32 << 20;
 /// The longest that a context is waited for.
 const CONTEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A context, or why there is none, once it was asked for.
 type Loaded = OnceLock<Result<Vec<u8>, String>>;
 
-/// Loads contexts through a hub, each once.
+/// Loads contexts through a hub, each once, and no more than a run may have.
 pub struct HubContexts {
     hub: Hub,
     gate: Arc<UrlGate>,
     runtime: tokio::runtime::Handle,
-    loaded: Mutex<HashMap<String, Arc<Loaded>>>,
+    contexts: Mutex<Contexts>,
+}
+
+/// The contexts of a run, within bounds.
+#[derive(Default)]
+struct Contexts {
+    loaded: HashMap<String, Arc<Loaded>>,
+    bytes: u64,
+}
+
+impl Contexts {
+    /// Returns the place of a context, or says that there is none left.
+    fn place(&mut self, url: &str) -> Result<Arc<Loaded>, String> {
+        if let Some(known) = self.loaded.get(url) {
+            return Ok(Arc::clone(known));
+        }
+        if self.loaded.len() >= MAX_CONTEXTS {
+            return Err(format!("a run loads at most {MAX_CONTEXTS} contexts"));
+        }
+        Ok(Arc::clone(self.loaded.entry(url.to_owned()).or_default()))
+    }
+
+    /// Counts the bytes of a context that came.
+    fn count(&mut self, bytes: usize) -> Result<(), String> {
+        let total = self.bytes.saturating_add(bytes as u64);
+        if total > MAX_TOTAL {
+            let most = MAX_TOTAL >> 20;
+            return Err(format!("a run loads at most {most} MiB of contexts"));
+        }
+        self.bytes = total;
+        Ok(())
+    }
 }
 
 impl HubContexts {
@@ -38,7 +74,7 @@ impl HubContexts {
             hub,
             gate,
             runtime,
-            loaded: Mutex::default(),
+            contexts: Mutex::default(),
         }
     }
 
@@ -67,16 +103,37 @@ impl HubContexts {
                 answer.head.status.as_u16()
             ));
         }
+        self.contexts.lock().count(answer.body.len())?;
         Ok(answer.body.to_vec())
     }
 }
 
 impl ContextLoader for HubContexts {
     fn load(&self, url: &str) -> Result<Vec<u8>, String> {
-        let loaded = Arc::clone(self.loaded.lock().entry(url.to_owned()).or_default());
+        let loaded = self.contexts.lock().place(url)?;
         // Other threads that want the same context wait here for the one that asks.
         loaded
             .get_or_init(|| self.runtime.block_on(self.fetch(url)))
             .clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_loads_a_bounded_number_of_contexts_and_bytes() {
+        let mut contexts = Contexts::default();
+        for number in 0..MAX_CONTEXTS {
+            contexts.place(&format!("http://c/{number}")).unwrap();
+        }
+        assert!(contexts.place("http://c/0").is_ok(), "it is known");
+        let refused = contexts.place("http://c/more").unwrap_err();
+        assert!(refused.contains("at most 64 contexts"), "{refused}");
+        for _ in 0..MAX_TOTAL / MAX_CONTEXT {
+            contexts.count(4 << 20).unwrap();
+        }
+        assert!(contexts.count(1).is_err());
     }
 }

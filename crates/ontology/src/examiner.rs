@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use docstokg_hub::json::escape_controls;
 use serde_json::json;
 
 use crate::format::unpack::{Extracted, UnpackError, UnpackLimits, extract_zip, gunzip};
@@ -180,7 +181,7 @@ impl FormatExaminer {
         } else {
             report
         };
-        let mut text = serde_json::to_string_pretty(&report)?;
+        let mut text = escape_controls(serde_json::to_string_pretty(&report)?);
         text.push('\n');
         std::fs::write(version.join("validation/report.json"), text)?;
         if report.outcome == Outcome::Invalid {
@@ -302,7 +303,7 @@ impl FormatExaminer {
         about.show("unpacking");
         let archive = self.open_archive(file, &version.join("original/unpacked"))?;
         let (Archive::Judged(extracted, _) | Archive::Ontology(extracted, ..)) = &archive;
-        let mut audit = serde_json::to_string_pretty(extracted)?;
+        let mut audit = escape_controls(serde_json::to_string_pretty(extracted)?);
         audit.push('\n');
         std::fs::write(version.join("validation/extracted.json"), audit)?;
         match archive {

@@ -30,6 +30,7 @@ pub use publish::Publication;
 pub use staged::Staged;
 
 use docstokg_bulk::digest::sha256_of;
+use docstokg_config::bounded::read_text;
 
 use crate::wanted::OntologyId;
 
@@ -39,6 +40,9 @@ const UNFINISHED: &str = ".new-";
 const LATEST: &str = "latest";
 /// The name of a version's record.
 const MANIFEST: &str = "manifest.json";
+
+/// The largest record that is read: packages list each of their files.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// Why the library cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -281,26 +285,33 @@ impl Library {
     /// Its directory cannot be made.
     pub fn stage(&self, id: &OntologyId) -> Result<Staged, LibraryError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{UNFINISHED}{}-{number}", std::process::id());
-        let path = self.directory(id).join(name);
-        Staged::make(path, id)
+        let directory = self.directory(id);
+        refuse_link(&directory)?;
+        fs::create_dir_all(&directory).map_err(failed(&directory, "written"))?;
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{UNFINISHED}{}-{number}", std::process::id());
+            // A name that is taken, by a link perhaps, is not written to.
+            if let Some(staged) = Staged::make(directory.join(name), id)? {
+                return Ok(staged);
+            }
+        }
     }
 
-    /// Removes what killed processes left. Only while no other process pulls into the library.
+    /// Removes what killed processes left: names of this program's own pattern, and nothing behind
+    /// a link. Only while no other process pulls into the library.
     ///
     /// # Errors
     /// A directory cannot be read.
     pub fn remove_unfinished(&self) -> Result<(), LibraryError> {
         for id in names(&self.root)? {
             let directory = self.root.join(&id);
-            if id.starts_with('.') || !directory.is_dir() {
+            let is_ours = OntologyId::parse(&id).is_ok_and(|parsed| parsed.as_str() == id);
+            let is_directory = fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir());
+            if !is_ours || !is_directory {
                 continue;
             }
-            for name in names(&directory)?
-                .iter()
-                .filter(|name| name.starts_with(UNFINISHED))
-            {
+            for name in names(&directory)?.iter().filter(|name| is_unfinished(name)) {
                 let path = directory.join(name);
                 // What cannot be removed is in nobody's way.
                 let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
@@ -310,6 +321,33 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// Tells whether a name is one that this program gives to what is not complete: `PID-NUMBER`,
+/// `latest-PID`, `damaged-PID` or `prune-PID-VERSION` after the common beginning.
+fn is_unfinished(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts = name
+        .strip_prefix(UNFINISHED)
+        .and_then(|rest| rest.split_once('-'));
+    match parts {
+        Some(("latest" | "damaged", process)) => is_number(process),
+        Some(("prune", rest)) => rest
+            .split_once('-')
+            .is_some_and(|(process, version)| is_number(process) && !version.is_empty()),
+        Some((process, number)) => is_number(process) && is_number(number),
+        None => false,
+    }
+}
+
+/// Refuses a link in the place of a directory of the library: versions would be written and removed
+/// wherever it leads.
+fn refuse_link(directory: &Path) -> Result<(), LibraryError> {
+    if fs::symlink_metadata(directory).is_ok_and(|found| found.is_symlink()) {
+        let why = "it is a symbolic link, which is not followed; put a directory in its place";
+        return Err(failed(directory, "written")(io::Error::other(why)));
+    }
+    Ok(())
 }
 
 /// Makes renames durable, where the file system can.
@@ -336,7 +374,8 @@ fn names(directory: &Path) -> Result<Vec<String>, LibraryError> {
 }
 
 fn read_manifest(path: &Path) -> Result<Manifest, LibraryError> {
-    let text = fs::read_to_string(path).map_err(failed(path, "read"))?;
+    let text = read_text(path, MAX_MANIFEST, "which no record is");
+    let text = text.map_err(failed(path, "read"))?;
     Manifest::from_text(&text).map_err(|why| LibraryError::Manifest {
         path: path.display().to_string(),
         why,

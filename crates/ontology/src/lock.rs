@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use docstokg_config::bounded::read_text;
+use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -14,6 +16,9 @@ use crate::wanted::{Checksum, OntologyId};
 
 /// The version of this format.
 const SCHEMA_VERSION: &str = "1.0";
+
+/// The largest file that is read: some ten thousand ontologies.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// A lock file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,10 +114,12 @@ impl LockFile {
     /// It cannot be read, or is no lock file.
     pub fn read(path: &Path) -> Result<Self, LockError> {
         let shown = || path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| LockError::Io {
-            path: shown(),
-            what: "read",
-            source,
+        let text = read_text(path, MAX_BYTES, "which no lock file is").map_err(|source| {
+            LockError::Io {
+                path: shown(),
+                what: "read",
+                source,
+            }
         })?;
         let wrong = |why: String| LockError::Format { path: shown(), why };
         let lock: Self = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
@@ -138,7 +145,7 @@ impl LockFile {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), LockError> {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text = escape_controls(serde_json::to_string_pretty(self).unwrap_or_default());
         text.push('\n');
         docstokg_hub::files::write_whole(path, &text).map_err(|source| LockError::Io {
             path: path.display().to_string(),

@@ -6,6 +6,7 @@
 //! `store` makes a version of it, `finish` records what an ontology came to. A plan is the same run
 //! in which nothing is fetched.
 
+mod address;
 mod checksum;
 mod describe;
 pub mod examine;
@@ -169,7 +170,7 @@ impl Workplace {
     }
 
     async fn take(path: &Path, mode: Mode) -> Result<Self, PullError> {
-        let directory = Directory::open(path, mode, &[])?;
+        let directory = Directory::open_private(path, mode, &[])?;
         let workplace = Self {
             directory,
             path: path.to_owned(),

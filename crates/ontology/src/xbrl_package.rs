@@ -146,6 +146,9 @@ fn walk(
             Event::Text(inside) => {
                 let inside = inside.xml10_content();
                 if !inside.trim().is_empty() {
+                    if path.is_empty() {
+                        return Err("it has text outside its root element".to_owned());
+                    }
                     take(&path, &[], Some(inside.trim()));
                 }
             }
@@ -304,6 +307,10 @@ mod tests {
             (
                 vec![("p/META-INF/taxonomyPackage.xml", "<other/>")],
                 "root element is other",
+            ),
+            (
+                vec![("p/META-INF/taxonomyPackage.xml", "text <taxonomyPackage/>")],
+                "text outside its root element",
             ),
             (
                 vec![("p/META-INF/taxonomyPackage.xml", RECORD), ("q/x", "")],

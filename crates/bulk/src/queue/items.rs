@@ -346,7 +346,7 @@ impl Queue {
                 "SELECT id, progress FROM items WHERE key_hash = ?1 AND state = 'queued'",
             )?;
             let mut renew = to.prepare_cached(
-                "UPDATE items SET lane = ?2, progress = ?3, attempts = 0, not_before = 0 WHERE id = ?1",
+                "UPDATE items SET lane = ?2, progress = ?3, hidden = ?4, attempts = 0, not_before = 0 WHERE id = ?1",
             )?;
             for item in items {
                 let row = known.query_row(params![item.key_hash], |row| {
@@ -356,7 +356,7 @@ impl Queue {
                     continue;
                 };
                 if !saved.is_some_and(|saved| is_same(&item, &saved)) {
-                    renew.execute(params![id, item.lane, item.saved_state])?;
+                    renew.execute(params![id, item.lane, item.saved_state, item.hidden])?;
                 }
             }
             Ok(())

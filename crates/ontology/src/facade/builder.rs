@@ -7,6 +7,7 @@ use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
 use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, SiteConfig, Source, Sourced};
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::private;
 use docstokg_stores::process::PerProcess;
 use docstokg_stores::{StateStore, StoreError};
 use docstokg_telemetry::Run;
@@ -167,7 +168,7 @@ fn shared(
     clock: Arc<dyn Clock>,
     notice: Notice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
-    std::fs::create_dir_all(directory).map_err(|error| StoreError::Unusable {
+    private::make_directory(directory).map_err(|error| StoreError::Unusable {
         store: format!("the shared directory {}", directory.display()),
         why: error.to_string(),
         remedy: "name a directory that this user may write to as ratelimit.shared_dir".to_owned(),

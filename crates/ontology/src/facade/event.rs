@@ -2,11 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use docstokg_hub::clock::Timestamp;
+use docstokg_hub::json::escape_controls;
+use docstokg_stores::private;
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde_json::{Value as Json, json};
 
 use super::Mode;
@@ -134,24 +139,37 @@ pub trait FacadeObserver: Send + Sync {
     fn note(&self, event: &FacadeEvent);
 }
 
+/// Opens no link: events would be written wherever it leads.
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
+
 /// Appends events to a file, one JSON object per line.
 #[derive(Debug)]
 pub struct JsonLines(Mutex<File>);
 
 impl JsonLines {
-    /// Opens a file to append to, and makes it if it is not there.
+    /// Opens a file to append to, and creates it for its owner alone if it is not there.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// The file cannot be opened, or is a symbolic link.
     pub fn append(path: &Path) -> std::io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        private::make_file(path)?;
+        let opened = OpenOptions::new()
+            .append(true)
+            .custom_flags(NO_FOLLOW)
+            .open(path);
+        let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::LOOP) => std::io::Error::other(
+                "it is a symbolic link, which is not followed; name the file itself",
+            ),
+            _ => error,
+        })?;
         Ok(Self(Mutex::new(file)))
     }
 }
 
 impl FacadeObserver for JsonLines {
     fn note(&self, event: &FacadeEvent) {
-        let line = format!("{}\n", event.to_json());
+        let line = format!("{}\n", escape_controls(event.to_json().to_string()));
         // One write per line, so that lines of several processes do not mix. A full disk loses
         // events and no request.
         let _ = self.0.lock().write_all(line.as_bytes());

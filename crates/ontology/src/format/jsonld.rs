@@ -8,11 +8,13 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use docstokg_hub::{redact, redact_text};
 use oxjsonld::{
     JsonLdErrorCode, JsonLdLoadDocumentOptions, JsonLdParseError, JsonLdParser, JsonLdProfile,
     JsonLdRemoteDocument, JsonLdSyntaxError,
 };
 use oxrdf::Quad;
+use url::Url;
 
 use super::guard::json::JsonGuard;
 use super::guard::{SharedWatch, take_failure};
@@ -54,6 +56,10 @@ pub(crate) fn read(
     };
     let mut urls = std::mem::take(&mut *lock(&not_loaded));
     urls.dedup();
+    // They are recorded and shown.
+    for url in &mut urls {
+        *url = Url::parse(url).map_or_else(|_| redact_text(url), |url| redact(&url));
+    }
     for url in &urls {
         let message = format!("the remote context {} is not loaded", shorten(url));
         problems.warning(Problem::of_file(message));

@@ -1,5 +1,6 @@
 //! The record of a version: where it came from, and what it is.
 
+use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -131,7 +132,7 @@ impl Manifest {
     /// Writes the record.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text = escape_controls(serde_json::to_string_pretty(self).unwrap_or_default());
         text.push('\n');
         text
     }

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
     LATEST, Library, LibraryError, MANIFEST, Manifest, Staged, StoredVersion, UNFINISHED, failed,
-    read_manifest, sync_directory, version_directory,
+    read_manifest, refuse_link, sync_directory, version_directory,
 };
 use crate::wanted::OntologyId;
 
@@ -97,6 +97,8 @@ impl Library {
         known: &StoredVersion,
         newer: &Manifest,
     ) -> Result<StoredVersion, LibraryError> {
+        refuse_link(&self.directory(id))?;
+        refuse_link(&known.path)?;
         let mut manifest = known.manifest.clone();
         manifest.etag.clone_from(&newer.etag);
         manifest.last_modified.clone_from(&newer.last_modified);

@@ -1,6 +1,7 @@
 //! A version that is being put together.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{LibraryError, failed, names, sync_directory};
@@ -18,17 +19,23 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Makes the directories of a version.
-    pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Self, LibraryError> {
-        for part in PARTS {
-            let part = path.join(part);
-            fs::create_dir_all(&part).map_err(failed(&part, "written"))?;
+    /// Makes the directories of a version; `None` if the name is taken.
+    pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Option<Self>, LibraryError> {
+        match fs::create_dir(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(failed(&path, "written")(error)),
         }
-        Ok(Self {
+        let staged = Self {
             path,
             id: id.clone(),
             is_published: false,
-        })
+        };
+        for part in PARTS {
+            let part = staged.path.join(part);
+            fs::create_dir(&part).map_err(failed(&part, "written"))?;
+        }
+        Ok(Some(staged))
     }
 
     /// Returns the directory that the version is put together in.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::{digest_of, sha256_of};
 use docstokg_bulk::patience::patient;
-use docstokg_hub::{Request, RequestGroup, Role};
+use docstokg_hub::{Request, RequestGroup, Role, redact};
 use url::Url;
 
 use super::ontologies::Ontologies;
@@ -40,9 +40,10 @@ impl Ontologies {
         };
         let text = self.checksum_list(url, requests).await?;
         let found = Checksum::find(&text, filename);
-        found
-            .map(Some)
-            .map_err(|why| absence(format!("the checksum at {url} cannot be used: {why}")))
+        found.map(Some).map_err(|why| {
+            let url = redact(url);
+            absence(format!("the checksum at {url} cannot be used: {why}"))
+        })
     }
 
     async fn checksum_list(

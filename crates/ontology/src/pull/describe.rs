@@ -1,8 +1,8 @@
 //! What a pull says about an ontology: planned, there already, or stored.
 
 use docstokg_hub::redact;
-use url::Url;
 
+use super::address::has_secret;
 use super::examine::Examined;
 use super::fetch::Target;
 use super::lookup::failure;
@@ -13,13 +13,6 @@ use super::store::Arrived;
 use crate::library::{Publication, StoredVersion};
 use crate::source::{Absence, AbsenceReason};
 use crate::wanted::{Checksum, ChecksumAlgorithm};
-
-/// Tells whether an address holds something that is not shown.
-fn has_secret(url: &Url) -> bool {
-    let mut plain = url.clone();
-    plain.set_fragment(None);
-    redact(&plain) != plain.as_str()
-}
 
 /// Describes a location that is not fetched.
 pub(super) fn planned(

@@ -2,6 +2,7 @@
 
 use docstokg_bulk::queue::{End, ManifestRow};
 use docstokg_bulk::scheduler::RunError;
+use docstokg_hub::json::escape_controls;
 
 use super::ontologies::{ActiveOntology, Ontologies};
 use super::outcome::{Ending, Pulled};
@@ -36,7 +37,7 @@ impl Ontologies {
             sha256: None,
             bytes: pulled.content_length,
             fingerprint: None,
-            record: serde_json::to_string(&pulled).unwrap_or_default().into(),
+            record: escape_controls(serde_json::to_string(&pulled).unwrap_or_default()).into(),
         };
         let end = if is_good {
             End::Done(id, attempts)
@@ -46,6 +47,7 @@ impl Ontologies {
         self.manifest
             .record(Vec::new(), vec![row], Some(end))
             .await?;
+        self.withheld.lock().remove(&item.name);
         self.progress.count(|counters| {
             counters.done += u64::from(is_good);
             counters.failed += u64::from(!is_good);

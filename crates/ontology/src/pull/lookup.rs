@@ -1,10 +1,12 @@
 //! Asking a source where an ontology is.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::patience::patient;
 use docstokg_bulk::scheduler::RunError;
+use docstokg_config::bounded::read_bytes;
 use docstokg_hub::{Host, Request, RequestGroup, Response, Role, redact};
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -18,6 +20,8 @@ use crate::source::{Absence, AbsenceReason, Outcome, Place, Query, Reply, Source
 
 /// The largest answer of a source: the whole registry of the OBO Foundry has 0.6 MB.
 const MAX_ANSWER: u64 = 32 << 20;
+/// Said of a snapshot that is larger.
+const SNAPSHOT_HINT: &str = "which no registry is; name the right file";
 /// The most questions that one look-up takes.
 const MAX_QUESTIONS: u32 = 8;
 
@@ -82,7 +86,8 @@ impl Ontologies {
         requests: &Arc<RequestGroup>,
     ) -> LookedUp {
         let settings = &self.config.sources;
-        let mut step = source.begin(&item.state.wanted, settings);
+        let title = source.spec().title;
+        let mut step = contained(title, || source.begin(&item.state.wanted, settings));
         // After an outage a host is given one request to prove itself: the one that may succeed.
         if let (true, Step::Ask(query)) = (item.state.is_repeated(), &step)
             && let Some(instead) = source.instead_of(settings, query)
@@ -96,7 +101,7 @@ impl Ontologies {
                 Step::Ask(query) => query,
             };
             let reply = match &query.place {
-                Place::File(path) => match std::fs::read(path) {
+                Place::File(path) => match read_bytes(path, MAX_ANSWER, SNAPSHOT_HINT) {
                     Ok(body) => Reply {
                         status: StatusCode::OK,
                         headers: HeaderMap::new(),
@@ -130,11 +135,11 @@ impl Ontologies {
                     }
                 }
             };
-            step = source.next(&item.state.wanted, settings, &query, &reply);
+            let wanted = &item.state.wanted;
+            step = contained(title, || source.next(wanted, settings, &query, &reply));
         }
         LookedUp::Outcome(Outcome::Failed(format!(
-            "{} leads from one answer to the next",
-            source.spec().title
+            "{title} leads from one answer to the next"
         )))
     }
 
@@ -252,6 +257,16 @@ impl Ontologies {
     }
 }
 
+/// Lets a source read what came. Where it panics, the source has failed for this ontology, and the
+/// run goes on.
+pub(super) fn contained(title: &str, read: impl FnOnce() -> Step) -> Step {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Outcome::failed(format!(
+            "the answer of {title} could not be read; this is a fault of the program"
+        ))
+    })
+}
+
 /// Records something that was tried and failed.
 pub(super) fn failure(
     source: &str,
@@ -266,5 +281,21 @@ pub(super) fn failure(
         reason: Some(absence.reason),
         detail: Some(absence.detail),
         http_status: status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_panics_has_failed_for_one_ontology() {
+        let odd: Vec<u8> = Vec::new();
+        let Step::Done(Outcome::Failed(why)) = contained("the registry", || {
+            Outcome::failed(format!("begins with {}", odd[0]))
+        }) else {
+            panic!("it has failed");
+        };
+        assert!(why.contains("the answer of the registry"), "{why}");
     }
 }

@@ -22,12 +22,14 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::examine::Examiner;
-use super::state::{PullState, Step};
+use super::lookup::contained;
+use super::state::{PullState, Step, Withheld};
 use super::{Asked, Options, Parts};
 use crate::config::OntologyConfig;
 use crate::library::Library;
 use crate::licence::LicenceGate;
 use crate::source::{Place, Query, Reply, Step as Asking};
+use crate::wanted::{OntologyId, Wanted};
 
 /// An ontology that is active.
 pub(super) type ActiveOntology = ActiveItem<Ontologies>;
@@ -53,6 +55,8 @@ pub(super) struct Ontologies {
     pub(super) manifest: ManifestWriter,
     pub(super) workplace: PathBuf,
     pub(super) shared: Mutex<HashMap<Url, SharedReply>>,
+    /// States by name whose addresses carry credentials, which the queue does not hold.
+    pub(super) withheld: Mutex<HashMap<String, PullState>>,
 }
 
 impl Ontologies {
@@ -80,6 +84,7 @@ impl Ontologies {
             manifest,
             workplace: workplace.to_owned(),
             shared: Mutex::default(),
+            withheld: Mutex::default(),
         }
     }
 
@@ -87,17 +92,25 @@ impl Ontologies {
     pub(super) fn item(&self, asked: Asked) -> NewItem {
         let name = asked.wanted.id.to_string();
         let state = self.begin(asked);
+        self.keep_withheld(&name, &state);
         NewItem {
             key_hash: Fingerprint::of(&name).bytes(),
             name,
             source: "command line".to_owned(),
             line: 0,
-            hidden: false,
+            hidden: state.withheld() == Withheld::Request,
             lane: match state.next(self.clock.now()) {
                 Next::Run(step) => self.lane_of(&state, step),
                 Next::Wait(_) | Next::End => LaneKey::Start,
             },
             saved_state: state.encode(),
+        }
+    }
+
+    /// Keeps a state in memory whose addresses are not persisted.
+    fn keep_withheld(&self, name: &str, state: &PullState) {
+        if state.withheld() != Withheld::Nothing {
+            self.withheld.lock().insert(name.to_owned(), state.clone());
         }
     }
 
@@ -167,9 +180,10 @@ impl Ontologies {
             Step::LookUp(source) => {
                 let settings = &self.config.sources;
                 let name = state.sources.get(source);
-                let begun = name
-                    .and_then(|name| settings.source(name))
-                    .map(|source| source.begin(&state.wanted, settings));
+                let begun = name.and_then(|name| settings.source(name)).map(|source| {
+                    let title = source.spec().title;
+                    contained(title, || source.begin(&state.wanted, settings))
+                });
                 // A snapshot on disk, or an address of the user's, is looked up without a network.
                 match begun {
                     Some(Asking::Ask(Query {
@@ -204,9 +218,25 @@ impl Job for Ontologies {
     type Step = Step;
 
     fn load(&self, item: &Item) -> Loaded<PullState> {
-        match item.saved_state.as_deref().and_then(PullState::decode) {
-            Some(state) => Loaded::Ready(state),
-            None => Loaded::Unreadable,
+        let saved = item.saved_state.as_deref().and_then(PullState::decode);
+        let known = self.withheld.lock().get(&item.name).cloned();
+        match (saved, known) {
+            (Some(saved), known) => match (saved.withheld(), known) {
+                (Withheld::Nothing, _) => Loaded::Ready(saved),
+                (_, Some(known)) => Loaded::Ready(saved.restored(known)),
+                (Withheld::Locations, None) => Loaded::Ready(saved.looking_again()),
+                (Withheld::Request, None) => Loaded::MissingInput(saved.without_request()),
+            },
+            (None, Some(known)) => Loaded::Ready(known),
+            // Its address may still come, and what was known is not kept meanwhile.
+            (None, None) if item.hidden => match OntologyId::parse(&item.name) {
+                Ok(id) => {
+                    let state = PullState::new(Wanted::new(id), Vec::new());
+                    Loaded::MissingInput(state.without_request())
+                }
+                Err(_) => Loaded::Unreadable,
+            },
+            (None, None) => Loaded::Unreadable,
         }
     }
 
@@ -256,7 +286,9 @@ impl Job for Ontologies {
     ) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
             for item in items {
-                self.step(item, requests).await?;
+                let stepped = self.step(item, requests).await;
+                self.keep_withheld(&item.name, &item.state);
+                stepped?;
             }
             Ok(())
         })

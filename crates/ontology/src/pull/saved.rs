@@ -6,11 +6,13 @@ use std::path::Path;
 use docstokg_bulk::digest::sha256_of;
 use docstokg_bulk::staging::head_file;
 use docstokg_hub::files::write_whole;
-use docstokg_hub::{Ends, Head, SavedFile, redact};
+use docstokg_hub::{Ends, Head, SavedFile};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use serde::{Deserialize, Serialize};
 use url::Url;
+
+use super::address::without_secrets;
 
 /// The smallest download that is worth a record.
 const WORTH_KEEPING: u64 = 1 << 20;
@@ -39,9 +41,7 @@ pub(super) fn remember(head: &Head, file: &SavedFile) {
     };
     let saved = SavedHead {
         // A signed address is a secret.
-        url: redact(&head.url)
-            .parse()
-            .unwrap_or_else(|_| head.url.clone()),
+        url: without_secrets(&head.url),
         status: head.status.as_u16(),
         headers: HEADERS.iter().filter_map(header).collect(),
         sha256: file.sha256.clone(),

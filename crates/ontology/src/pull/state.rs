@@ -1,10 +1,14 @@
 //! One ontology on its way into the library: what is known, what was tried, what comes next. Pure.
 
+mod withheld;
+
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::job::{self, Next};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub(super) use withheld::Withheld;
 
 use super::outcome::Pulled;
 use crate::library::Attempted;
@@ -65,6 +69,9 @@ pub struct PullState {
     is_again: bool,
     attempts: u32,
     deferral: Option<Deferral>,
+    /// What the queue's copy of this state lacks.
+    #[serde(default)]
+    withheld: Withheld,
 }
 
 /// A step that is put off: until when, at which host and why.
@@ -104,14 +111,17 @@ impl PullState {
             is_again: false,
             attempts: 0,
             deferral: None,
+            withheld: Withheld::Nothing,
         }
     }
 
     /// Tells whether another state was begun for the same request: what was found for this one
-    /// serves that one as well.
+    /// serves that one as well. A state that lacks addresses serves none: they are put back by
+    /// beginning anew.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
-        self.wanted == other.wanted
+        self.withheld == Withheld::Nothing
+            && self.wanted == other.wanted
             && self.sources == other.sources
             && self.pin == other.pin
             && self.import_depth == other.import_depth
@@ -276,7 +286,7 @@ impl job::State for PullState {
     }
 
     fn encode(&self) -> Option<String> {
-        serde_json::to_string(self).ok()
+        serde_json::to_string(&self.without_secrets()).ok()
     }
 
     fn attempts(&self) -> u32 {

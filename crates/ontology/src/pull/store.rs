@@ -18,7 +18,7 @@ use super::outcome::Pulled;
 use super::probe::text;
 use super::verdict::Verdict;
 use super::version::{check_format, check_version};
-use super::{checksum, saved};
+use super::{address, checksum, saved};
 use crate::library::{
     Artifact, Attempted, Manifest, Publication, PullStatus, SCHEMA_VERSION, Staged, StoredVersion,
 };
@@ -187,7 +187,7 @@ impl Ontologies {
             staged.path().to_owned(),
         );
         let about = About {
-            url: arrived.head.url.to_string(),
+            url: address::base(&arrived.head.url).into(),
             content_type: text(&arrived.head.headers, &CONTENT_TYPE),
             shown: Some(Arc::clone(&arrived.active)),
         };

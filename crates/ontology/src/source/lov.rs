@@ -6,6 +6,7 @@
 
 mod dump;
 
+use docstokg_hub::redact;
 use serde_json::Value as Json;
 use url::Url;
 
@@ -189,7 +190,8 @@ fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
                     text(&version["name"]).map(|name| name.trim_start_matches('v').to_owned())
                 })
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
-            revision: Some(url.to_string()),
+            // What names the content is recorded; a signature in it says nothing about that.
+            revision: Some(redact(&url)),
             ..Location::new(SPEC.name, url)
         });
     Step::Done(Outcome::Found(newest.collect()))

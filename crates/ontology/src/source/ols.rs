@@ -4,6 +4,7 @@
 //! refused by name, and the version IRI is tried instead. `allowDownload` is false for every
 //! ontology and says nothing.
 
+use docstokg_hub::redact_text;
 use serde_json::Value as Json;
 use url::Url;
 
@@ -100,7 +101,7 @@ impl Ols {
             let Some(value) = value else { continue };
             match public_address(value) {
                 Ok(url) => urls.push(url),
-                Err(why) => refusals.push(format!("{field} {value} {why}")),
+                Err(why) => refusals.push(format!("{field} {} {why}", redact_text(value))),
             }
         }
         if urls.is_empty() {

@@ -405,3 +405,31 @@ fn direct_addresses_and_packages_need_an_address_and_nothing_else() {
         );
     }
 }
+
+/// What a service sends instead of JSON may repeat a key, or steer a terminal.
+#[test]
+fn an_answer_that_is_not_json_is_quoted_without_secrets_and_controls() {
+    let (source, settings) = (&ols::OLS, SourceSettings::default());
+    let query = asked(source.begin(&wanted("hp"), &settings));
+    let page = reply(200, "<p>closed for \u{9b}31m apikey=Pl4ntedZq81x\u{7}</p>");
+    let detail = failed(source.next(&wanted("hp"), &settings, &query, &page));
+    assert!(detail.contains("closed for 31m apikey=***"), "{detail}");
+    assert!(!detail.contains("Pl4ntedZq81x") && !detail.contains(char::is_control));
+}
+
+#[test]
+fn addresses_of_sources_are_recorded_without_credentials() {
+    let settings = SourceSettings::default();
+    let query = asked(ols::OLS.begin(&wanted("hp"), &settings));
+    let odd = r#"{"config": {"fileLocation": "ftp://x.org/hp?token=Pl4ntedZq81x"}}"#;
+    let (_, detail) = absent(ols::OLS.next(&wanted("hp"), &settings, &query, &reply(200, odd)));
+    assert!(detail.contains("token=***"), "{detail}");
+    let source = named("lov").unwrap();
+    let query = asked(source.begin(&wanted("foaf"), &settings));
+    let listed = r#"{"versions": [{"issued": "2026-01-01", "fileURL": "https://x.org/f?token=Pl4ntedZq81x"}]}"#;
+    let places = found(source.next(&wanted("foaf"), &settings, &query, &reply(200, listed)));
+    assert_eq!(
+        places[0].revision.as_deref(),
+        Some("https://x.org/f?token=***")
+    );
+}
