@@ -151,19 +151,7 @@ impl Quotas {
     /// Returns when a request of a lane may go; `None` where its quotas say nothing.
     #[must_use]
     pub fn turn(&self, lane: &str, need: Need, now: BootInstant) -> Option<Turn> {
-        let own = self.of(lane)?;
-        let cost = own.cost_of(need.weight);
-        let quotas = own.quotas.iter().filter(|quota| quota.binds(own.stated));
-        let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
-        turns.reduce(|one, other| Turn {
-            paced: one.paced.max(other.paced),
-            earliest: one.earliest.max(other.earliest),
-            window: if other.paced > one.paced {
-                other.window
-            } else {
-                one.window
-            },
-        })
+        self.of(lane)?.turn(need, now)
     }
 
     /// Counts a permit.
@@ -332,16 +320,29 @@ impl LaneQuotas {
         changed
     }
 
+    /// Returns when a request may go; `None` where the quotas say nothing.
+    fn turn(&self, need: Need, now: BootInstant) -> Option<Turn> {
+        let cost = self.cost_of(need.weight);
+        let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
+        let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
+        turns.reduce(|one, other| Turn {
+            paced: one.paced.max(other.paced),
+            earliest: one.earliest.max(other.earliest),
+            window: if other.paced > one.paced {
+                other.window
+            } else {
+                one.window
+            },
+        })
+    }
+
     /// Returns whether the next request, of weight one, is held back.
     fn holds(&self, now: BootInstant) -> bool {
-        let cost = self.cost_of(1);
         let need = Need {
             weight: 1,
             ..Need::default()
         };
-        let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
-        let mut turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
-        turns.any(|turn| turn.earliest > now)
+        self.turn(need, now).is_some_and(|turn| turn.earliest > now)
     }
 
     fn is_over(&self, now: BootInstant) -> bool {

@@ -28,12 +28,14 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
         headers.remove(CONTENT_LENGTH);
     }
     let named = connection_options(headers);
-    let listed: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| is_hop_by_hop(name))
-        .cloned()
-        .collect();
-    for name in named.into_iter().chain(listed) {
+    remove_where(headers, |name| is_hop_by_hop(name) || named.contains(name));
+}
+
+/// Removes the fields whose names are unwanted.
+fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted = headers.keys().filter(|name| is_unwanted(name));
+    let unwanted: Vec<HeaderName> = unwanted.cloned().collect();
+    for name in unwanted {
         headers.remove(name);
     }
 }
@@ -65,29 +67,19 @@ pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
     // The transport sets the first two by the URL and the body; the server has answered the third.
-    let own = headers
-        .keys()
-        .filter(|name| name.as_str().starts_with("docstokg-"));
-    let own: Vec<HeaderName> = own.cloned().collect();
-    for name in [HOST, CONTENT_LENGTH, EXPECT].into_iter().chain(own) {
-        headers.remove(name);
-    }
+    remove_where(headers, |name| {
+        [HOST, CONTENT_LENGTH, EXPECT].contains(name) || name.as_str().starts_with("docstokg-")
+    });
     add_via(headers, version, name);
 }
 
 /// Makes a page of another site harmless that a browser shows as if it were the gateway's: it gets
 /// an origin of its own, so that its scripts cannot use the gateway.
 pub(super) fn isolate(headers: &mut HeaderMap) {
-    let shared: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| name.as_str().starts_with("access-control-"))
-        .cloned()
-        .collect();
-    for name in shared {
-        headers.remove(name);
-    }
-    // It would be a cookie of the gateway, which every other site gets.
-    headers.remove(SET_COOKIE);
+    // A cookie would be one of the gateway, which every other site gets.
+    remove_where(headers, |name| {
+        *name == SET_COOKIE || name.as_str().starts_with("access-control-")
+    });
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
 

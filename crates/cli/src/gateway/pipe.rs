@@ -158,12 +158,13 @@ async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, sp
     let mut piece = first;
     let (mut leftover, mut until) = (LEFTOVER, None);
     loop {
+        let length = piece.as_ref().map_or(0, Bytes::len);
         if let Some(piece) = piece
-            && writer.write(piece.clone(), spill).await.is_err()
+            && writer.write(piece, spill).await.is_err()
         {
             // What no client waits for is not taken from the origin, but for a short rest: with it
             // the answer can be stored, and the attempt settled.
-            leftover = leftover.saturating_sub(piece.len());
+            leftover = leftover.saturating_sub(length);
             if leftover == 0 {
                 return;
             }

@@ -125,9 +125,8 @@ impl Gateway {
         if parts.method == Method::CONNECT || !parts.uri.authority().is_some_and(is_own) {
             return;
         }
-        let path = parts.uri.path_and_query().cloned();
-        if let Some(path) = path.and_then(|path| http::Uri::from(path).into()) {
-            parts.uri = path;
+        if let Some(path) = parts.uri.path_and_query().cloned() {
+            parts.uri = path.into();
         }
     }
 

@@ -1,4 +1,4 @@
-//! How far a download is, for whoever shows it.
+//! How far a download is, for a display of progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
