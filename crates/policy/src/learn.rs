@@ -456,6 +456,9 @@ impl Learner {
         }
         if self.resumed.is_none() {
             self.resumed = Some(sent_at);
+            if let Some(search) = &mut self.search {
+                search.row_ended(&self.log, sent_at, self.epoch);
+            }
             self.learn_ban(sent_at);
             self.probe.resume(now);
         }

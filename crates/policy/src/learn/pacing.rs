@@ -57,7 +57,7 @@ impl Learner {
             // A window that refuses nothing for a while may admit more: one is tried.
             let moved = self.search_moved.max(self.resumed.unwrap_or(now));
             let is_quiet = now - moved >= SEARCH_QUIET * window.clamp(1.0, 2.0);
-            let more = if is_quiet && search.fresh < 2 {
+            let more = if is_quiet && search.fresh == 0 {
                 1.0
             } else {
                 0.0

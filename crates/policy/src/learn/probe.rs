@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::confirmed::{Confirmed, Shape};
 use super::{Learner, Sent};
 
-/// The distance of the first two probes, in seconds. It doubles with every refused one.
-const FIRST_INTERVAL: f32 = 20.0;
+/// The time to the first probe, in seconds: the answers that confirmed the limit are as good as one.
+/// It doubles with every refused probe.
+const FIRST_INTERVAL: f32 = 60.0;
+/// The distance after an admitted probe.
+const NEXT_INTERVAL: f32 = 40.0;
 const LONGEST_INTERVAL: f32 = 120.0;
 
 /// When and how far the next probe goes.
@@ -88,7 +91,7 @@ impl Probe {
         self.step = (2.0 * self.step).min(most as f32).max(1.0);
         self.left = 0.0;
         self.next_at = Some(now + limit.window().clamp(0.5, 2.0));
-        self.interval = FIRST_INTERVAL;
+        self.interval = NEXT_INTERVAL;
     }
 }
 

@@ -14,6 +14,10 @@ const MOST: usize = 32;
 const FIRST_WAIT: f64 = 0.5;
 const WAIT_GROWTH: f64 = 2.5;
 const LONGEST_WAIT: f64 = 60.0;
+/// Where a search knows when a window would be free, it asks then: not before this share of the wait
+/// (the first, and later ones), and not after this one.
+const EARLIEST_TEST: (f64, f64) = (0.8, 0.2);
+const LATEST_TEST: f64 = 1.5;
 
 /// The requests on their way, and what became of them by their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +78,7 @@ impl InFlight {
             .filter(|k| *k >= 1)?;
         let refused: u32 = self.refused[least..].iter().map(|n| u32::from(*n)).sum();
         let admitted: u32 = self.admitted[least..].iter().map(|n| u32::from(*n)).sum();
-        (refused >= 2 && 4 * admitted <= refused).then_some(least as u16)
+        (refused >= 2 && admitted <= refused).then_some(least as u16)
     }
 }
 
@@ -256,6 +260,7 @@ impl Learner {
             return;
         }
         self.search = None;
+        self.ban = self.ban.max(search.ban);
         let limit = match (search.acting, search.window()) {
             (Acting::Window(_), Some((n, window))) => {
                 let shape = Shape::Window {
@@ -338,8 +343,21 @@ impl Learner {
     fn wait(&mut self, verdict: Verdict, advice: Option<f64>, now: f64) {
         let times = f64::from(self.refusals_in_row.saturating_sub(1).min(12));
         let mut own = (FIRST_WAIT * WAIT_GROWTH.powf(times)).min(LONGEST_WAIT);
-        if self.search.is_none() {
-            own = own.max(f64::from(self.ban).min(LONGEST_WAIT));
+        let ban = self.search.map_or(self.ban, |search| search.ban);
+        own = own.max(f64::from(ban).min(LONGEST_WAIT));
+        let earliest = if times == 0.0 {
+            EARLIEST_TEST.0
+        } else {
+            EARLIEST_TEST.1
+        };
+        if let Some(search) = self
+            .search
+            .as_ref()
+            .filter(|search| advice.is_none() && search.ban == 0.0)
+            && let Some(at) = search.next_free(&self.log, now + earliest * own)
+            && at < now + LATEST_TEST * own
+        {
+            own = at - now + f64::from(self.margin);
         }
         let acting = self.search.as_ref().and_then(Search::window);
         let free = acting.map_or(LONG_AGO, |(n, window)| {

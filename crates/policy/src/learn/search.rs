@@ -22,6 +22,19 @@ const LOWEST_SCORE: f32 = -3.0;
 const NEAR_BEST: f32 = 0.6;
 /// How long a rate that nothing refuses takes to double, in seconds.
 const RAMP: f64 = 4.0;
+/// The longest window that may explain a row of refusals, in seconds: a ban looks the same.
+const LONGEST_EXPLANATION: f64 = 60.0;
+/// What a window gains that explains a row of refusals, and what one loses that had room then.
+const EXPLAINED: f32 = 0.5;
+const OUTDONE: f32 = -0.7;
+/// Up to this score a window that explained a row of refusals is refuted by later admissions.
+const NOT_REFUTED: f32 = -0.6;
+/// What the windows get back that lost by such a row.
+const RESTORED: f32 = 1.5;
+/// How far below the best score a window is still worth a test of its own.
+const WORTH_A_TEST: f32 = 0.65;
+/// A hypothesis below this share of a rate is slower; the others come to the same.
+const SLOWER: f32 = 0.95;
 /// From this length on a window is filled at once to see whether it is the one, in seconds.
 pub(super) const LONG: f64 = 10.0;
 
@@ -43,6 +56,9 @@ struct Hypothesis {
     window: f32,
     /// The count at the first refusal.
     first: f32,
+    /// The first request of all was among those: it may not have counted at the server, as
+    /// robots.txt.
+    has_all: bool,
     score: f32,
 }
 
@@ -57,6 +73,16 @@ pub(super) struct Search {
     pub(super) fresh: u8,
     /// The rate at which a long window is filled.
     pub(super) fill: f32,
+    /// The hypotheses, as bits, that had room at a refusal of the present row.
+    contradicted: u32,
+    /// How many refusals without an admission between them there are in the row.
+    row: u8,
+    /// The hypotheses that lost by the last row, since another one explained it.
+    outdone: u32,
+    /// How long the host refused everything after the last refusal of that row, in seconds.
+    row_length: f32,
+    /// That length, if no window explains the row: the host bans.
+    pub(super) ban: f32,
 }
 
 /// What a refusal in a search shows.
@@ -94,6 +120,7 @@ impl Search {
                 n,
                 window,
                 first: n,
+                has_all: n + 0.5 >= log.total() as f32,
                 score,
             }
         });
@@ -104,13 +131,110 @@ impl Search {
             rate: refusal.measured.0.max(0.01) as f32,
             fresh: 0,
             fill,
+            contradicted: 0,
+            row: 0,
+            outdone: 0,
+            row_length: 0.0,
+            ban: 0.0,
         };
         search.choose();
         search
     }
 
+    /// Takes in the first admission after a row of refusals: a window that had room at one of them
+    /// is not the limit, if another one explains them all.
+    pub(super) fn row_ended(&mut self, log: &Log, at: f64, epoch: f64) {
+        let (row, contradicted) = (self.row, self.contradicted);
+        (self.row, self.contradicted) = (0, 0);
+        if row == 0 || contradicted == 0 {
+            return;
+        }
+        self.row_length = (at - epoch) as f32;
+        let explains = |index: usize, hypothesis: &Hypothesis| {
+            let window = f64::from(hypothesis.window);
+            contradicted & (1 << index) == 0
+                && window <= LONGEST_EXPLANATION
+                && log.count(window, at) - 1.0 < f64::from(hypothesis.n)
+        };
+        let mut any = false;
+        for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
+            if explains(index, hypothesis) {
+                any = true;
+                hypothesis.add(EXPLAINED);
+            }
+        }
+        if !any {
+            self.ban = self.ban.max(self.row_length);
+            return;
+        }
+        self.outdone |= contradicted;
+        for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
+            if contradicted & (1 << index) != 0 {
+                hypothesis.add(OUTDONE);
+            }
+        }
+        self.choose();
+    }
+
+    /// Reconsiders a row of refusals: when admissions contradict every window that explained it, the
+    /// host bans for a while, and the windows that had room are as good as before.
+    fn reconsider(&mut self) {
+        if self.outdone == 0 {
+            return;
+        }
+        let outdone = self.outdone;
+        let is_outdone = |index: usize| outdone & (1 << index) != 0;
+        let hypotheses = self.hypotheses.iter().enumerate();
+        let mut others = hypotheses.filter(|(index, _)| !is_outdone(*index));
+        if others.any(|(_, other)| other.score > NOT_REFUTED) {
+            return;
+        }
+        for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
+            if is_outdone(index) {
+                hypothesis.add(RESTORED);
+            }
+        }
+        self.outdone = 0;
+        self.ban = self.ban.max(self.row_length);
+    }
+
+    /// Returns the first instant from `from` on at which a window would be free that the row of
+    /// refusals has not contradicted.
+    pub(super) fn next_free(&self, log: &Log, from: f64) -> Option<f64> {
+        let best = self.best();
+        let free = self
+            .hypotheses
+            .iter()
+            .enumerate()
+            .filter_map(|(index, hypothesis)| {
+                if self.contradicted & (1 << index) != 0 || hypothesis.score < best - WORTH_A_TEST {
+                    return None;
+                }
+                let n = f64::from(hypothesis.n).floor();
+                let window = f64::from(hypothesis.window);
+                // The first request may not have counted at the server: robots.txt, for example.
+                let spare = if n >= 8.0 && window <= LONG { 1.0 } else { 0.0 };
+                let at = log.nth_last(n - spare)? + window + late_arrival(window);
+                (at >= from).then_some(at)
+            });
+        free.reduce(f64::min)
+    }
+
     /// Scores a further refusal.
     pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) {
+        if refusal.fresh {
+            (self.row, self.contradicted) = (0, 0);
+        } else if self.ban > 0.0 {
+            // While a ban lasts, no window says anything.
+            return;
+        } else {
+            self.row = self.row.saturating_add(1);
+            for (index, hypothesis) in self.hypotheses.iter().enumerate() {
+                if hypothesis.has_room(log, refusal) {
+                    self.contradicted |= 1 << index;
+                }
+            }
+        }
         for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
             // Acting on a short window keeps below n, so a refusal there must reach it to count.
             let acting = self.acting == Acting::Window(index as u8);
@@ -137,6 +261,7 @@ impl Search {
             hypothesis.admitted(log, at, shorter);
             shorter = grid;
         }
+        self.reconsider();
         let before = self.window().map(|(n, window)| n / window);
         self.choose();
         if let (Some(admitted), Acting::Rate) = (before, self.acting) {
@@ -197,10 +322,9 @@ impl Search {
             return false;
         }
         acting.score >= 3.0
-            || self
-                .hypotheses
-                .iter()
-                .all(|other| other.n / other.window >= rate || other.score <= acting.score - 0.9)
+            || self.hypotheses.iter().all(|other| {
+                other.n / other.window >= SLOWER * rate || other.score <= acting.score - 0.9
+            })
     }
 }
 
@@ -230,12 +354,35 @@ impl Hypothesis {
         self.n = others + 1.0;
     }
 
+    /// Returns how many of the requests that the window is believed to admit may not have counted.
+    fn uncounted(&self) -> f64 {
+        let is_first = (self.n - self.first).abs() < 0.5;
+        if self.has_all && is_first && self.n >= 8.0 {
+            1.0
+        } else {
+            0.0
+        }
+    }
+
+    /// Returns whether the window had room for a request that was refused.
+    fn has_room(&self, log: &Log, refusal: &Refusal) -> bool {
+        let (window, n) = (f64::from(self.window), f64::from(self.n));
+        let slack = tolerance(n, window) + 0.5;
+        log.count(window, refusal.at) < n - slack
+            && log.count(
+                window + late_arrival(window) + 2.0 * refusal.margin + 0.04,
+                refusal.at,
+            ) + 0.5
+                < n
+    }
+
     /// Scores a refusal; a count of at least `least` can speak for the hypothesis.
     fn refused(&mut self, log: &Log, refusal: &Refusal, least: f64) {
         let window = f64::from(self.window);
         let count = log.count(window, refusal.at);
         let n = f64::from(self.n);
-        let slack = tolerance(n, window) + 0.5;
+        let uncounted = if refusal.fresh { self.uncounted() } else { 0.0 };
+        let slack = tolerance(n, window) + 0.5 + uncounted;
         if (count - n).abs() <= slack {
             if refusal.fresh && count >= least {
                 self.add(1.0);
@@ -249,10 +396,10 @@ impl Hypothesis {
         if log.count(window + 2.0 * refusal.margin + 0.04, refusal.at) + 0.5 >= n {
             return;
         }
-        let share = count / n;
-        let miss = match share {
-            _ if share >= 0.8 => -0.3,
-            _ if share >= 0.5 => -0.6,
+        let part = count / n;
+        let miss = match part {
+            _ if part >= 0.8 => -0.3,
+            _ if part >= 0.5 => -0.6,
             _ => -1.0,
         };
         self.add(if refusal.fresh {
@@ -266,12 +413,20 @@ impl Hypothesis {
     }
 }
 
+/// Returns by how many seconds a window is taken longer where it is tested: its first request, whose
+/// connection had yet to be made, may have arrived late.
+fn late_arrival(window: f64) -> f64 {
+    (0.02 * window).min(0.1)
+}
+
 /// Round windows are more common than others.
 fn prior(window: f32) -> f32 {
     match window as u32 {
         1 => 0.4,
         10 | 60 => 0.2,
         5 | 3600 => 0.1,
+        4 | 6 | 8 => -0.5,
+        15 | 20 => -0.3,
         _ => 0.0,
     }
 }

@@ -108,6 +108,7 @@ impl Class {
             outage: None,
             pause: None,
             demand: None,
+            free: 0,
             random: random.clone(),
         };
         server.jitter = server.one_way * random.between(0.05, 0.3);

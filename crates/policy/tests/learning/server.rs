@@ -183,6 +183,8 @@ pub(crate) struct Server {
     pub(crate) pause: Option<(f64, f64)>,
     /// Requests per second that the client has at all.
     pub(crate) demand: Option<f64>,
+    /// How many requests at the start do not count, as those for robots.txt may not.
+    pub(crate) free: u32,
     pub(crate) random: Random,
 }
 
@@ -215,6 +217,10 @@ impl Server {
             let mean = 1.0 / (self.rate() * self.others);
             self.next_other += self.random.exponential(mean);
             let _ = self.decide(at);
+        }
+        if self.free > 0 {
+            self.free -= 1;
+            return Reply::Served(self.think_time());
         }
         self.decide(now)
     }

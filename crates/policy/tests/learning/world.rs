@@ -96,7 +96,12 @@ struct World<'a> {
 
 /// Runs a client against a server until the end of the run.
 pub(crate) fn run(server: Server, client: &mut dyn Client, seed: u64) -> Run {
-    let capacity = server.capacity(RUN);
+    run_for(server, client, seed, RUN)
+}
+
+/// Runs a client against a server for so many seconds.
+pub(crate) fn run_for(server: Server, client: &mut dyn Client, seed: u64, length: f64) -> Run {
+    let capacity = server.capacity(length);
     let mut world = World {
         server,
         client,
@@ -110,19 +115,19 @@ pub(crate) fn run(server: Server, client: &mut dyn Client, seed: u64) -> Run {
         served: 0.0,
         run: Run::default(),
     };
-    world.play();
+    world.play(length);
     let mut run = world.run;
     run.share = (world.served / capacity).min(1.0);
     run
 }
 
 impl World<'_> {
-    fn play(&mut self) {
+    fn play(&mut self, length: f64) {
         let mut late = 0.0;
         loop {
             let wake = self.wake(late);
             let event = self.events.peek().map_or(f64::INFINITY, |due| due.at);
-            if wake.min(event) >= RUN {
+            if wake.min(event) >= length {
                 return;
             }
             if wake < event {
