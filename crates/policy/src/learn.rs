@@ -18,6 +18,7 @@
 )]
 
 mod confirmed;
+mod hypothesis;
 mod log;
 mod origin;
 mod pacing;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::confirmed::{Confirmed, Shape};
-use super::search::{Acting, Refusal, Search, tolerance};
+use super::hypothesis::{Refusal, tolerance};
+use super::search::{Acting, Search};
 use super::{LONG_AGO, Learner, Purpose, Sent};
 use crate::time::BootInstant;
 

@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::hypothesis::{Hypothesis, Refusal};
 use super::log::Log;
 
 /// The windows that are tried, in seconds.
@@ -16,8 +17,6 @@ pub(super) const GRID: [f32; 18] = [
 ];
 /// The score of a smooth rate: it is chosen when no window does better.
 const RATE_SCORE: f32 = -1.2;
-/// The least score that is kept, so that a hypothesis can recover.
-const LOWEST_SCORE: f32 = -3.0;
 /// How far below the best score a hypothesis is still tried.
 const NEAR_BEST: f32 = 0.6;
 /// How long a rate that nothing refuses takes to double, in seconds.
@@ -47,21 +46,6 @@ pub(super) enum Acting {
     Rate,
 }
 
-/// One window of the grid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Hypothesis {
-    /// How many the window is believed to admit.
-    n: f32,
-    /// The window in seconds: of the grid, or shorter where an admission shows that it is.
-    window: f32,
-    /// The count at the first refusal.
-    first: f32,
-    /// The first request of all was among those: it may not have counted at the server, as
-    /// robots.txt.
-    has_all: bool,
-    score: f32,
-}
-
 /// A search that has not found its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Search {
@@ -85,44 +69,12 @@ pub(super) struct Search {
     pub(super) ban: f32,
 }
 
-/// What a refusal in a search shows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    /// When the refused request was sent.
-    pub(super) at: f64,
-    /// Something was admitted since the refusal before.
-    pub(super) fresh: bool,
-    /// How much a further refusal in a row counts against a hypothesis: a ban looks the same.
-    pub(super) repeated: f64,
-    /// By how much a window may be passed for the variance of the network.
-    pub(super) margin: f64,
-    /// Requests per second since the refusal before, and since the first admission after it.
-    pub(super) measured: (f64, f64),
-}
-
-/// How far two counts of one limit may differ: arrivals scatter, and large counts are estimates.
-pub(super) fn tolerance(n: f64, window: f64) -> f64 {
-    let estimated = if n > 128.0 { 0.015 * n } else { 0.0 };
-    (0.02 * n / window + estimated).floor()
-}
-
 impl Search {
     /// Opens a search at a refusal; windows that are confirmed already have a better start.
     pub(super) fn open(log: &Log, refusal: &Refusal, is_confirmed: impl Fn(f64) -> bool) -> Self {
         let hypotheses = GRID.map(|window| {
-            let n = log.count(f64::from(window), refusal.at).max(1.0) as f32;
-            let score = if is_confirmed(f64::from(window)) {
-                0.7
-            } else {
-                prior(window)
-            };
-            Hypothesis {
-                n,
-                window,
-                first: n,
-                has_all: n + 0.5 >= log.total() as f32,
-                score,
-            }
+            let is_confirmed = is_confirmed(f64::from(window));
+            Hypothesis::new(log, refusal, window, is_confirmed)
         });
         let fill = (log.count(5.0, refusal.at) / 5.0).max(0.2) as f32;
         let mut search = Self {
@@ -210,11 +162,7 @@ impl Search {
                 if self.contradicted & (1 << index) != 0 || hypothesis.score < best - WORTH_A_TEST {
                     return None;
                 }
-                let n = f64::from(hypothesis.n).floor();
-                let window = f64::from(hypothesis.window);
-                // The first request may not have counted at the server: robots.txt, for example.
-                let spare = if n >= 8.0 && window <= LONG { 1.0 } else { 0.0 };
-                let at = log.nth_last(n - spare)? + window + late_arrival(window);
+                let at = hypothesis.free_at(log)?;
                 (at >= from).then_some(at)
             });
         free.reduce(f64::min)
@@ -325,108 +273,5 @@ impl Search {
             || self.hypotheses.iter().all(|other| {
                 other.n / other.window >= SLOWER * rate || other.score <= acting.score - 0.9
             })
-    }
-}
-
-impl Hypothesis {
-    fn add(&mut self, score: f32) {
-        self.score = (self.score + score).max(LOWEST_SCORE);
-    }
-
-    /// Scores an admission; `shorter` is the next shorter window of the grid.
-    fn admitted(&mut self, log: &Log, at: f64, shorter: f32) {
-        let others = (log.count(f64::from(self.window), at) - 1.0) as f32;
-        if others + 0.01 < self.n {
-            return;
-        }
-        // Either more are admitted, or the window is so short that the first of them is out of it.
-        let since = log
-            .nth_last_before(f64::from(self.n), at)
-            .map_or(0.0, |first| at - first);
-        if since as f32 > shorter * 1.02 {
-            self.window = self.window.min(since as f32);
-            self.add(-0.1);
-            return;
-        }
-        let beyond = others + 1.0 - self.first;
-        let clear = beyond >= (0.03 * self.first).max(1.0);
-        self.add(if clear { -1.0 } else { -0.34 });
-        self.n = others + 1.0;
-    }
-
-    /// Returns how many of the requests that the window is believed to admit may not have counted.
-    fn uncounted(&self) -> f64 {
-        let is_first = (self.n - self.first).abs() < 0.5;
-        if self.has_all && is_first && self.n >= 8.0 {
-            1.0
-        } else {
-            0.0
-        }
-    }
-
-    /// Returns whether the window had room for a request that was refused.
-    fn has_room(&self, log: &Log, refusal: &Refusal) -> bool {
-        let (window, n) = (f64::from(self.window), f64::from(self.n));
-        let slack = tolerance(n, window) + 0.5;
-        log.count(window, refusal.at) < n - slack
-            && log.count(
-                window + late_arrival(window) + 2.0 * refusal.margin + 0.04,
-                refusal.at,
-            ) + 0.5
-                < n
-    }
-
-    /// Scores a refusal; a count of at least `least` can speak for the hypothesis.
-    fn refused(&mut self, log: &Log, refusal: &Refusal, least: f64) {
-        let window = f64::from(self.window);
-        let count = log.count(window, refusal.at);
-        let n = f64::from(self.n);
-        let uncounted = if refusal.fresh { self.uncounted() } else { 0.0 };
-        let slack = tolerance(n, window) + 0.5 + uncounted;
-        if (count - n).abs() <= slack {
-            if refusal.fresh && count >= least {
-                self.add(1.0);
-            }
-            self.n = self.n.min(count.max(1.0) as f32);
-            return;
-        }
-        if count > n {
-            return;
-        }
-        if log.count(window + 2.0 * refusal.margin + 0.04, refusal.at) + 0.5 >= n {
-            return;
-        }
-        let part = count / n;
-        let miss = match part {
-            _ if part >= 0.8 => -0.3,
-            _ if part >= 0.5 => -0.6,
-            _ => -1.0,
-        };
-        self.add(if refusal.fresh {
-            miss
-        } else {
-            miss * refusal.repeated as f32
-        });
-        if refusal.fresh {
-            self.n = count.max(1.0) as f32;
-        }
-    }
-}
-
-/// Returns by how many seconds a window is taken longer where it is tested: its first request, whose
-/// connection had yet to be made, may have arrived late.
-fn late_arrival(window: f64) -> f64 {
-    (0.02 * window).min(0.1)
-}
-
-/// Round windows are more common than others.
-fn prior(window: f32) -> f32 {
-    match window as u32 {
-        1 => 0.4,
-        10 | 60 => 0.2,
-        5 | 3600 => 0.1,
-        4 | 6 | 8 => -0.5,
-        15 | 20 => -0.3,
-        _ => 0.0,
     }
 }
