@@ -15,6 +15,8 @@ const MOST: usize = 32;
 const FIRST_WAIT: f64 = 0.5;
 const WAIT_GROWTH: f64 = 2.5;
 const LONGEST_WAIT: f64 = 60.0;
+/// The wait after the refusal that confirms a limit.
+const CONFIRMED_WAIT: f64 = 0.2;
 /// Where a search knows when a window would be free, it asks then: not before this share of the wait
 /// (the first, and later ones), and not after this one.
 const EARLIEST_TEST: (f64, f64) = (0.8, 0.2);
@@ -376,6 +378,10 @@ impl Learner {
             (_, Some(advice)) if self.advised && self.refusals_in_row > 1 => advice.max(own),
             (_, Some(advice)) => advice,
             (Verdict::ProbeRefused(_), None) => f64::from(self.ban).clamp(0.02, LONGEST_WAIT),
+            // One more was sent to confirm the limit, and did.
+            (Verdict::Unexplained, None) if self.search.is_none() && self.refusals_in_row == 1 => {
+                f64::from(self.ban).clamp(CONFIRMED_WAIT, LONGEST_WAIT)
+            }
             (_, None) => own,
         };
         let free = (self.confirmed.iter().flatten()).fold(free, |latest, limit| {
