@@ -244,6 +244,13 @@ impl Learned {
         self.flying.iter().any(|flying| flying.id == id)
     }
 
+    /// Returns whether a request is on its way whose headers have not come.
+    #[must_use]
+    pub fn awaits_headers(&self, id: u64) -> bool {
+        let mut flying = self.flying.iter();
+        flying.any(|flying| flying.id == id && !flying.heard)
+    }
+
     /// Returns the limit that allows least, as a window.
     pub(crate) fn window(&self) -> Window {
         let (count, length) = self.tightest();

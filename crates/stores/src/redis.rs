@@ -17,6 +17,7 @@ use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
 use crate::multiprocess::PerProcess;
 
 mod bounded;
+mod limits;
 mod link;
 mod lua;
 mod peers;
@@ -82,6 +83,7 @@ impl RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
+            known: Arc::default(),
             uses_caller_clock: true,
         };
         (Arc::new(site), move || {
@@ -116,6 +118,7 @@ impl StateStore for RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
+            known: Arc::default(),
             uses_caller_clock: false,
         })
     }

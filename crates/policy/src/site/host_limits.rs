@@ -141,10 +141,23 @@ impl HostLimits {
     #[must_use]
     pub fn counts(&self, ask: &Ask<'_>, id: u64) -> bool {
         let quotas = self.quotas.as_ref();
-        self.learned.as_ref().is_some_and(|own| own.is_flying(id))
+        self.awaits_answer(id)
             || quotas
                 .zip(ask.quota_lane)
                 .is_some_and(|(quotas, lane)| quotas.is_in_flight(lane, id))
+    }
+
+    /// Returns whether the headers of the answer to a request would teach something.
+    #[must_use]
+    pub fn awaits_headers(&self, id: u64) -> bool {
+        let learned = self.learned.as_ref();
+        learned.is_some_and(|own| own.awaits_headers(id))
+    }
+
+    /// Returns whether the answer to a request teaches something, be it a good one.
+    #[must_use]
+    pub fn awaits_answer(&self, id: u64) -> bool {
+        self.learned.as_ref().is_some_and(|own| own.is_flying(id))
     }
 
     /// Applies the passage of time: gives up requests whose answers are overdue, applies resets, and

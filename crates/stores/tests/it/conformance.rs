@@ -53,6 +53,7 @@ fn the_redis_store_keeps_the_contract() {
     let server = crate::server::Server::start();
     let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
     conformance::run_all(&store);
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&store);
 }
 
 #[test]
