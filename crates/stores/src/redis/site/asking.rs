@@ -12,7 +12,7 @@ use docstokg_policy::quota::Turn;
 use docstokg_policy::site::{Applied, Ask, Entered, LimitTurn, OwnedAsk};
 use docstokg_policy::time::BootInstant;
 
-use super::super::limits::{KnownLimits, seal_limits};
+use super::super::limits::{Absorbed, KnownLimits, seal_limits};
 use super::super::runtime::begin;
 use super::super::wire::{Lacking, LimitsPart, Malformed, Reply, ScriptCall};
 use super::RedisSite;
@@ -114,7 +114,7 @@ impl RedisSite {
             let server = site.server();
             let mut reply = server.reply_to(call).await?;
             let applied = match version {
-                Some(_) => site.absorb(&known, &mut reply, &event)?,
+                Some(_) => site.absorb(&known, &mut reply, &event)?.own,
                 None => Applied::default(),
             };
             read(&reply, applied).map_err(|_| server.malformed())
@@ -122,14 +122,13 @@ impl RedisSite {
         begin(self.server(), work, |_| ())
     }
 
-    /// Adds what a reply tells of the host's limits to what was known at the call, and returns what
-    /// the event of the call did.
+    /// Adds what a reply tells of the host's limits to what was known at the call.
     pub(super) fn absorb(
         &self,
         before: &KnownLimits,
         reply: &mut Reply,
         own_event: &[u8],
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Absorbed, StoreError> {
         let malformed = |_| self.server().malformed();
         let bytes = reply.take_lacking().map_err(malformed)?;
         let lacking = Lacking::read(&bytes).map_err(malformed)?;
@@ -141,9 +140,9 @@ impl RedisSite {
         let mut known = self.known.lock();
         // Another call of this process may have brought later events.
         if known.version == before.version || known.version < absorbed.known.version {
-            *known = Arc::new(absorbed.known);
+            *known = Arc::new(absorbed.known.clone());
         }
-        Ok(absorbed.own)
+        Ok(absorbed)
     }
 
     /// Replaces the events on the server by what they made, in the background.

@@ -61,7 +61,14 @@ impl RedisSite {
                     wait: Wait::Unlearned,
                     begins: false,
                 }),
-                _ => None,
+                // What other processes learned is told all the same.
+                _ => Some(Lesson {
+                    event: Vec::new(),
+                    version: known.version,
+                    forced: false,
+                    wait: Wait::Unlearned,
+                    begins: false,
+                }),
             });
             let call = self.settling(&ask, permit, report, lesson.as_ref());
             let mut reply = server.reply_to(call).await?;
@@ -70,16 +77,16 @@ impl RedisSite {
                 self.absorb(&known, &mut reply, &[])?;
                 continue;
             }
-            let applied = match &lesson {
-                Some(lesson) => self.absorb(&known, &mut reply, &lesson.event)?,
-                None => Applied {
-                    calls_next: known.limits.learned().is_some(),
-                    ..Applied::default()
-                },
+            let (applied, limits) = match &lesson {
+                Some(lesson) => {
+                    let absorbed = self.absorb(&known, &mut reply, &lesson.event)?;
+                    (absorbed.own, absorbed.known.limits)
+                }
+                None => (Applied::default(), known.limits.clone()),
             };
             let settled = Reply::settled(&reply).map_err(|_| server.malformed())?;
             return Ok(Settled {
-                calls_next: applied.calls_next,
+                calls_next: limits.learned().is_some(),
                 learned: applied.confirmed,
                 ..settled
             });
