@@ -57,12 +57,6 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
 pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     const LEFT: u32 = 40;
     let lane: Arc<str> = "metadata".into();
-    fn asking<'a>(client: &'a Client, lane: &'a Arc<str>) -> Ask<'a> {
-        Ask {
-            quota_lane: Some(lane),
-            ..client.ask(BootInstant::ZERO)
-        }
-    }
     let first = Client::new(store, "quota", &[1_000]);
     let permit = first.go();
     let quota = Quota {
@@ -94,7 +88,7 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
             (0..LEFT).filter(goes).count()
         };
         let callers: Vec<_> = (0..4).map(|_| scope.spawn(caller)).collect();
-        let ended = callers.into_iter().map(|caller| caller.join());
+        let ended = callers.into_iter().map(std::thread::ScopedJoinHandle::join);
         ended.map(|count| count.expect("no panic")).sum()
     });
     assert_eq!(permitted, LEFT as usize, "of what is left");
@@ -105,4 +99,11 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     assert!(arrive(first.site.forget_learned()));
     let entry = arrive(first.site.enter(&asking(&first, &lane))).entry;
     assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
+}
+
+fn asking<'a>(client: &'a Client, lane: &'a Arc<str>) -> Ask<'a> {
+    Ask {
+        quota_lane: Some(lane),
+        ..client.ask(BootInstant::ZERO)
+    }
 }

@@ -4,7 +4,7 @@
 //! that a process lacks. Only the functions of `docstokg_policy` read them: every process applies the
 //! same events in the same order, at the instants of the server, and so knows the same.
 
-use docstokg_policy::site::{Applied, Ask, HostLimits, LimitEvent};
+use docstokg_policy::site::{Applied, Ask, HostLimits, LimitEvent, LimitTurn};
 use docstokg_policy::time::BootInstant;
 
 use super::wire::{Lacking, LimitsPart};
@@ -77,7 +77,7 @@ impl KnownLimits {
         let is_counted = quotas.is_some_and(|(quotas, lane)| quotas.of(lane).is_some());
         let first = self.waiting.saturating_sub(TURNS / 2);
         let turn = |waiting: u32| limits.turn(ask, waiting, now);
-        let says_nothing = turn(first) == Default::default();
+        let says_nothing = turn(first) == LimitTurn::default();
         Some(Box::new(LimitsPart {
             version: self.version,
             forced: false,
@@ -108,26 +108,26 @@ impl KnownLimits {
         let mut limits = lacking
             .snapshot
             .map_or_else(|| self.limits.clone(), sealed::open_limits);
-        let (mut own, mut largest) = (Applied::default(), 0);
+        let (mut own, mut own_length) = (Applied::default(), None);
         for recorded in &lacking.events {
-            largest = largest.max(recorded.bytes.len());
             if let Some((event, history)) = sealed::open_event(recorded.bytes) {
                 let applied = limits.apply(&event, history, recorded.at);
                 let is_own = recorded.version == lacking.version
                     && !own_event.is_empty()
                     && recorded.bytes.starts_with(own_event);
                 if is_own {
-                    own = applied;
+                    (own, own_length) = (applied, Some(recorded.bytes.len()));
                 }
             } else {
                 // What cannot be read is learned again, by every process alike.
                 limits = HostLimits::default();
             }
         }
-        let is_turn = lacking.kept >= MOST_EVENTS && lacking.kept % SNAPSHOT_EVERY == 0;
+        let is_due = lacking.kept >= MOST_EVENTS && lacking.kept.is_multiple_of(SNAPSHOT_EVERY);
+        let is_turn = own_length.is_some_and(|length| is_due || length >= LARGE_EVENT);
         let is_over = lacking.is_kept && limits.is_empty();
         Absorbed {
-            wants_snapshot: is_turn || is_over || largest >= LARGE_EVENT,
+            wants_snapshot: is_turn || is_over,
             known: Self {
                 version: lacking.version,
                 limits,

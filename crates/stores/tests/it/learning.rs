@@ -203,7 +203,7 @@ fn on_every_store(
     served: u32,
 ) -> Vec<Ended> {
     let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::start();
+    let redis = Server::start();
     let key = "a.example".into();
     ["memory", "sqlite", "redis"]
         .into_iter()
@@ -218,7 +218,7 @@ fn on_every_store(
                     store.site(&key)
                 }
                 _ => {
-                    let store = RedisStore::open(&server.dsn(), clock.shared());
+                    let store = RedisStore::open(&redis.dsn(), clock.shared());
                     store.expect("a store").site_on_own_time(&key).0
                 }
             };
@@ -274,13 +274,13 @@ fn words(learned: &Learned) -> Vec<String> {
 #[test]
 fn processes_that_race_take_no_more_than_one_alone_would() {
     const RACERS: usize = 6;
-    let server = Server::start();
+    let redis = Server::start();
     let clock = ManualClock::at(START);
     let key = "a.example".into();
     let hidden = Origin::admits(4, Duration::from_secs(1));
     let rule = (LearnMode::Tighten, "10/SECOND");
     let stores: Vec<RedisStore> = (0..RACERS)
-        .map(|_| RedisStore::open(&server.dsn(), clock.shared()).expect("a store"))
+        .map(|_| RedisStore::open(&redis.dsn(), clock.shared()).expect("a store"))
         .collect();
     let sites = stores.iter().map(|store| store.site_on_own_time(&key).0);
     let memory = MemoryStore::new(clock.shared());

@@ -265,7 +265,7 @@ pub(crate) fn work() {
             hold_forever();
         }
         "learn without pause" => {
-            learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"))
+            learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"));
         }
         "hammer" => hammer(&client("300/SECOND+2000/HOUR", Some(3))),
         "fork" => fork(&client("2000/HOUR", None)),

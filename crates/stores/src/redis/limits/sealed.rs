@@ -1,7 +1,7 @@
 //! Snapshots and events as bytes, which say by themselves whether this program can read them.
 //!
-//! A server may hold what another version wrote, or what was damaged. Both are told apart from what
-//! this version wrote by a number and a hash; to the program they are as if nothing had been written.
+//! A server may hold what another version wrote, or what was damaged. A number and a hash show that;
+//! it is then as if nothing had been written.
 
 use docstokg_policy::extension::Extensions;
 use docstokg_policy::site::{HostLimits, LimitEvent};
@@ -44,9 +44,10 @@ pub(super) fn open_event(
 
 /// Reads a snapshot. One that cannot be read says nothing.
 pub(super) fn open_limits(bytes: &[u8]) -> HostLimits {
-    open::<Extensions>(bytes).map_or_else(HostLimits::default, |(mut extensions, _)| {
-        HostLimits::take_from(&mut extensions)
-    })
+    match open::<Extensions>(bytes) {
+        Some((mut extensions, [])) => HostLimits::take_from(&mut extensions),
+        _ => HostLimits::default(),
+    }
 }
 
 /// Writes a value; nothing if it is too large to be written.

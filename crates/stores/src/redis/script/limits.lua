@@ -5,8 +5,20 @@
 -- version it knows, and gets what it lacks. A version is the instant of its event, or one more than the
 -- last one: two histories have none in common, even if the server has lost the end of the first.
 
--- More events than this are not kept: whoever adds one in a while writes a snapshot.
+-- More events than this are not kept: a snapshot takes their place long before.
 local EVENTS = 1024
+
+-- What has not this form is not a record: it is learned again.
+local function is_record(limits)
+  local has_form = type(limits) == 'table' and type(limits.e) == 'table' and type(limits.s) == 'string'
+  if not has_form or type(limits.n) ~= 'number' or type(limits.b) ~= 'number' then return false end
+  for _, event in ipairs(limits.e) do
+    if type(event) ~= 'string' or #event < 16 then return false end
+  end
+  return true
+end
+
+if site.l and not is_record(site.l) then site.l = nil end
 
 local function limits_version()
   return site.l and site.l.n or 0

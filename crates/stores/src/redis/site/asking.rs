@@ -66,7 +66,8 @@ impl RedisSite {
             let mut reply = server.reply_to(call).await?;
             let stale = reply.stale();
             if part.is_some() || stale.is_some() {
-                self.absorb(&known, &mut reply, &[])?;
+                let own_event = part.as_ref().map_or(&[][..], |part| &part.permit);
+                self.absorb(&known, &mut reply, own_event)?;
             }
             if let Some(waiting) = stale {
                 if let Some(waiting) = waiting {

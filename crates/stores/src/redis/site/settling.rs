@@ -1,5 +1,7 @@
 //! Reporting how an attempt ended, where its answer may teach something about the host's limits.
 
+use std::time::Duration;
+
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
     Answered, Applied, Ask, LimitEvent, OwnedAsk, Permit, Report, Settled,
@@ -8,8 +10,8 @@ use docstokg_policy::time::BootInstant;
 
 use super::super::limits::{KnownLimits, seal_event};
 use super::super::wire::{Reply, ScriptCall};
-use super::RedisSite;
 use super::asking::MAX_ROUNDS;
+use super::{RedisSite, event_if};
 use crate::error::StoreError;
 
 /// What an answer changes in the limits of its host, as the script is told.
@@ -32,7 +34,7 @@ enum Wait {
     /// That depends on the history of a budget, which the script has.
     Unknown,
     /// So long.
-    Of(std::time::Duration),
+    Of(Duration),
 }
 
 impl RedisSite {
@@ -49,26 +51,12 @@ impl RedisSite {
         let mut history: Option<Vec<BootInstant>> = None;
         for round in 0..=MAX_ROUNDS {
             let known = self.known();
-            let lesson = ask.learn.and_then(|_| match report.outcome {
-                Outcome::Throttled => Some(Lesson {
+            let lesson = ask.learn.map(|_| match report.outcome {
+                Outcome::Throttled => Lesson {
                     forced: round == MAX_ROUNDS,
                     ..self.lesson_of_refusal(&known, &ask, &answered, history.as_deref())
-                }),
-                _ if known.limits.awaits_answer(permit.id) => Some(Lesson {
-                    version: known.version,
-                    forced: false,
-                    event: seal_event(&LimitEvent::Answered(answered)),
-                    wait: Wait::Unlearned,
-                    begins: false,
-                }),
-                // What other processes learned is told all the same.
-                _ => Some(Lesson {
-                    event: Vec::new(),
-                    version: known.version,
-                    forced: false,
-                    wait: Wait::Unlearned,
-                    begins: false,
-                }),
+                },
+                _ => lesson_of_answer(&known, &answered),
             });
             let call = self.settling(&ask, permit, report, lesson.as_ref());
             let mut reply = server.reply_to(call).await?;
@@ -147,5 +135,18 @@ impl RedisSite {
         };
         call.flag(lesson.is_some_and(|lesson| lesson.begins));
         call
+    }
+}
+
+/// Returns what an answer changes that is not a refusal. What other processes learned is told in any
+/// case.
+fn lesson_of_answer(known: &KnownLimits, answered: &Answered) -> Lesson {
+    let is_awaited = known.limits.awaits_answer(answered.id);
+    Lesson {
+        version: known.version,
+        forced: false,
+        event: event_if(is_awaited, || LimitEvent::Answered(*answered)),
+        wait: Wait::Unlearned,
+        begins: false,
     }
 }

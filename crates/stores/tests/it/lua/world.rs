@@ -39,12 +39,15 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// A process: its handle, and the id that its next question gets.
+type Process = (Arc<dyn SiteHandle>, Box<dyn Fn() -> u64>);
+
 /// A site in both implementations, and what its requests hold.
 pub(super) struct World {
     clock: Arc<ManualClock>,
     pure: Site,
-    /// Two processes that share the site, and the id that the next question of each gets.
-    processes: [(Arc<dyn SiteHandle>, Box<dyn Fn() -> u64>); 2],
+    /// Two processes that share the site.
+    processes: [Process; 2],
     /// Which of them acts.
     acting: usize,
     learn: Option<LearnPolicy>,
@@ -235,7 +238,7 @@ impl World {
                 self.settle(which, &report, f64::from(percent) / 100.0)?;
             }
             Event::State { which, quota, .. } if which < self.permits.len() => {
-                self.state_quotas(which, quota)?;
+                self.state_quotas(which, &quota)?;
             }
             Event::Forget => {
                 let ours = self.pure.forget_learned();
@@ -257,7 +260,7 @@ impl World {
         Ok(())
     }
 
-    fn state_quotas(&mut self, which: usize, quota: Quota) -> Result<(), TestCaseError> {
+    fn state_quotas(&mut self, which: usize, quota: &Quota) -> Result<(), TestCaseError> {
         let (permit, role, weight, holder) = self.permits[which].clone();
         self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
