@@ -141,6 +141,8 @@ impl HostLimits {
             } => {
                 // A site lets time pass before it permits a request.
                 self.advance(now);
+                // A store whose answer was lost may permit one twice: it is sent once.
+                self.left(*id, None, None);
                 let counted = Counted {
                     id: *id,
                     learn: learn.as_ref(),
