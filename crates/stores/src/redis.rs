@@ -1,8 +1,9 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
 //! An operation is one call of one script, the Lua implementation of the pure functions
-//! (`script/`): one round trip, atomic, on the server's clock. All keys of a site have one hash
-//! tag, and expire.
+//! (`script/`): one round trip, atomic, on the server's clock. A site is one key, which expires.
+//! What is known of a host's own limits is not decided by the script but by the processes, from a
+//! record of events in it (`limits`): a process that does not know the last of them asks twice.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -111,12 +111,16 @@ impl RedisSite {
 
     /// Asks to send. A permit is given back if its answer is dropped.
     fn ask(&self, ask: &Ask<'_>, step: EnterOrConfirm) -> Answer<Entered> {
-        let (site, question) = (self.clone(), Arc::new(ask.to_owned()));
-        let (again, unwanted) = (self.clone(), Arc::clone(&question));
+        let asking = Arc::new((self.clone(), ask.to_owned()));
+        let again = Arc::clone(&asking);
         let id = self.server().fresh_id();
-        let work = async move { site.ask_until_current(&question, step, id).await };
+        let work = async move {
+            let (site, question) = &*asking;
+            site.ask_until_current(question, step, id).await
+        };
         begin(self.server(), work, move |entered| {
-            again.give_back(&unwanted, entered);
+            let (site, question) = &*again;
+            site.give_back(question, entered);
         })
     }
 
