@@ -127,6 +127,15 @@ impl Learned {
         at + self.learner.distance().min(policy.slowest) * earlier
     }
 
+    /// Returns whether the next request waits for the answer to another one. What [`Learned::next`]
+    /// returns then is when to ask again, and moves with `now`.
+    #[must_use]
+    pub fn awaits_answer(&self, policy: &LearnPolicy, now: BootInstant) -> bool {
+        let obeys = policy.mode != LearnMode::Tighten || !self.learner.knows_nothing();
+        let next = self.learner.next(&policy.bounds(), now);
+        obeys && matches!(next, Next::AfterAnswer { .. })
+    }
+
     /// Notes that a request goes now.
     pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
         let sent = self.learner.sent(&policy.bounds(), now);

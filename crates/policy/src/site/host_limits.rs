@@ -95,6 +95,14 @@ impl HostLimits {
         }
     }
 
+    /// Returns whether a request waits for the answer to another one, by what was learned. Its turn
+    /// is then when to ask again, and moves with `now`.
+    #[must_use]
+    pub fn waits_for_answer(&self, ask: &Ask<'_>, now: BootInstant) -> bool {
+        let learned = self.learned.as_ref().zip(ask.learn);
+        learned.is_some_and(|(learned, policy)| learned.awaits_answer(policy, now))
+    }
+
     /// Returns when a request may go by what was learned.
     pub(super) fn learned_instant(
         &self,

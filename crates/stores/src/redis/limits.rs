@@ -87,6 +87,7 @@ impl KnownLimits {
             } else {
                 (first..first + TURNS).map(turn).collect()
             },
+            since: limits.waits_for_answer(ask, now).then_some(now),
             window: limits.learned_window(),
             teaches,
             permit: if teaches || is_counted {

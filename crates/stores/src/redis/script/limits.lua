@@ -87,12 +87,14 @@ end
 
 -- Reads from when on a request may go, by how many wait before it, and what its permit changes.
 local function read_limits(from)
-  local limits, forced, count, length, teaches = { turns = {} }, nil, nil, nil, nil
-  limits.version, forced, limits.first, count, from = read('<I8BI4B', question, from)
+  local limits, forced, moves, count, length, teaches = { turns = {} }, nil, nil, nil, nil, nil
+  limits.version, forced, moves, limits.first, count, from = read('<I8BBI4B', question, from)
   limits.forced = forced == 1
   for index = 1, count do
     local turn = {}
     turn.learned, turn.paced, turn.earliest, turn.limit, turn.per, from = read('<I8I8I8I4I8', question, from)
+    -- A request that waits for the answer to another one asks again after a time, not at an instant.
+    if moves == 1 then turn.learned = turn.learned + now end
     limits.turns[index] = turn
   end
   limits.window = {}

@@ -192,6 +192,7 @@ fn waiting_part(known: &KnownLimits, ask: &Ask<'_>, id: u64, now: BootInstant) -
     };
     LimitsPart {
         forced: true,
+        since: None,
         turns: vec![turn],
         ..*part
     }

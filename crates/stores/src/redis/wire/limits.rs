@@ -20,6 +20,9 @@ pub(in super::super) struct LimitsPart {
     pub(in super::super) first: u32,
     /// When it may go, by how many wait before it; none if the limits say nothing to it.
     pub(in super::super) turns: Vec<LimitTurn>,
+    /// The instant at which what was learned is to be asked again: it is a time from then on, not an
+    /// instant of its own. `None` where it is one.
+    pub(in super::super) since: Option<BootInstant>,
     /// What holds it back, where that was learned.
     pub(in super::super) window: Option<Window>,
     /// Whether its answer teaches anything.
@@ -40,12 +43,17 @@ impl LimitsPart {
         packer
             .long(self.version)
             .byte(self.forced)
+            .byte(self.since.is_some())
             .short(self.first)
             .byte(self.turns.len() as u8);
         for turn in &self.turns {
             let stated = turn.stated.as_ref();
+            let learned = match (turn.learned, self.since) {
+                (Some(at), Some(since)) => Some(BootInstant::ZERO + at.since(since)),
+                (learned, _) => learned,
+            };
             packer
-                .instant(turn.learned)
+                .instant(learned)
                 .instant(stated.map(|stated| stated.paced))
                 .instant(stated.map(|stated| stated.earliest))
                 .window(stated.and_then(|stated| stated.window));

@@ -1,10 +1,12 @@
 //! What a Redis server keeps of a host's limits: bounded, and forgotten if it cannot be read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Entry, Permit};
-use docstokg_policy::time::BootInstant;
+use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_stores::StateStore;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -184,4 +186,53 @@ fn a_server_that_was_emptied_knows_nothing_and_neither_does_any_process() {
     let other = open(&server);
     go(&learning(&other));
     assert!(arrive(client.site.view()).site.quotas().is_none());
+}
+
+/// Statements of other processes arrive faster than a request can ask: it waits a little, and goes in
+/// the end, each time.
+#[test]
+fn a_request_that_others_overtake_again_and_again_goes_in_the_end() {
+    let server = Server::start();
+    let store = open(&server);
+    let client = learning(&store);
+    let first = go(&client);
+    state(&client, &first, 1_900);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let store = open(&server);
+                let other = learning(&store);
+                while !is_over.load(Ordering::Relaxed) {
+                    state(&other, &first, 1_900);
+                }
+            });
+        }
+        let (started, mut waits) = (SystemClock.boot(), 0);
+        for _ in 0..15 {
+            let ask = client.ask(BootInstant::FAR);
+            let mut entry = arrive(client.site.enter(&ask)).entry;
+            while let Entry::Wait(reserved) = entry {
+                waits += 1;
+                sleep_until(reserved.at);
+                entry = arrive(client.site.confirm(&ask, reserved.id)).entry;
+            }
+            let Entry::Go(permit) = entry else {
+                is_over.store(true, Ordering::Relaxed);
+                panic!("{entry:?}");
+            };
+            client.settle(&permit, Outcome::Success);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let took = SystemClock.boot().since(started);
+        assert!(
+            took < Duration::from_secs(20),
+            "{took:?} with {waits} waits"
+        );
+    });
+}
+
+#[expect(clippy::disallowed_methods, reason = "a server in real time")]
+fn sleep_until(at: BootInstant) {
+    std::thread::sleep(at.since(SystemClock.boot()));
 }

@@ -1,11 +1,13 @@
 //! Real processes in real time under a limit that was learned, one of which is killed.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_policy::classify::Outcome;
 use docstokg_policy::learned::LearnMode;
+use docstokg_policy::site::Entry;
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -15,7 +17,7 @@ use parking_lot::Mutex;
 use super::{Origin, Run, words};
 use crate::clock::ManualClock;
 use crate::server::Server;
-use crate::worker::Worker;
+use crate::worker::{Client, Worker};
 
 const PER_SECOND: usize = 10;
 
@@ -100,4 +102,70 @@ fn two_processes_share_a_learned_limit_and_one_goes_on_alone() {
     );
     let alone = between(&other, killed + 3_500_000, killed + 5_500_000);
     assert!(alone >= 12, "{alone} of 20 after the other was killed");
+}
+
+/// Forwards connections to a server, and delays every byte on both ways.
+fn distant(server: &Server, delay: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = listener.local_addr().expect("an address").port();
+    let far = server.port;
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(("127.0.0.1", far)).expect("the server");
+            let ways = [(&client, &server), (&server, &client)];
+            for (from, to) in ways.map(|(from, to)| (from.try_clone(), to.try_clone())) {
+                let (from, to) = (from.expect("a socket"), to.expect("a socket"));
+                std::thread::spawn(move || forward(from, to, delay));
+            }
+        }
+    });
+    format!("redis://127.0.0.1:{near}/0")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the delay of a real connection")]
+fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        std::thread::sleep(delay);
+        if to.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+}
+
+/// After a refusal one request at a time tests the host. However far away the server is, no other
+/// one goes before that is answered.
+#[test]
+fn a_distant_server_keeps_one_test_at_a_time() {
+    let server = Server::start();
+    let dsn = distant(&server, Duration::from_millis(40));
+    let store = || RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
+    let (one, two) = (store(), store());
+    let (one, two) = (
+        Client::learning(&one, "a.example", "50/SECOND"),
+        Client::learning(&two, "a.example", "50/SECOND"),
+    );
+    let go = |client: &Client| match client.enter() {
+        Entry::Go(permit) => permit,
+        other => panic!("expected a go, got {other:?}"),
+    };
+    let refused = go(&one);
+    one.settle(&refused, Outcome::Throttled);
+    arrive(one.site.unblock());
+    let test = go(&one);
+    for round in 0..6 {
+        let entry = two.enter();
+        assert!(
+            matches!(entry, Entry::Refused(_)),
+            "round {round}: {entry:?}"
+        );
+    }
+    one.settle(&test, Outcome::Success);
+    let began = SystemClock.boot();
+    while !matches!(two.enter(), Entry::Go(_)) {
+        assert!(
+            SystemClock.boot().since(began) < Duration::from_secs(5),
+            "it never goes"
+        );
+    }
 }
