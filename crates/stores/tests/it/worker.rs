@@ -1,7 +1,6 @@
 //! A process of its own that uses a store: this test program, started again.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,12 +11,10 @@ use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
-use docstokg_policy::quota::Statement;
 use docstokg_policy::rate::parse_rates;
-use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entered, Entry, Patience, Permit, Report};
-use docstokg_policy::time::{BootInstant, Clock};
+use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -25,6 +22,13 @@ use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{BudgetKey, SiteHandle, StateStore, StoreError};
+
+// Work that teaches something about the limits of a host.
+#[path = "worker/learning.rs"]
+mod learning;
+
+#[allow(unused_imports, reason = "the soak test starts no such worker")]
+pub(crate) use learning::remaining;
 
 /// How long a slot or the lease of a probe lasts after its holder has ended.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -265,12 +269,12 @@ pub(crate) fn work() {
             hold_forever();
         }
         "learn without pause" => {
-            learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"));
+            learning::learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"));
         }
         "hammer" => hammer(&client("300/SECOND+2000/HOUR", Some(3))),
         "fork" => fork(&client("2000/HOUR", None)),
         other => match other.strip_prefix("pace at port ") {
-            Some(port) => pace(&Client::learning(&*store, &key, "50/SECOND"), port),
+            Some(port) => learning::pace(&Client::learning(&*store, &key, "50/SECOND"), port),
             None => panic!("a worker cannot {other}"),
         },
     }
@@ -306,93 +310,6 @@ fn hammer(client: &Client) {
             // are killed then.
             _ => {}
         }
-    }
-}
-
-/// Runs every operation that teaches something, without end: a kill hits it in the middle of one.
-fn learn_without_pause(client: &Client) {
-    say("holding");
-    for turn in 0u32.. {
-        let ask = client.ask(BootInstant::FAR);
-        match client.wait().entry {
-            Entry::Go(permit) if turn % 7 == 0 => {
-                arrive(client.site.leave(&ask, permit.id, Some(permit.stamp)));
-            }
-            Entry::Go(permit) => {
-                let statement = remaining(2_000 - turn.min(1_999));
-                arrive(client.site.state_quotas(&ask, &permit, &statement));
-                arrive(client.site.settle_headers(&ask, &permit, Outcome::Success));
-                client.settle(&permit, Outcome::Success);
-            }
-            Entry::Wait(reserved) => {
-                arrive(client.site.leave(&ask, reserved.id, None));
-                if turn % 64 == 0 {
-                    arrive(client.site.forget_learned());
-                }
-            }
-            _ => {
-                arrive(client.site.unblock());
-            }
-        }
-    }
-}
-
-/// What a host states that has so much left.
-pub(crate) fn remaining(remaining: u32) -> Statement {
-    let quota = Quota {
-        unit: Unit::Requests,
-        window: None,
-        limit: Some(2_000),
-        remaining: Some(remaining),
-        resets_in: Some(Duration::from_secs(30)),
-        partition: None,
-        source: Source::RateLimit,
-    };
-    Statement {
-        reading: Reading {
-            quotas: vec![quota],
-            ..Reading::default()
-        },
-        retry_after: None,
-        is_refusal: false,
-    }
-}
-
-/// Sends one byte as soon as it may to an origin that answers with one, without end, and says when it
-/// was permitted.
-#[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
-fn pace(client: &Client, port: &str) {
-    let mut origin = TcpStream::connect(format!("127.0.0.1:{port}")).expect("an origin");
-    origin.set_nodelay(true).expect("a socket");
-    let sleep_until = |at: BootInstant| std::thread::sleep(at.since(SystemClock.boot()));
-    let mut entry = client.wait().entry;
-    loop {
-        entry = match entry {
-            Entry::Go(permit) => {
-                say(&format!("permitted {}", permit.stamp.as_micros()));
-                let mut answer = *b"?";
-                origin.write_all(&answer).expect("a request");
-                origin.read_exact(&mut answer).expect("an answer");
-                let is_served = answer == *b"1";
-                let outcome = if is_served {
-                    Outcome::Success
-                } else {
-                    Outcome::Throttled
-                };
-                client.settle(&permit, outcome);
-                client.wait().entry
-            }
-            Entry::Wait(reserved) => {
-                sleep_until(reserved.at);
-                let ask = client.ask(BootInstant::FAR);
-                arrive(client.site.confirm(&ask, reserved.id)).entry
-            }
-            Entry::WaitForBreaker { until, .. } => {
-                sleep_until(until);
-                client.wait().entry
-            }
-            other => panic!("{other:?}"),
-        };
     }
 }
 

@@ -10,9 +10,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
-use docstokg_policy::quota::Statement;
 use docstokg_policy::rate::parse_rates;
-use docstokg_policy::rate_headers::{Quota, Reading};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
     Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Reserved, Site,
@@ -27,6 +25,9 @@ use serde_json::{Value, json};
 
 use super::event::{Event, Rules};
 use crate::clock::ManualClock;
+
+// What happens to a permit.
+mod permits;
 
 const OUTCOMES: [Outcome; 4] = [
     Outcome::Success,
@@ -260,25 +261,6 @@ impl World {
         Ok(())
     }
 
-    fn state_quotas(&mut self, which: usize, quota: &Quota) -> Result<(), TestCaseError> {
-        let (permit, role, weight, holder) = self.permits[which].clone();
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let ask = self.ask(&costs, role);
-        let mut reading = Reading::default();
-        reading.quotas.push(quota.clone());
-        let statement = Statement {
-            retry_after: None,
-            is_refusal: quota.remaining == Some(0),
-            reading,
-        };
-        let mut pure = self.pure.clone();
-        let theirs = arrive(self.script().state_quotas(&ask, &permit, &statement));
-        prop_assert_eq!(theirs, pure.state_quotas(&ask, &permit, &statement, now));
-        self.pure = pure;
-        Ok(())
-    }
-
     fn enter(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let Event::Enter {
             role,
@@ -354,82 +336,6 @@ impl World {
         let ask = self.ask(&costs, role);
         let theirs = arrive(self.script().leave(&ask, id, spent));
         prop_assert_eq!(theirs, pure.leave(&ask, id, spent));
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn hold(&mut self, which: usize, longest: Duration) {
-        let (permit, role, weight, holder) = self.permits[which].clone();
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        arrive(self.script().hold(&ask, &permit, longest));
-        pure.hold(&ask, &permit, now + longest);
-        self.pure = pure;
-    }
-
-    fn sent(&mut self, which: usize, longest: Duration) -> Result<(), TestCaseError> {
-        let (permit, role, weight, holder) = self.permits[which].clone();
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        let theirs = arrive(self.script().sent(&ask, &permit, longest));
-        prop_assert_eq!(theirs, pure.sent(&ask, &permit, longest, now));
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn stamp(&mut self, which: usize) {
-        let (permit, role, weight, holder) = self.permits[which].clone();
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        arrive(self.script().stamp(&ask, &permit));
-        pure.stamp(&ask, &permit, now);
-        self.pure = pure;
-    }
-
-    fn settle_headers(&mut self, which: usize, outcome: Outcome) -> Result<(), TestCaseError> {
-        let (permit, role, weight, holder) = self.permits[which].clone();
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        let ours = pure.settle_headers(&ask, &permit, outcome, now);
-        let theirs = arrive(self.script().settle_headers(&ask, &permit, outcome));
-        prop_assert_eq!(theirs, ours);
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn settle(
-        &mut self,
-        which: usize,
-        report: &Report,
-        jitter_sample: f64,
-    ) -> Result<(), TestCaseError> {
-        let (permit, role, weight, holder) = self.permits.remove(which);
-        self.acting = holder;
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = Ask {
-            jitter_sample,
-            ..self.ask(&costs, role)
-        };
-        // A good answer to a clean permit is not sent to the server at all: another test covers
-        // that.
-        let permit = Permit {
-            clean: false,
-            ..permit
-        };
-        let theirs = arrive(self.script().settle(&ask, &permit, report));
-        let ours = pure.settle(&ask, &permit, report, now);
-        prop_assert_eq!(&theirs, &ours);
-        let reason = ours.transition.and_then(|change| change.reason);
-        self.early_failures += u64::from(reason == Some(OpenReason::EarlyProbeFailed));
         self.pure = pure;
         Ok(())
     }
