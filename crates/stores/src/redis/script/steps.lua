@@ -118,8 +118,9 @@ function steps.settle_headers()
   local id, generation, at, probe, outcome = number(), number(), number(), flag(), text()
   local version, event, ask = number(), text(), read_ask()
   if has_limits() then note(event) end
-  local breaker, released, transition = breaker_for(ask), nil, nil
+  local released, transition = nil, nil
   if probe then
+    local breaker = breaker_for(ask)
     released = breaker.t and release(breaker.t.l, id)
     transition = breaker_settle(breaker, ask, outcome, generation, at)
   end

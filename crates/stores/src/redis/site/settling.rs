@@ -61,7 +61,9 @@ impl RedisSite {
             let call = self.settling(&ask, permit, report, lesson.as_ref());
             let mut reply = server.reply_to(call).await?;
             if reply.stale().is_some() {
-                history = Some(reply.take_history().map_err(|_| server.malformed())?);
+                let before = reply.take_history().map_err(|_| server.malformed())?;
+                // The script returns it only to a call that asks for it.
+                history = lesson.is_some_and(|lesson| lesson.begins).then_some(before);
                 self.absorb(&known, &mut reply, &[])?;
                 continue;
             }
