@@ -1,6 +1,7 @@
 //! Processes that find the limit of a host by its refusals, in virtual time: each store permits the
 //! same requests at the same instants.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Barrier};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -305,6 +306,45 @@ fn processes_that_race_take_no_more_than_one_alone_would() {
         (15..=60).contains(&total),
         "{total} in eleven seconds of four"
     );
+}
+
+/// A process that still knows what another one has had forgotten learns from its next refusal as
+/// every other process would.
+#[test]
+fn a_refusal_after_all_was_forgotten_begins_with_the_history() {
+    let redis = Server::start();
+    let clock = ManualClock::at(START);
+    let key = "a.example".into();
+    let hidden = Origin::admits(3, Duration::from_secs(1));
+    let rule = (LearnMode::Tighten, "30/SECOND");
+    let stores = [(), ()].map(|()| RedisStore::open(&redis.dsn(), clock.shared()));
+    let sites = stores.map(|store| store.expect("a store").site_on_own_time(&key).0);
+    let memory = vec![MemoryStore::new(clock.shared()).site(&key); 2];
+    let settled = [sites.to_vec(), memory].map(|sites| {
+        clock.set(START);
+        let mut run = Run::new(&clock, sites, rule, hidden.clone());
+        run.breaker.fail_max = NonZeroU32::MIN.saturating_add(1);
+        run.breaker.one_failure_per_epoch = false;
+        let permits: Vec<_> = (0..8).filter_map(|_| run.ask_at_once(0)).collect();
+        clock.advance(10_000);
+        let ask = Ask {
+            learn: Some(&run.policy),
+            jitter_sample: 0.5,
+            ..Ask::at_once(&run.processes[0].costs, &run.breaker)
+        };
+        let settle = |permit: &Permit| {
+            let site = &run.processes[0].site;
+            arrive(site.settle(&ask, permit, &report(permit, false)))
+        };
+        let first = settle(&permits[3].1);
+        assert!(arrive(run.processes[1].site.forget_learned()));
+        clock.advance(1_000);
+        let second = settle(&permits[4].1);
+        let view = arrive(run.processes[1].site.view());
+        (first, second, view.site.learned().cloned())
+    });
+    assert!(settled[0].1.open_until.is_some(), "{:?}", settled[0].1);
+    assert_eq!(settled[0], settled[1]);
 }
 
 impl Run {
