@@ -255,7 +255,7 @@ impl Limits {
     }
 
     /// Returns which limits of a host are learned: what is set for it, or for all hosts, or else
-    /// for the run. An adaptive rate excludes learning, and Redis keeps nothing that is learned.
+    /// for the run. An adaptive rate excludes learning.
     #[must_use]
     pub fn learn_of(&self, host: &Host) -> Learn {
         self.learn_in_every_run(Some(host))
@@ -269,7 +269,6 @@ impl Limits {
         let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
         let set = own.or(self.learn.as_ref()).map(|set| set.value);
         match set {
-            _ if self.backend.kind.value == BackendKind::Redis => Some(Learn::Off),
             Some(set) => Some(set),
             None if self.adaptive.is_some() => Some(Learn::Off),
             None => None,
@@ -277,7 +276,7 @@ impl Limits {
     }
 
     /// Returns what the rate headers of a host may do, and how they are read; `None` where they are
-    /// ignored, as with Redis, which keeps no quotas.
+    /// ignored.
     #[must_use]
     pub fn headers_of(&self, host: &Host) -> Option<(Trust, Hints)> {
         let own = self.hosts.get(host).map(|host| &host.headers);
@@ -288,7 +287,6 @@ impl Limits {
             .and_then(|own| own.reset.as_ref())
             .or(self.headers.reset.as_ref());
         let trust = match trust.map_or(TrustWord::Tighten, |set| set.value) {
-            _ if self.backend.kind.value == BackendKind::Redis => return None,
             TrustWord::Ignore => return None,
             TrustWord::Tighten => Trust::Tighten,
             TrustWord::Raise => Trust::Raise,

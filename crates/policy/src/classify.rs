@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use serde::{Deserialize, Serialize};
 
 /// What a finished attempt means for the breaker, the retry plan and the adaptive rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// The origin is well.
     Success,

@@ -3,6 +3,7 @@
 //! All processes that share a site share this. It exists only where there is something to learn:
 //! from the first refusal on, or from the first request on where a search upwards is allowed.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const MOST_FLYING: usize = 64;
 
 /// What is learned from refusals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LearnMode {
     /// Limits below the configured ones.
     Tighten,
@@ -30,7 +31,7 @@ pub enum LearnMode {
 }
 
 /// How limits are learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnPolicy {
     /// What is learned.
     pub mode: LearnMode,
@@ -39,6 +40,13 @@ pub struct LearnPolicy {
 }
 
 impl LearnPolicy {
+    /// Returns whether limits are learned from the first request on.
+    #[inline]
+    #[must_use]
+    pub fn searches_upwards(&self) -> bool {
+        matches!(self.mode, LearnMode::UpTo(_))
+    }
+
     fn bounds(&self) -> Bounds {
         Bounds {
             slowest: self.slowest,
@@ -117,6 +125,15 @@ impl Learned {
             return at;
         }
         at + self.learner.distance().min(policy.slowest) * earlier
+    }
+
+    /// Returns whether the next request waits for the answer to another one. What [`Learned::next`]
+    /// returns then is when to ask again, and moves with `now`.
+    #[must_use]
+    pub fn awaits_answer(&self, policy: &LearnPolicy, now: BootInstant) -> bool {
+        let obeys = policy.mode != LearnMode::Tighten || !self.learner.knows_nothing();
+        let next = self.learner.next(&policy.bounds(), now);
+        obeys && matches!(next, Next::AfterAnswer { .. })
     }
 
     /// Notes that a request goes now.
@@ -226,8 +243,31 @@ impl Learned {
     }
 
     /// Returns the confirmed limit that allows least, or the distance that is believed in.
-    pub(crate) fn tightest(&self) -> (u32, Duration) {
+    fn tightest(&self) -> (u32, Duration) {
         self.learner.tightest()
+    }
+
+    /// Returns whether a request is on its way whose answer teaches something.
+    #[must_use]
+    pub fn is_flying(&self, id: u64) -> bool {
+        self.flying.iter().any(|flying| flying.id == id)
+    }
+
+    /// Returns whether a request is on its way whose headers have not come.
+    #[must_use]
+    pub fn awaits_headers(&self, id: u64) -> bool {
+        let mut flying = self.flying.iter();
+        flying.any(|flying| flying.id == id && !flying.heard)
+    }
+
+    /// Returns the limit that allows least, as a window.
+    pub(crate) fn window(&self) -> Window {
+        let (count, length) = self.tightest();
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Window::new(
+            NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN),
+            Duration::from_millis((micros / 1_000).max(1)),
+        )
     }
 
     /// Moves every instant to the clock of the current boot of the machine.

@@ -26,7 +26,7 @@ pub const MOST_QUOTAS: usize = 4;
 const MOST_IN_FLIGHT: usize = 64;
 
 /// What the headers of one answer state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// The headers as read.
     pub reading: Reading,
@@ -180,6 +180,12 @@ impl Quotas {
                 quota.take_back(cost);
             }
         }
+    }
+
+    /// Returns whether a permit of a lane is counted whose answer has not come.
+    pub(crate) fn is_in_flight(&self, lane: &str, id: u64) -> bool {
+        let found = self.of(lane);
+        found.is_some_and(|own| own.in_flight.iter().any(|other| other.id == id))
     }
 
     /// Applies the passage of time: resets come, and old statements are forgotten.

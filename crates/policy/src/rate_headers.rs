@@ -44,7 +44,7 @@ const LONG_RESET: Duration = Duration::from_secs(60);
 pub const MAX_QUOTAS: usize = 32;
 
 /// What the headers of one response say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The quotas, without duplicates, in an order that does not depend on that of the headers.
     pub quotas: Vec<Quota>,
@@ -57,7 +57,7 @@ pub struct Reading {
 }
 
 /// One quota of an origin. It has a limit or a remainder, or both.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Quota {
     /// What it counts.
     pub unit: Unit,

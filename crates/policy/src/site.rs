@@ -18,10 +18,10 @@ use crate::windows::Windows;
 
 mod added;
 mod ask;
+mod host_limits;
 mod learning;
 mod order;
 mod permit;
-mod quotas;
 mod settle;
 mod shared;
 
@@ -30,6 +30,7 @@ pub use ask::{
     Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Refusal, RefusalReason, Reserved,
     Standing,
 };
+pub use host_limits::{Answered, Applied, HostLimits, LimitEvent, LimitTurn};
 use order::{GRACE, OwnReservation};
 use permit::Admitted;
 pub use settle::{Condition, Report, Settled};
@@ -164,8 +165,7 @@ impl Site {
             budget.remember(&cost.windows);
             budget.expire(now);
         }
-        self.expire_learned(now);
-        self.advance_quotas(now);
+        self.advance_limits(now);
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 

@@ -18,7 +18,6 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, Permit, RefusalReason, Report, Reserved};
@@ -27,9 +26,13 @@ use docstokg_policy::windows::Windows;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
 
+mod limits;
 mod probes;
 pub mod wrapper;
 
+pub use limits::{
+    a_stated_quota_is_shared_and_never_exceeded, what_was_learned_is_shared_until_it_is_forgotten,
+};
 pub use probes::{
     an_outage_is_probed_early_by_one_request_at_a_time,
     half_open_admits_no_more_than_its_trial_calls,
@@ -51,6 +54,8 @@ pub fn run_all(store: &dyn StateStore) {
     half_open_admits_no_more_than_its_trial_calls(store);
     an_outage_is_probed_early_by_one_request_at_a_time(store);
     concurrent_callers_get_exactly_the_limit(store);
+    what_was_learned_is_shared_until_it_is_forgotten(store);
+    a_stated_quota_is_shared_and_never_exceeded(store);
 }
 
 /// A window so long that nothing leaves it while a test runs.
@@ -336,47 +341,6 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     ));
     arrive(operator.site.unblock());
     worker.go();
-}
-
-/// What one handle learned holds for all, and is forgotten for all. For every store that keeps
-/// learned limits.
-pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
-    let (client, other) = (
-        Client::new(store, "learned", &[100]),
-        Client::new(store, "learned", &[100]),
-    );
-    let policy = LearnPolicy {
-        mode: LearnMode::Tighten,
-        slowest: LONG,
-    };
-    let ask = |client: &Client| {
-        Ask {
-            learn: Some(&policy),
-            ..client.ask(BootInstant::ZERO)
-        }
-        .to_owned()
-    };
-    let permit = client.go();
-    let report = Report {
-        outcome: Outcome::Throttled,
-        retry_after: None,
-        wants_retry: false,
-        sent: permit.at,
-    };
-    arrive(client.site.settle(&ask(&client).as_ask(), &permit, &report));
-    let is_held_back = |client: &Client| {
-        let entry = arrive(client.site.enter(&ask(client).as_ask())).entry;
-        matches!(entry, Entry::Refused(_))
-    };
-    assert!(is_held_back(&other), "a refusal holds every handle back");
-    assert!(arrive(other.site.view()).site.learned().is_some());
-    assert!(arrive(other.site.forget_learned()));
-    assert!(
-        !arrive(client.site.forget_learned()),
-        "it is forgotten once"
-    );
-    assert!(arrive(client.site.view()).site.learned().is_none());
-    assert!(!is_held_back(&client));
 }
 
 /// Concurrent callers together get exactly the limit.

@@ -193,11 +193,8 @@ pub trait SiteHandle: Send + Sync {
     /// Records the headers of an answer: the result of a probe.
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
 
-    /// Records the quotas that the headers of an answer state. A store that does not keep quotas
-    /// ignores them.
-    fn state_quotas(&self, _: &Ask<'_>, _: &Permit, _: &Statement) -> Answer<Heard> {
-        Answer::now(Heard::default())
-    }
+    /// Records the quotas that the headers of an answer state.
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard>;
 
     /// Records the result of an attempt, once.
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;

@@ -1,8 +1,9 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
 //! An operation is one call of one script, the Lua implementation of the pure functions
-//! (`script/`): one round trip, atomic, on the server's clock. All keys of a site have one hash
-//! tag, and expire.
+//! (`script/`): one round trip, atomic, on the server's clock. A site is one key, which expires.
+//! What is known of a host's own limits is not decided by the script but by the processes, from a
+//! record of events in it (`limits`): a process that does not know the last of them asks twice.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
 use crate::multiprocess::PerProcess;
 
 mod bounded;
+mod limits;
 mod link;
 mod lua;
 mod peers;
@@ -82,6 +84,7 @@ impl RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
+            known: Arc::default(),
             uses_caller_clock: true,
         };
         (Arc::new(site), move || {
@@ -116,6 +119,7 @@ impl StateStore for RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
+            known: Arc::default(),
             uses_caller_clock: false,
         })
     }

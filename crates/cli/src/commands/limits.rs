@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow};
-use docstokg_hub::config::{BackendKind, Config, Learn, Source};
+use docstokg_hub::config::{Config, Learn, Source};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::{Window, format_rates};
 use docstokg_hub::stores::StoreError;
@@ -38,11 +38,6 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
 
 /// Forgets what was learned of a host's limits.
 fn forget(global: &Global, config: &Config, host: &Host) -> Result<ExitCode, Failure> {
-    if config.limits.backend.kind.value == BackendKind::Redis {
-        return Err(Failure::Usage(
-            "a redis store does not keep learned limits: there is nothing to forget".to_owned(),
-        ));
-    }
     let store = state::reach(global, config)?;
     let key = config.site_key(host);
     let forgotten = state::block_on(async {

@@ -26,6 +26,12 @@ mod summary;
 mod state;
 // The commands of an operator.
 mod operator;
+// Limits that are learned, with a Redis store.
+mod redis_limits;
+// A Redis server of our own.
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../../../stores/tests/it/server.rs"]
+mod redis_server;
 // Starting the program and an origin for it.
 mod support;
 // A web of several hosts, and downloads from it.

@@ -232,10 +232,9 @@ transport:
     );
 }
 
-/// A rate is either adaptive or learned, and a redis store keeps nothing that is learned: where both
-/// are asked for, the configuration is wrong.
+/// A rate is either adaptive or learned: where both are asked for, the configuration is wrong.
 #[test]
-fn learned_limits_exclude_adaptive_ones_and_a_redis_store() {
+fn learned_limits_exclude_adaptive_ones() {
     let adaptive = "
 limits:
   learn: tighten
@@ -254,27 +253,26 @@ limits:
     }
     assert!(!found.contains("b.example"), "{found}");
 
+    // What is not asked for is off there.
+    let (_directory, sources) = file("limits: { aimd: { enabled: true } }");
+    let (mut config, _) = load(&sources).expect("a configuration");
+    config.limits.learn_unless_set = Learn::Tighten;
+    assert_eq!(config.limits.learn_of(&host("a.example")), Learn::Off);
+}
+
+#[test]
+fn limits_are_learned_and_rate_headers_obeyed_with_a_redis_store() {
     let redis = "
 limits:
   backend: { kind: redis, dsn: \"redis://127.0.0.1:6379/0\" }
   hosts:
-    a.example: { learn: tighten }
+    a.example: { learn: { up_to: 20/SECOND } }
 ";
     let (_directory, sources) = file(redis);
-    let found = problems(&sources);
-    assert!(
-        found.contains("limits.hosts.a.example.learn: a redis store does not keep learned limits"),
-        "{found}"
-    );
-
-    // What is not asked for is off there.
-    for text in [
-        "limits: { aimd: { enabled: true } }",
-        "limits: { backend: { kind: redis, dsn: \"redis://127.0.0.1:6379/0\" } }",
-    ] {
-        let (_directory, sources) = file(text);
-        let (mut config, _) = load(&sources).expect("a configuration");
-        config.limits.learn_unless_set = Learn::Tighten;
-        assert_eq!(config.limits.learn_of(&host("a.example")), Learn::Off);
-    }
+    let (mut config, _) = load(&sources).expect("a configuration");
+    config.limits.learn_unless_set = Learn::Tighten;
+    let learn_of = |name: &str| config.limits.learn_of(&host(name));
+    assert!(matches!(learn_of("a.example"), Learn::UpTo(_)));
+    assert_eq!(learn_of("b.example"), Learn::Tighten);
+    assert!(config.limits.headers_of(&host("b.example")).is_some());
 }

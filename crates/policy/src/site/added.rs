@@ -1,7 +1,7 @@
 //! What few sites have beside breaker and budgets, together behind one word: what was learned, what
 //! the host states, what retries have spent, and what later versions add.
 
-use super::Site;
+use super::{HostLimits, Site};
 use crate::classify::Outcome;
 use crate::extension::Extensions;
 use crate::learned::Learned;
@@ -9,20 +9,14 @@ use crate::quota::Quotas;
 use crate::retry_budget::RetryBudget;
 use crate::time::BootInstant;
 
-/// The tag of what was learned among the extensions.
-const LEARNED: u8 = 1;
-/// The tag of stated quotas.
-const QUOTAS: u8 = 2;
-/// The tag of what retries have spent.
+/// The tag of what retries have spent among the extensions; those before it are of the limits.
 const RETRIES: u8 = 3;
 
 /// What few sites have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Added {
-    /// What was learned of the host's limits.
-    pub(super) learned: Option<Learned>,
-    /// What the host states about its quotas.
-    pub(super) quotas: Option<Quotas>,
+    /// What is known of the host's own limits.
+    pub(super) limits: HostLimits,
     /// What retries have spent.
     pub(super) retries: RetryBudget,
     /// What later versions add.
@@ -34,29 +28,37 @@ impl Site {
     #[inline]
     #[must_use]
     pub fn learned(&self) -> Option<&Learned> {
-        self.added.as_ref()?.learned.as_ref()
+        self.limits()?.learned()
     }
 
     /// Returns the quotas that the host states.
     #[inline]
     #[must_use]
     pub fn quotas(&self) -> Option<&Quotas> {
-        self.added.as_ref()?.quotas.as_ref()
+        self.limits()?.quotas()
+    }
+
+    /// Returns what is known of the host's own limits, where there may be anything.
+    #[inline]
+    pub(super) fn limits(&self) -> Option<&HostLimits> {
+        Some(&self.added.as_ref()?.limits)
+    }
+
+    #[inline]
+    pub(super) fn limits_mut(&mut self) -> Option<&mut HostLimits> {
+        Some(&mut self.added.as_mut()?.limits)
+    }
+
+    /// Replaces what is known of the host's own limits by what a store knows.
+    pub fn set_limits(&mut self, limits: HostLimits) {
+        if self.added.is_some() || !limits.is_empty() {
+            self.added_mut().limits = limits;
+        }
     }
 
     #[inline]
     pub(super) fn added_mut(&mut self) -> &mut Added {
         self.added.get_or_insert_default()
-    }
-
-    #[inline]
-    pub(super) fn learned_mut(&mut self) -> Option<&mut Learned> {
-        self.added.as_mut()?.learned.as_mut()
-    }
-
-    #[inline]
-    pub(super) fn quotas_mut(&mut self) -> Option<&mut Quotas> {
-        self.added.as_mut()?.quotas.as_mut()
     }
 
     /// Returns what retries have spent.
@@ -95,16 +97,7 @@ impl Site {
             return Extensions::default();
         };
         let mut extensions = added.extensions.clone();
-        let learned = added.learned.as_ref();
-        extensions.set(
-            LEARNED,
-            learned.and_then(|learned| postcard::to_allocvec(learned).ok()),
-        );
-        let quotas = added.quotas.as_ref();
-        extensions.set(
-            QUOTAS,
-            quotas.and_then(|quotas| postcard::to_allocvec(quotas).ok()),
-        );
+        added.limits.write_to(&mut extensions);
         let retries = postcard::to_allocvec(&added.retries).ok();
         extensions.set(RETRIES, retries.filter(|_| added.retries.spent() > 0));
         extensions
@@ -117,16 +110,12 @@ impl Site {
             self.added = None;
             return;
         }
-        let learned = extensions.get(LEARNED).map(postcard::from_bytes);
-        let quotas = extensions.get(QUOTAS).map(postcard::from_bytes);
+        let limits = HostLimits::take_from(&mut extensions);
         let retries = extensions.get(RETRIES).map(postcard::from_bytes);
         let added = Added {
-            learned: learned.and_then(Result::ok),
-            quotas: quotas.and_then(Result::ok),
+            limits,
             retries: retries.and_then(Result::ok).unwrap_or_default(),
             extensions: {
-                extensions.set(LEARNED, None);
-                extensions.set(QUOTAS, None);
                 extensions.set(RETRIES, None);
                 extensions
             },
@@ -138,12 +127,7 @@ impl Site {
     pub(super) fn rebase_added(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         if let Some(added) = &mut self.added {
             added.retries.rebase(shift);
-            if let Some(learned) = &mut added.learned {
-                learned.rebase(shift);
-            }
-            if let Some(quotas) = &mut added.quotas {
-                quotas.rebase(shift);
-            }
+            added.limits.rebase(shift);
         }
     }
 }

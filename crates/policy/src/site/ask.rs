@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
-use crate::learned::{LearnMode, LearnPolicy};
+use crate::learned::LearnPolicy;
 use crate::pacing::Pace;
 use crate::time::BootInstant;
 
@@ -117,9 +117,9 @@ impl<'a> Ask<'a> {
 
     /// Returns whether limits are learned from the first request on.
     #[inline]
-    pub(crate) fn searches_upwards(&self) -> bool {
-        self.learn
-            .is_some_and(|policy| matches!(policy.mode, LearnMode::UpTo(_)))
+    #[must_use]
+    pub fn searches_upwards(&self) -> bool {
+        self.learn.is_some_and(LearnPolicy::searches_upwards)
     }
 
     /// Returns how the request is fitted, unless its spacing would refuse it.

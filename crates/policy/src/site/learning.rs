@@ -1,14 +1,15 @@
-//! Learned limits within a site: when a request may go by them, and what each answer teaches.
+//! The limits of the host itself within a site: when a request may go by them, and what permits and
+//! answers change. What they are is in `host_limits`.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::host_limits::Counted;
 use super::order::OwnReservation;
-use super::{Ask, Permit, Report, Site};
-use crate::budget::Budget;
+use super::{Answered, Ask, Permit, Report, Site, is_too_late};
+use crate::budget::{Budget, Fit};
 use crate::classify::Outcome;
-use crate::learn::{Answer, Confirmed};
-use crate::learned::Learned;
+use crate::learn::Confirmed;
+use crate::quota::{Heard, Statement};
 use crate::rate::Window;
 use crate::time::BootInstant;
 
@@ -16,19 +17,15 @@ impl Site {
     /// Forgets what was learned and what the host stated, and returns whether there was anything.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
-        self.added.as_mut().is_some_and(|added| {
-            let learned = added.learned.take().is_some();
-            added.quotas.take().is_some() || learned
-        })
+        let limits = self.limits_mut().map(std::mem::take);
+        limits.is_some_and(|limits| !limits.is_empty())
     }
 
-    /// Gives up requests whose answers are overdue, and what was learned too long ago.
-    pub(super) fn expire_learned(&mut self, now: BootInstant) {
-        let Some(added) = &mut self.added else { return };
-        if let Some(learned) = &mut added.learned {
-            learned.expire(now);
+    /// Lets time pass: gives up what is overdue, applies resets, and forgets what is old.
+    pub(super) fn advance_limits(&mut self, now: BootInstant) {
+        if let Some(limits) = self.limits_mut() {
+            limits.advance(now);
         }
-        added.learned.take_if(|learned| learned.is_over(now));
     }
 
     /// Returns when a request may go by what was learned; `None` where that says nothing.
@@ -39,30 +36,51 @@ impl Site {
         is_probe: bool,
         now: BootInstant,
     ) -> Option<BootInstant> {
-        let learned = self.learned().filter(|_| !is_probe)?;
-        let waiting = self.waiting_before(ask, own);
-        let earlier = waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0));
-        Some(learned.next(ask.learn?, earlier, now))
+        let limits = self.limits().filter(|_| !is_probe)?;
+        limits.learned_instant(ask, self.waiting_before(ask, own), now)
     }
 
     /// Returns the learned limit that holds requests back, as a window.
     pub(super) fn learned_window(&self) -> Option<Window> {
-        self.learned().map(Learned::window)
+        self.limits()?.learned_window()
+    }
+
+    /// Returns when a request may go by the stated quotas, and what holds it back; `None` where
+    /// they say nothing.
+    ///
+    /// The even pacing of what is left refuses no request: one that would be late goes while
+    /// anything is left.
+    pub(super) fn quota_fit(
+        &self,
+        ask: &Ask<'_>,
+        own: Option<OwnReservation>,
+        from: BootInstant,
+        now: BootInstant,
+    ) -> Option<Fit> {
+        let waiting = self.waiting_before(ask, own);
+        let turn = self.limits()?.quota_turn(ask, waiting, now)?;
+        let paced = Fit {
+            at: turn.paced,
+            because: turn.window,
+        };
+        Some(if is_too_late(ask, own, paced, from) {
+            Fit {
+                at: turn.earliest,
+                ..paced
+            }
+        } else {
+            paced
+        })
     }
 
     /// Notes that a request goes now; returns whether its answer teaches anything.
+    #[inline]
     pub(super) fn note_sent(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> bool {
-        let Some(policy) = ask.learn else {
+        if self.added.is_none() && !ask.searches_upwards() {
             return false;
-        };
-        if ask.searches_upwards() && self.learned().is_none() {
-            self.added_mut().learned = Some(Learned::from_nothing(now));
         }
-        let Some(learned) = self.learned_mut() else {
-            return false;
-        };
-        learned.sent(policy, id, now);
-        true
+        let counted = Counted::new(ask, id);
+        self.added_mut().limits.permitted(counted, now)
     }
 
     /// Takes in an answer. A first refusal starts to learn from the history of its budget.
@@ -74,28 +92,18 @@ impl Site {
         now: BootInstant,
     ) -> Option<Confirmed> {
         ask.learn?;
-        let answer = match report.outcome {
-            Outcome::Success => Answer::Served,
-            Outcome::Neutral => Answer::Neutral,
-            Outcome::Failure => Answer::Other,
-            Outcome::Throttled => Answer::Throttled {
-                retry_after: report
-                    .retry_after
-                    .map(|asked| now + asked.min(ask.breaker.retry_after_cap)),
-            },
-        };
-        if self.learned().is_none() && report.outcome == Outcome::Throttled {
-            let budget = ask.costs.first().map(|cost| &self.budgets[cost.budget]);
-            let history = budget.into_iter().flat_map(Budget::instants);
-            let learned = Learned::from_history(history, now);
-            self.added_mut().learned = Some(learned);
+        if self.added.is_none() && report.outcome != Outcome::Throttled {
+            return None;
         }
-        let learned = self.learned_mut()?;
-        learned.answered((permit.id, permit.stamp), answer, ask.jitter_sample, now)
+        let answered = Answered::new(ask, permit, report);
+        let added = self.added.get_or_insert_default();
+        let budget = ask.costs.first().map(|cost| &self.budgets[cost.budget]);
+        let history = budget.into_iter().flat_map(Budget::instants);
+        added.limits.answered(&answered, history, now)
     }
 
     /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
-    /// may have waited for them. Refusals are taken in when the attempt is settled.
+    /// may have waited for them.
     pub(super) fn hear_headers(
         &mut self,
         ask: &Ask<'_>,
@@ -103,31 +111,35 @@ impl Site {
         outcome: Outcome,
         now: BootInstant,
     ) -> bool {
-        let answer = match outcome {
-            Outcome::Success => Answer::Served,
-            Outcome::Neutral => Answer::Neutral,
-            Outcome::Failure | Outcome::Throttled => return false,
+        let limits = self.limits_mut().filter(|_| ask.learn.is_some());
+        limits.is_some_and(|limits| limits.heard(permit.id, outcome, now))
+    }
+
+    /// Takes in what the headers of an answer state.
+    pub fn state_quotas(
+        &mut self,
+        ask: &Ask<'_>,
+        permit: &Permit,
+        statement: &Statement,
+        now: BootInstant,
+    ) -> Heard {
+        let Some(lane) = ask.quota_lane else {
+            return Heard::default();
         };
-        let learned = self.learned_mut().filter(|_| ask.learn.is_some());
-        learned.is_some_and(|learned| learned.heard(permit.id, answer, now))
+        self.touched = true;
+        let limits = &mut self.added_mut().limits;
+        limits.state(lane, (permit.id, permit.stamp), statement, now)
+    }
+
+    /// Gives up a request: one that was not sent, or one without an answer.
+    pub(super) fn leave_limits(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) {
+        if let Some(limits) = self.limits_mut() {
+            limits.left(id, spent_at, ask.quota_lane.map(|lane| &**lane));
+        }
     }
 
     /// Returns how long nothing is sent after a refusal, by what was learned.
     pub(super) fn learned_wait(&self, ask: &Ask<'_>, now: BootInstant) -> Option<Duration> {
-        ask.learn?;
-        let learned = self.learned()?;
-        Some(learned.not_before(now).since(now))
-    }
-}
-
-impl Learned {
-    /// Returns the limit that allows least, as a window.
-    fn window(&self) -> Window {
-        let at = self.tightest();
-        let micros = u64::try_from(at.1.as_micros()).unwrap_or(u64::MAX);
-        Window::new(
-            NonZeroU32::new(at.0).unwrap_or(NonZeroU32::MIN),
-            Duration::from_millis((micros / 1_000).max(1)),
-        )
+        self.limits()?.throttle_wait(ask, now)
     }
 }

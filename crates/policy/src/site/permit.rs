@@ -46,7 +46,6 @@ impl Site {
                 });
             }
         }
-        self.spend_quotas(ask, id, now);
         let teaches = self.note_sent(ask, id, now);
         let earns = self.retries().spent() > 0;
         let breaker = self.breaker_for(ask);
@@ -75,16 +74,7 @@ impl Site {
                 budget.take_back(cost.weight, at);
             }
         }
-        if let Some(learned) = self.learned_mut() {
-            match spent_at {
-                // A permit has no time of its own here: its instant is the latest that is known.
-                Some(at) => learned.withdrawn(id, at),
-                None => learned.dropped(id),
-            }
-        }
-        if spent_at.is_some() {
-            self.take_back_quotas(ask, id);
-        }
+        self.leave_limits(ask, id, spent_at);
         self.breaker_for(ask).release(id)
     }
 

@@ -218,8 +218,8 @@ impl Site {
     /// Closes every breaker of the site on an operator's request.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        if let Some(learned) = self.learned_mut() {
-            learned.end_pause();
+        if let Some(limits) = self.limits_mut() {
+            limits.end_pause();
         }
         // Requests that sleep for the breaker of an isolated role wake when the sum of generations
         // changes, so the host's generation grows by more than those of the roles.

@@ -1,13 +1,16 @@
 //! Learned limits in a site that several processes share, judged from the server's side.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, State};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Cost, Entry, Permit, Report, Site};
+use docstokg_policy::site::{
+    Answered, Ask, Cost, Entry, HostLimits, LimitEvent, Permit, Report, Site,
+};
 use docstokg_policy::time::BootInstant;
 
 use crate::support::{ask, at, cost, ms, windows};
@@ -408,4 +411,59 @@ fn a_failure_does_not_end_the_test_of_a_host_that_refused() {
     assert!(host.go(at(27_000)).is_none());
     host.settle(&next, Outcome::Success, at(27_050));
     assert!(host.go(at(28_000)).is_some() && host.go(at(29_000)).is_some());
+}
+
+/// A store that cannot run the learner records events: applied in their order, as bytes and with what
+/// a server adds to a first refusal, they give what the site knows.
+#[test]
+fn recorded_events_give_what_the_site_knows() {
+    let policy = tighten();
+    let breaker = BreakerPolicy {
+        one_failure_per_epoch: true,
+        ..BreakerPolicy::default()
+    };
+    let costs = [cost(0, 1, &windows("10/SECOND"), ms(10))];
+    let lane: Arc<str> = "metadata".into();
+    let (mut site, mut replayed) = (Site::default(), HostLimits::default());
+    site.ensure_budgets(1);
+    let mut origin = server(4, Duration::from_secs(1));
+    let mut apply = |event: LimitEvent, history: Vec<BootInstant>, now| {
+        let bytes = postcard::to_allocvec(&event).expect("bytes");
+        let read: LimitEvent = postcard::from_bytes(&bytes).expect("an event");
+        assert_eq!(read, event);
+        replayed.apply(&read, history.into_iter(), now);
+        replayed.clone()
+    };
+    let mut served = 0;
+    for step in 0..6_000u64 {
+        let now = at(100 + step * 37);
+        let question = Ask {
+            learn: Some(&policy),
+            quota_lane: Some(&lane),
+            ..ask(&costs, &breaker)
+        };
+        let Entry::Go(permit) = site.enter(&question, now).entry else {
+            continue;
+        };
+        apply(LimitEvent::permitted(&question, permit.id), Vec::new(), now);
+        let is_served = origin.serves(now);
+        served += u32::from(is_served);
+        let report = Report {
+            outcome: if is_served {
+                Outcome::Success
+            } else {
+                Outcome::Throttled
+            },
+            retry_after: None,
+            sent: permit.at,
+            wants_retry: false,
+        };
+        let answered = LimitEvent::Answered(Answered::new(&question, &permit, &report));
+        let (history, later) = (site.budgets()[0].instants().collect(), now + ms(20));
+        site.settle(&question, &permit, &report, later);
+        let known = apply(answered, history, later);
+        assert_eq!(known.learned(), site.learned(), "step {step}");
+    }
+    assert!(served > 100 && origin.refused > 1, "{served}");
+    assert!(site.learned().is_some());
 }

@@ -7,6 +7,7 @@ const FILES: &str = concat!(
     include_str!("script/opening.lua"),
     include_str!("script/history.lua"),
     include_str!("script/budget.lua"),
+    include_str!("script/limits.lua"),
     include_str!("script/kinds.lua"),
     include_str!("script/breaker.lua"),
     include_str!("script/site.lua"),

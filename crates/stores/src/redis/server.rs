@@ -14,7 +14,7 @@ use super::link::Link;
 use super::peers::PeerCounts;
 use super::runtime::pause;
 use super::script::{self, LAYOUT};
-use super::wire::ScriptCall;
+use super::wire::{Reply, ScriptCall};
 use super::{PEER_TIMEOUT, PREFIX, without_password};
 use crate::error::StoreError;
 use crate::handle::SiteKey;
@@ -196,6 +196,13 @@ impl Server {
                 Err(error) => return Err(self.unavailable(&error)),
             }
         }
+    }
+
+    /// Runs a call, and returns its reply.
+    pub(super) async fn reply_to(&self, call: ScriptCall) -> Result<Reply, StoreError> {
+        let asked = self.clock.boot();
+        let value = self.run(call).await?;
+        Reply::new(value, asked, self.clock.boot()).map_err(|_| self.malformed())
     }
 
     /// Waits for the answer to a check, for a bounded time.

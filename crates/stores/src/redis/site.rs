@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
+    Ask, Condition, Entered, Entry, LimitEvent, OwnedAsk, Permit, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
+use super::limits::{KnownLimits, seal_event};
 use super::runtime::begin;
 use super::server::Server;
 use super::view;
-use super::wire::{Malformed, Question, Reply, ScriptCall};
+use super::wire::{Lacking, LimitsPart, Malformed, Question, Reply, ScriptCall};
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView, changes_nothing};
+use crate::handle::{Answer, BudgetKey, EnterOrConfirm, SiteHandle, SiteView, changes_nothing};
 use crate::multiprocess::PerProcess;
+
+mod asking;
+mod settling;
 
 /// One site on the server.
 #[derive(Clone)]
@@ -29,6 +34,8 @@ pub(super) struct RedisSite {
     /// When the site was created, on the server's clock, and the count of data losses when this
     /// process learned that.
     pub(super) birth: Arc<Mutex<Option<(u64, u32)>>>,
+    /// The limits of the host, as this process knows them.
+    pub(super) known: Arc<Mutex<Arc<KnownLimits>>>,
     /// Whether the script uses the caller's clock instead of the server's.
     pub(super) uses_caller_clock: bool,
 }
@@ -55,20 +62,29 @@ impl RedisSite {
 
     /// Starts a call with a question.
     fn asking(&self, op: &str, ask: &Ask<'_>) -> ScriptCall {
+        self.asking_as(op, ask, self.server().fresh_id(), None)
+    }
+
+    /// Starts a call with a question of a request with an id, and what it says about the limits of
+    /// its host.
+    fn asking_as(
+        &self,
+        op: &str,
+        ask: &Ask<'_>,
+        id: u64,
+        limits: Option<&LimitsPart>,
+    ) -> ScriptCall {
         let server = self.server();
-        let id = server.fresh_id();
         let question = Question {
             ask,
             names: &self.names.lock(),
             birth: self.known_birth(),
             id,
             who: &server.who,
+            limits,
         };
         let question = question.pack(server.clock.boot());
-        ScriptCall {
-            id,
-            ..self.call_with(op, &question)
-        }
+        self.call_with(op, &question)
     }
 
     fn call_with(&self, op: &str, question: &[u8]) -> ScriptCall {
@@ -86,33 +102,25 @@ impl RedisSite {
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
         let server = Arc::clone(self.server());
-        let asked = server.clock.boot();
         let work = async move {
-            let value = server.run(call).await?;
-            let reply =
-                Reply::new(value, asked, server.clock.boot()).map_err(|_| server.malformed())?;
+            let reply = server.reply_to(call).await?;
             read(&reply).map_err(|_| server.malformed())
         };
         begin(self.server(), work, unwanted)
     }
 
-    /// Runs a call whose permit is given back if its answer is dropped.
-    fn run_in(&self, call: ScriptCall, ask: &Ask<'_>) -> Answer<Entered> {
-        let question = ask.to_owned();
-        let (again, birth, id, losses) = (
-            self.clone(),
-            Arc::clone(&self.birth),
-            call.id,
-            self.server().losses.load(Ordering::Acquire),
-        );
-        let read = move |reply: &Reply| {
-            if let Some(born) = reply.birth() {
-                *birth.lock() = Some((born, losses));
-            }
-            reply.entered(id)
+    /// Asks to send. A permit is given back if its answer is dropped.
+    fn ask(&self, ask: &Ask<'_>, step: EnterOrConfirm) -> Answer<Entered> {
+        let asking = Arc::new((self.clone(), ask.to_owned()));
+        let again = Arc::clone(&asking);
+        let id = self.server().fresh_id();
+        let work = async move {
+            let (site, question) = &*asking;
+            site.ask_until_current(question, step, id).await
         };
-        self.run(call, read, move |entered| {
-            again.give_back(&question, entered);
+        begin(self.server(), work, move |entered| {
+            let (site, question) = &*again;
+            site.give_back(question, entered);
         })
     }
 
@@ -140,13 +148,11 @@ impl SiteHandle for RedisSite {
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        self.run_in(self.asking("enter", ask), ask)
+        self.ask(ask, EnterOrConfirm::Enter)
     }
 
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
-        let mut call = self.asking("confirm", ask);
-        call.number(id);
-        self.run_in(call, ask)
+        self.ask(ask, EnterOrConfirm::Confirm(id))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -156,6 +162,10 @@ impl SiteHandle for RedisSite {
             Some(at) => call.number(at.as_micros()),
             None => call.text("-1"),
         };
+        let is_counted = self.known().limits.counts(ask, id);
+        call.bytes(&event_if(is_counted, || {
+            LimitEvent::left(ask, id, spent_at)
+        }));
         self.run(call, |reply| reply.flag(1), |_| ())
     }
 
@@ -182,30 +192,47 @@ impl SiteHandle for RedisSite {
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+        let id = permit.id;
+        let is_awaited = ask.learn.is_some() && self.known().limits.awaits_headers(id);
+        if !(permit.probe || is_awaited) || matches!(outcome, Outcome::Failure | Outcome::Throttled)
+        {
             return Answer::now(Settled::default());
         }
+        let event = event_if(is_awaited, || LimitEvent::Heard { id, outcome });
         let mut call = self.asking("settle_headers", ask);
-        call.number(permit.id)
+        call.number(id)
             .number(u64::from(permit.generation))
             .number(permit.stamp.as_micros())
+            .flag(permit.probe)
             .outcome(outcome);
-        self.run(call, Reply::settled, |_| ())
+        self.record(call, event, |reply, applied| {
+            let settled = reply.settled()?;
+            Ok(Settled {
+                calls_next: applied.calls_next,
+                ..settled
+            })
+        })
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        let event = LimitEvent::stated(ask, permit, stated);
+        let event = event.map_or_else(Vec::new, |event| seal_event(&event));
+        if event.is_empty() {
+            return Answer::now(Heard::default());
+        }
+        let mut call = self.call("state");
+        call.text(&self.server().who);
+        self.record(call, event, |_, applied| Ok(applied.heard))
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
         if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
-        let mut call = self.asking("settle", ask);
-        call.number(permit.id)
-            .number(u64::from(permit.generation))
-            .flag(permit.probe)
-            .outcome(report.outcome);
-        call.optional(report.retry_after)
-            .length(self.server().clock.boot().since(report.sent))
-            .flag(report.wants_retry);
-        self.run(call, Reply::settled, |_| ())
+        let (site, question) = (self.clone(), ask.to_owned());
+        let (permit, report) = (permit.clone(), *report);
+        let work = async move { site.settle_until_current(&question, &permit, &report).await };
+        begin(self.server(), work, |_| ())
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
@@ -229,21 +256,44 @@ impl SiteHandle for RedisSite {
 
     fn unblock(&self) -> Answer<Option<Transition>> {
         let mut call = self.call("unblock");
-        call.text(&self.server().who);
+        call.text(&self.server().who)
+            .bytes(&seal_event(&LimitEvent::PauseEnded));
         self.run(call, |reply| reply.transition(1), |_| ())
     }
 
     fn forget_learned(&self) -> Answer<bool> {
-        // Redis keeps nothing that is learned.
-        Answer::now(false)
+        let (site, mut call) = (self.clone(), self.call("forget"));
+        call.text(&self.server().who);
+        let work = async move { site.forget(call).await };
+        begin(self.server(), work, |_| ())
     }
 
     fn view(&self) -> Answer<SiteView> {
-        let names = self.names.lock().clone();
-        self.run(
-            self.call("view"),
-            move |reply| view::read(reply, &names),
-            |_| (),
-        )
+        let (names, server) = (self.names.lock().clone(), Arc::clone(self.server()));
+        let call = self.call("view");
+        let work = async move {
+            let mut reply = server.reply_to(call).await?;
+            let malformed = |_| server.malformed();
+            let bytes = reply.take_lacking().map_err(malformed)?;
+            let lacking = Lacking::read(&bytes).map_err(malformed)?;
+            let seen = (reply.stamp(0).map_err(malformed)?, reply.here());
+            let mut view = view::read(&reply, &names).map_err(malformed)?;
+            let limits = KnownLimits::default()
+                .absorb(&lacking, &[], seen)
+                .known
+                .limits;
+            view.site.set_limits(limits);
+            Ok(view)
+        };
+        begin(self.server(), work, |_| ())
+    }
+}
+
+/// Writes an event if there is one.
+fn event_if(is_one: bool, event: impl FnOnce() -> LimitEvent) -> Vec<u8> {
+    if is_one {
+        seal_event(&event())
+    } else {
+        Vec::new()
     }
 }

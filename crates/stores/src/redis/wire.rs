@@ -7,9 +7,11 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::time::micros;
 use redis::Cmd;
 
+mod limits;
 mod question;
 mod reply;
 
+pub(super) use limits::{Lacking, LimitsPart};
 pub(super) use question::Question;
 pub(super) use reply::{Malformed, Reply};
 
@@ -21,8 +23,6 @@ pub(super) struct ScriptCall {
     pub(super) arguments: Cmd,
     /// Whether it may run twice: then it permits less, not more.
     pub(super) may_repeat: bool,
-    /// The id that a permit or a reservation gets.
-    pub(super) id: u64,
 }
 
 impl ScriptCall {
@@ -45,7 +45,6 @@ impl ScriptCall {
         Self {
             arguments,
             may_repeat: !matches!(op, "hold" | "leave"),
-            id: 0,
         }
     }
 
@@ -57,6 +56,19 @@ impl ScriptCall {
     pub(super) fn number(&mut self, number: u64) -> &mut Self {
         self.arguments.arg(number);
         self
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.arguments.arg(bytes);
+        self
+    }
+
+    /// Adds which version of the host's limits the process knows, if the call is about them.
+    pub(super) fn version(&mut self, version: Option<u64>) -> &mut Self {
+        match version {
+            Some(version) => self.number(version),
+            None => self.text("-1"),
+        }
     }
 
     pub(super) fn length(&mut self, length: Duration) -> &mut Self {

@@ -20,6 +20,8 @@ use crate::worker::Client;
 mod outages;
 // Faults of a Redis server.
 mod redis;
+// What a Redis server keeps of a host's limits.
+mod redis_limits;
 
 const HOUR: i64 = 3_600_000_000;
 

@@ -7,7 +7,10 @@ use docstokg_stores::redis::RedisStore;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
 
-use self::event::{Event, Rules, any_event, any_outage_event, any_rules, outage_rules};
+use self::event::{
+    Event, Rules, any_event, any_learning_event, any_outage_event, any_rules, learning_rules,
+    outage_rules,
+};
 use self::world::World;
 use crate::clock::ManualClock;
 use crate::server::Server;
@@ -26,24 +29,38 @@ fn the_lua_implementation_agrees_with_the_pure_functions() {
 
 #[test]
 fn outages_agree_as_well() {
-    let early_failures = agree("outage", outage_rules(), any_outage_event(), 60);
+    let (early_failures, _) = agree("outage", outage_rules(), any_outage_event(), 60);
     assert!(
         early_failures > 40,
         "{early_failures} early probes have failed"
     );
 }
 
-/// Runs random events under random rules, and returns how many early probes have failed.
+/// What two processes know of the host's limits from the record on the server is what one site knows
+/// that learned it itself, after every step.
+#[test]
+fn learned_and_stated_limits_agree_as_well() {
+    let (_, [learned, stated]) = agree("limits", learning_rules(), any_learning_event(), 200);
+    assert!(
+        learned > 2_000 && stated > 700,
+        "learned in {learned} steps, stated in {stated}"
+    );
+}
+
+/// Runs random events under random rules, and returns how many early probes have failed, and in how
+/// many steps anything was known of the host's limits.
 fn agree(
     name: &str,
     rules: impl Strategy<Value = Rules>,
     event: impl Strategy<Value = Event>,
     cases: u32,
-) -> u64 {
+) -> (u64, [u64; 2]) {
     let server = Server::start();
     let clock = ManualClock::at(1);
-    let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
+    let stores = [(), ()].map(|()| RedisStore::open(&server.dsn(), clock.shared()));
+    let stores = stores.map(|store| store.expect("a store"));
     let (runs, early_failures) = (AtomicU64::new(0), AtomicU64::new(0));
+    let known = [(); 2].map(|()| AtomicU64::new(0));
     let mut runner = TestRunner::new(Config {
         cases,
         max_shrink_iters: 400,
@@ -55,18 +72,24 @@ fn agree(
         |(rules, events)| {
             let run = runs.fetch_add(1, Ordering::SeqCst);
             clock.set(START);
-            let mut world = World::new(&store, &clock, &format!("{name}-{run}"), &rules);
+            let mut world = World::new(stores.each_ref(), &clock, &format!("{name}-{run}"), &rules);
             for event in &events {
                 world.step(event)?;
             }
             early_failures.fetch_add(world.early_failures, Ordering::SeqCst);
+            for (sum, of_run) in known.iter().zip(world.known) {
+                sum.fetch_add(of_run, Ordering::SeqCst);
+            }
             Ok(())
         },
     );
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    early_failures.into_inner()
+    (
+        early_failures.into_inner(),
+        known.map(AtomicU64::into_inner),
+    )
 }
 
 fn plain(rates: [&'static str; 2]) -> Rules {
@@ -81,6 +104,8 @@ fn plain(rates: [&'static str; 2]) -> Rules {
         early_probes: true,
         paced: false,
         fail_max: 5,
+        learn: None,
+        stated: false,
     }
 }
 
@@ -97,7 +122,7 @@ fn crowds_agree_as_well() {
     .into_iter()
     .enumerate()
     {
-        let mut world = World::new(&store, &clock, &format!("crowd-{run}"), &plain(rates));
+        let mut world = World::new([&store; 2], &clock, &format!("crowd-{run}"), &plain(rates));
         let both = world.costs.clone();
         for step in 0..260usize {
             world.costs = if step % 5 == 3 {
@@ -157,7 +182,7 @@ fn long_plain_runs_agree_as_well() {
     .into_iter()
     .enumerate()
     {
-        let mut world = World::new(&store, &clock, &format!("plain-{run}"), &plain(rates));
+        let mut world = World::new([&store; 2], &clock, &format!("plain-{run}"), &plain(rates));
         let both = world.costs.clone();
         for step in 0..1_500u64 {
             world.costs = if step % 7 == 3 {

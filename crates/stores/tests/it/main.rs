@@ -12,6 +12,8 @@ mod cache;
 mod conformance;
 // The Lua implementation and the pure functions agree.
 mod lua;
+// Limits that processes learn together, on every store.
+mod learning;
 // A model of processes that wait: each gets a turn, on every store.
 mod positions;
 // Files and keys of an earlier version.

@@ -152,6 +152,33 @@ fn processes_killed_in_the_middle_of_an_operation_break_nothing() {
 }
 
 #[test]
+fn processes_killed_while_they_learn_break_nothing() {
+    on_every_store(|location, store| {
+        let client = Client::learning(store, "learning", "300/SECOND+2000/HOUR");
+        let start = || Worker::start("learn without pause", location, "learning");
+        let mut workers: Vec<Worker> = (0..2).map(|_| start()).collect();
+        let mut known = 0;
+        for round in 0..12u64 {
+            workers[0].hear("holding");
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "processes are killed in real time"
+            )]
+            std::thread::sleep(Duration::from_micros(20_000 + 3_777 * round));
+            workers[0].kill();
+            workers.remove(0);
+            let _ = client.enter();
+            known += usize::from(arrive(client.site.view()).site.quotas().is_some());
+            workers.push(start());
+        }
+        drop(workers);
+        assert!(known > 0, "{location}: nothing was ever known");
+        arrive(client.site.forget_learned());
+        assert!(arrive(client.site.view()).site.quotas().is_none());
+    });
+}
+
+#[test]
 fn a_child_after_a_fork_has_handles_of_its_own() {
     on_every_store(|location, store| {
         let permitted = Worker::start("fork", location, "fork").permitted();

@@ -10,9 +10,10 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entered, Entry, Permit, Report};
+use docstokg_policy::site::{Ask, Cost, Entered, Entry, Patience, Permit, Report};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
@@ -21,6 +22,13 @@ use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{BudgetKey, SiteHandle, StateStore, StoreError};
+
+// Work that teaches something about the limits of a host.
+#[path = "worker/learning.rs"]
+mod learning;
+
+#[allow(unused_imports, reason = "the soak test starts no such worker")]
+pub(crate) use learning::remaining;
 
 /// How long a slot or the lease of a probe lasts after its holder has ended.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -47,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) site: Arc<dyn SiteHandle>,
     pub(crate) costs: Vec<Cost>,
     breaker: BreakerPolicy,
+    /// How limits are learned, and the name of the host's quotas, where they count.
+    pub(crate) learn: Option<(LearnPolicy, Arc<str>)>,
 }
 
 impl Client {
@@ -73,6 +83,19 @@ impl Client {
                 jitter: Duration::ZERO,
                 ..BreakerPolicy::default()
             },
+            learn: None,
+        }
+    }
+
+    /// Makes a client that learns limits below the given ones, and obeys what the host states.
+    pub(crate) fn learning(store: &dyn StateStore, key: &str, rates: &str) -> Self {
+        let policy = LearnPolicy {
+            mode: LearnMode::Tighten,
+            slowest: Duration::from_secs(60),
+        };
+        Self {
+            learn: Some((policy, "metadata".into())),
+            ..Self::new(store, key, rates, None)
         }
     }
 
@@ -80,6 +103,13 @@ impl Client {
         Ask {
             latest,
             lease: LEASE,
+            learn: self.learn.as_ref().map(|(policy, _)| policy),
+            quota_lane: self.learn.as_ref().map(|(_, lane)| lane),
+            patience: if latest == BootInstant::ZERO {
+                Patience::Refuse
+            } else {
+                Patience::Wait
+            },
             ..Ask::at_once(&self.costs, &self.breaker)
         }
     }
@@ -162,6 +192,17 @@ impl Worker {
         self.child.wait().expect("its end");
     }
 
+    /// Kills the worker, and returns when it was permitted to send, in microseconds.
+    pub(crate) fn end(mut self) -> Vec<u64> {
+        self.kill();
+        let mut written = String::new();
+        let _ = self.lines.read_to_string(&mut written);
+        let words = written
+            .lines()
+            .filter_map(|line| line.split("permitted ").nth(1));
+        words.filter_map(|word| word.trim().parse().ok()).collect()
+    }
+
     /// Waits for the worker to end by itself, and counts the permits that it reports.
     pub(crate) fn permitted(mut self) -> usize {
         let mut permitted = 0;
@@ -227,9 +268,15 @@ pub(crate) fn work() {
             while !matches!(client.enter(), Entry::Go(Permit { probe: true, .. })) {}
             hold_forever();
         }
+        "learn without pause" => {
+            learning::learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"));
+        }
         "hammer" => hammer(&client("300/SECOND+2000/HOUR", Some(3))),
         "fork" => fork(&client("2000/HOUR", None)),
-        other => panic!("a worker cannot {other}"),
+        other => match other.strip_prefix("pace at port ") {
+            Some(port) => learning::pace(&Client::learning(&*store, &key, "50/SECOND"), port),
+            None => panic!("a worker cannot {other}"),
+        },
     }
 }
 

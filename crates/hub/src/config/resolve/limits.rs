@@ -25,7 +25,9 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
     let max_inflight = written.global.max_inflight.clone();
-    check_learning(settings, adaptive.is_some(), problems);
+    if adaptive.is_some() {
+        check_learning(settings, problems);
+    }
     Limits {
         defaults: Role::ALL
             .map(|role| role_limits(written.defaults.of(role), &RoleSettings::default())),
@@ -60,10 +62,9 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
     }
 }
 
-/// Reports hosts for which limits are to be learned where that is not possible.
-fn check_learning(settings: &Settings, is_adaptive: bool, problems: &mut Vec<Problem>) {
+/// Reports hosts for which limits are to be learned while rates adapt to throttling.
+fn check_learning(settings: &Settings, problems: &mut Vec<Problem>) {
     let written = &settings.limits;
-    let kind = written.backend.kind.as_ref().map(|kind| kind.value);
     let of_hosts = written.hosts.iter().map(|(host, limits)| {
         let path = format!("limits.hosts.{host}.learn");
         (path, limits.learn.as_ref())
@@ -73,15 +74,7 @@ fn check_learning(settings: &Settings, is_adaptive: bool, problems: &mut Vec<Pro
         let Some(learn) = learn.filter(|learn| learn.value != Learn::Off) else {
             continue;
         };
-        let message = if is_adaptive {
-            "limits are either learned or adaptive: remove this, or set limits.aimd.enabled to \
-             false"
-        } else if kind == Some(BackendKind::Redis) {
-            "a redis store does not keep learned limits: set this to off, or the store to sqlite, \
-             multiprocess or memory"
-        } else {
-            continue;
-        };
+        let message = "limits are either learned or adaptive: remove this, or set limits.aimd.enabled to false";
         problems.push(Problem::new(&learn.source, path, message));
     }
 }

@@ -110,7 +110,7 @@ section! {
     HeadersSettings {
         /// What they may do to the limits of a host: `tighten` (make them stricter, and spread what
         /// is left of a quota evenly until its reset), `raise` (the same, and raise the rates of
-        /// the host to what it states), or `ignore`; with a redis store they are ignored
+        /// the host to what it states), or `ignore`
         trust: TrustWord = "tighten",
         /// How the reset in a header is written: `auto` (recognised by its size), `seconds` (left)
         /// or `epoch` (since 1970)

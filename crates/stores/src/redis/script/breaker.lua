@@ -101,13 +101,14 @@ local function open(breaker, policy, reason, length, early)
   return { from = from, to = 'open', fails = breaker.f, reset = reset, reason = reason }
 end
 
-local function fail(breaker, policy, early)
+-- `length` is how long an open by refusals lasts, where that is learned.
+local function fail(breaker, policy, early, length)
   breaker.f = breaker.f + 1
   local past = past_of(breaker)
   past.d = now
   if breaker.t then
     if not breaker.t.h then return nil end
-    return await_next_probe(breaker, policy, early) or open(breaker, policy, 'probe-failed', nil, early)
+    return await_next_probe(breaker, policy, early) or open(breaker, policy, 'probe-failed', length, early)
   end
   if policy.threshold > 0 then
     table.insert(past.r, now)
@@ -116,7 +117,7 @@ local function fail(breaker, policy, early)
     end
     if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown, nil) end
   end
-  if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', nil, early) end
+  if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', length, early) end
   return nil
 end
 
@@ -127,7 +128,7 @@ local function shut(breaker)
   return { from = 'half_open', to = 'closed', fails = 0, reset = -1, reason = '' }
 end
 
-local function breaker_settle(breaker, ask, outcome, generation, sent)
+local function breaker_settle(breaker, ask, outcome, generation, sent, throttle_wait)
   local policy = ask.policy
   if generation ~= breaker.e then return nil end
   if outcome == 'success' or outcome == 'neutral' then
@@ -135,11 +136,13 @@ local function breaker_settle(breaker, ask, outcome, generation, sent)
     if breaker.t and breaker.t.h then return shut(breaker) end
     return nil
   end
+  local length = nil
   if outcome == 'throttled' then
     if policy.one_per_epoch and breaker.p and sent < breaker.p.h then return nil end
     past_of(breaker).h = now
+    length = throttle_wait and math.max(throttle_wait, SHORTEST_OPEN)
   end
-  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil)
+  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil, length)
 end
 
 local function breaker_block(breaker, till, reason)

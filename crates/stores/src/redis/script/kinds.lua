@@ -38,7 +38,7 @@ end
 -- Returns from when on questions of a kind may go at once, and how many in a row over all known kinds:
 -- the permits that the last of them has to wait for have left every window by then.
 local function plan(asked)
-  local free, most = 0, site.b.t and 0 or LOGGED
+  local free, most = 0, (site.b.t or has_limits()) and 0 or LOGGED
   each(asked, function(budget, window)
     if not window then
       if #budget.t > 0 or budget.m ~= 1000 then most = 0 end

@@ -3,7 +3,7 @@
 -- Times are whole microseconds of the server's clock; callers send and get lengths of time. The
 -- functions have the names of those in Rust and do the same in the same order: a property test runs
 -- both side by side. The files of this directory are one script: this one, `history`, `budget`,
--- `kinds`, `breaker`, `site` and `steps`, in this order.
+-- `limits`, `kinds`, `breaker`, `site` and `steps`, in this order.
 --
 -- KEYS[1] is the whole state, one string of three parts:
 --   the HEADER of 76 bytes: layout, day, clean, generation, where the log begins; and for each of
@@ -60,7 +60,7 @@ local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local GRACE, OVERDUE, PACING, FORGET_RATE, WAITS = 3000000, 100000, 60000000, 600000000, 8
-local SHORTEST_TURN, LONGEST_TURN, FITTED, RETRY_COST = 2000, 25000, 48, 10
+local SHORTEST_TURN, LONGEST_TURN, FITTED, RETRY_COST, SHORTEST_OPEN = 2000, 25000, 48, 10, 500000
 
 local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)

@@ -84,9 +84,10 @@ local function read_ask()
   ask.policy = policy
   if adaptive == 1 then
     local aimd = {}
-    aimd.window, aimd.high, aimd.up, aimd.down, aimd.lowest, aimd.highest = read('<I8dddI4I4', question, from)
+    aimd.window, aimd.high, aimd.up, aimd.down, aimd.lowest, aimd.highest, from = read('<I8dddI4I4', question, from)
     ask.aimd = aimd
   end
+  if read('B', question, from) == 1 then ask.limits = read_limits(from + 1) end
   return ask
 end
 
@@ -115,6 +116,18 @@ local function next_position(ask)
     for _, reservation in ipairs(cost.budget.t) do last = math.max(last, reservation.p) end
   end
   return last + 1
+end
+
+local function waiting_before(ask, own)
+  local most, position = 0, own and own.p or FAR
+  for _, cost in ipairs(ask.costs) do
+    local waiting = 0
+    for _, reservation in ipairs(cost.budget.t) do
+      if not reservation.s and reservation.p < position then waiting = waiting + 1 end
+    end
+    most = math.max(most, waiting)
+  end
+  return most
 end
 
 local function earlier_due(cost, own)
@@ -294,7 +307,8 @@ local function permit(ask, waited)
     end
   end
   local breaker = breaker_for(ask)
-  return id, not breaker.t and breaker.f == 0 and spent_on_retries() == 0
+  local teaches = ask.limits and ask.limits.teaches
+  return id, not breaker.t and breaker.f == 0 and not teaches and spent_on_retries() == 0
 end
 
 -- Returns the refusal of a tripped breaker, or nil and from when on a probe may go.
@@ -341,13 +355,33 @@ local function pass_breaker(ask, id, answer)
   return true
 end
 
+-- Returns the first instant that fits a request by its windows and by the limits of the host, and what
+-- holds it back; nil and how many wait before it, if its process did not say when it may go behind them.
+local function limited_fit(ask, own, before, from, probe)
+  local waiting = waiting_before(ask, own)
+  local turn = limit_turn(ask.limits, waiting)
+  if not turn then return nil, waiting end
+  local learned, stated = probe and 0 or math.max(turn.learned, now), math.max(turn.paced, now)
+  if is_too_late(ask, own, stated, from) then stated = math.max(turn.earliest, now) end
+  local at, because = paced_fit(ask, own, before, math.max(from, learned, stated))
+  if at > now and learned == at then because = ask.limits.window end
+  if at > now and stated == at then because = turn end
+  return at, because
+end
+
 local function decide(ask, id)
   local answer = { generation = breaker_for(ask).e }
   local complete, from, probe = pass_breaker(ask, id, answer)
   if complete then return answer end
   local own = own_reservation(ask, id)
   local before = before_of(ask, own)
-  local at, because = paced_fit(ask, own, before, from)
+  local at, because
+  if ask.limits then
+    at, because = limited_fit(ask, own, before, from, probe)
+    if not at then return { kind = 'stale', waiting = because } end
+  else
+    at, because = paced_fit(ask, own, before, from)
+  end
   if at <= now and not ask.ahead and not id and not probe then
     at, because = give_way(ask, before, at, because)
   end
@@ -413,6 +447,12 @@ end
 
 local function truth(value)
   return value and 1 or 0
+end
+
+-- Adds what the asking process lacks of the host's limits, as the last part of a reply.
+local function add_lacking(reply, version)
+  reply[#reply + 1] = lacking(version)
+  return reply
 end
 
 local function entered(answer, transition)

@@ -10,17 +10,43 @@ end
 
 local FORGOTTEN = redis.error_reply('FORGOTTEN the site is not the one that the process knows')
 
+-- Returns whether a process asks by other limits of the host than those that are known here.
+local function is_stale(ask)
+  local limits = ask.limits
+  if not limits then return has_limits() end
+  return not limits.forced and limits.version ~= limits_version()
+end
+
+local function known_version(ask)
+  return ask.limits and ask.limits.version or 0
+end
+
+-- Records what an answer changes, saves, and replies; a process that has to say more is told so first.
+local function conclude(ask, answer, transition)
+  local limits = ask.limits
+  if answer.kind == 'stale' then return stale(known_version(ask), answer.waiting) end
+  if limits then
+    local goes = answer.kind == 'go' and limits.permit ~= ''
+    note(goes and limits.permit or limits.advance)
+  end
+  save(ask.who)
+  local reply = entered(answer, transition)
+  if limits then add_lacking(reply, limits.version) end
+  return reply
+end
+
 local function confirm(ask, id)
+  if is_stale(ask) then return stale(known_version(ask), -1) end
   local transition = advance_site(ask)
   for _, cost in ipairs(ask.costs) do release(cost.budget.s, id) end
   local answer = decide(ask, id)
+  if answer.kind == 'stale' then return conclude(ask, answer) end
   if answer.kind ~= 'go' and answer.kind ~= 'wait' and answer.kind ~= 'slot' then
     for _, cost in ipairs(ask.costs) do release(cost.budget.t, id) end
     local trip = breaker_for(ask).t
     if trip then release(trip.l, id) end
   end
-  save(ask.who)
-  return entered(answer, transition)
+  return conclude(ask, answer, transition)
 end
 
 function steps.enter()
@@ -28,10 +54,9 @@ function steps.enter()
   if is_forgotten(ask) then return FORGOTTEN end
   -- A call whose answer was lost is repeated: the reservation that it made counts, not a second one.
   if own_reservation(ask, ask.id) then return confirm(ask, ask.id) end
+  if is_stale(ask) then return stale(known_version(ask), -1) end
   local transition = advance_site(ask)
-  local answer = decide(ask, nil)
-  save(ask.who)
-  return entered(answer, transition)
+  return conclude(ask, decide(ask, nil), transition)
 end
 
 function steps.confirm()
@@ -41,13 +66,14 @@ function steps.confirm()
 end
 
 function steps.leave()
-  local id, spent, ask = number(), number(), read_ask()
+  local id, spent, event, ask = number(), number(), text(), read_ask()
   for _, cost in ipairs(ask.costs) do
     release(cost.budget.s, id)
     if not release(cost.budget.t, id) and spent >= 0 then take_back(cost.budget, cost.weight, spent) end
   end
   local trip = breaker_for(ask).t
   local freed = trip and release(trip.l, id)
+  if has_limits() then note(event) end
   save(ask.who)
   return { now, truth(freed) }
 end
@@ -89,25 +115,45 @@ function steps.stamp()
 end
 
 function steps.settle_headers()
-  local id, generation, at, outcome, ask = number(), number(), number(), text(), read_ask()
-  local breaker = breaker_for(ask)
-  local released = breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, ask, outcome, generation, at)
+  local id, generation, at, probe, outcome = number(), number(), number(), flag(), text()
+  local version, event, ask = number(), text(), read_ask()
+  if has_limits() then note(event) end
+  local released, transition = nil, nil
+  if probe then
+    local breaker = breaker_for(ask)
+    released = breaker.t and release(breaker.t.l, id)
+    transition = breaker_settle(breaker, ask, outcome, generation, at)
+  end
   save(ask.who)
-  return add_transition({ now, truth(released or transition), -1, -1, 0, 0, '' }, transition)
+  local reply = add_transition({ now, truth(released or transition), -1, -1, 0, 0, '' }, transition)
+  return version >= 0 and add_lacking(reply, version) or reply
 end
 
 function steps.settle()
   local id, generation, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
   local may_retry = settle_retries(outcome, flag() and not probe)
+  -- What the answer changes in the limits of the host: -1 as the version if nothing.
+  local version, forced, event, throttle_wait, begins = number(), flag(), text(), number(), flag()
   local ask = read_ask()
-  local policy = ask.policy
+  local policy, history = ask.policy, begins and ask.costs[1] and ask.costs[1].budget.g or ''
+  if outcome == 'throttled' and version >= 0 then
+    -- How long nothing is sent depends on all that is known.
+    if not forced and version ~= limits_version() or throttle_wait == -2 then
+      local reply = stale(version, -1)
+      reply[5] = history
+      return reply
+    end
+    note(event .. history)
+  elseif has_limits() then
+    note(event)
+  end
+  if throttle_wait < 0 then throttle_wait = nil end
   for _, cost in ipairs(ask.costs) do
     if cost.slots > 0 then release(cost.budget.s, id) end
   end
   local breaker = breaker_for(ask)
   local released = probe and breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago)
+  local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago, throttle_wait)
   if outcome == 'failure' or outcome == 'throttled' then
     local length, reason = nil, nil
     if asked >= 0 then
@@ -127,7 +173,35 @@ function steps.settle()
   local wakes = truth(released or transition) + (may_retry and 0 or 2)
   local reply = { now, wakes, till, adjusted and 0 or -1 }
   for index = 1, 3 do reply[4 + index] = adjusted and adjusted[index] or 0 end
-  return add_transition(reply, transition)
+  add_transition(reply, transition)
+  return version >= 0 and add_lacking(reply, version) or reply
+end
+
+-- Records what the headers of an answer state.
+function steps.state()
+  local who, version, event = text(), number(), text()
+  note(event)
+  save(who)
+  return add_lacking({ now }, version)
+end
+
+-- Replaces events of the host's limits by a snapshot.
+function steps.compact()
+  local who, version, snapshot = text(), number(), text()
+  local done = compact(version, snapshot)
+  if done then save(who) end
+  return { now, truth(done) }
+end
+
+-- Forgets the host's limits, and returns what a process lacks to know what they were.
+function steps.forget()
+  local who, version = text(), number()
+  local reply = add_lacking({ now }, version)
+  if has_limits() then
+    forget_limits()
+    save(who)
+  end
+  return reply
 end
 
 function steps.renew()
@@ -160,7 +234,8 @@ function steps.block()
 end
 
 function steps.unblock()
-  local who = text()
+  local who, event = text(), text()
+  if has_limits() then note(event) end
   local from, generation = state_of(site.b), site.b.e
   for _, own in pairs(site.i) do generation = generation + own.e + 1 end
   site.i = {}
@@ -172,7 +247,7 @@ end
 
 -- The whole state, for display.
 function steps.view()
-  return { now, raw and cmsgpack.pack(site) or '' }
+  return { now, raw and cmsgpack.pack(site) or '', lacking(-1) }
 end
 
 if log then fold() end

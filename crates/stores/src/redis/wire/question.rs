@@ -8,6 +8,7 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
 use docstokg_policy::time::BootInstant;
 
+use super::limits::LimitsPart;
 use super::{FAR, in_micros};
 use crate::hash::fnv;
 
@@ -15,20 +16,20 @@ use crate::hash::fnv;
 const OVERLAPPING: u32 = u32::MAX;
 
 /// Writes little-endian numbers and zero-ended texts, as the script's `struct.unpack` reads them.
-struct Packer(Vec<u8>);
+pub(super) struct Packer(Vec<u8>);
 
 impl Packer {
-    fn byte(&mut self, value: impl Into<u8>) -> &mut Self {
+    pub(super) fn byte(&mut self, value: impl Into<u8>) -> &mut Self {
         self.0.push(value.into());
         self
     }
 
-    fn short(&mut self, value: u32) -> &mut Self {
+    pub(super) fn short(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    fn long(&mut self, value: u64) -> &mut Self {
+    pub(super) fn long(&mut self, value: u64) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
@@ -50,6 +51,15 @@ impl Packer {
         self
     }
 
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        // A longer one has no place in a question: as an empty one it changes nothing.
+        let (length, bytes) =
+            u16::try_from(bytes.len()).map_or((0, [].as_slice()), |length| (length, bytes));
+        self.0.extend_from_slice(&length.to_le_bytes());
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
     fn text(&mut self, text: &str) -> &mut Self {
         // A zero would end it early; no host, role or name of a process has one.
         self.0.extend(text.bytes().filter(|byte| *byte != 0));
@@ -68,6 +78,8 @@ pub(in super::super) struct Question<'a> {
     pub(in super::super) id: u64,
     /// The process that is recorded as the opener of breakers.
     pub(in super::super) who: &'a str,
+    /// What it says about the limits of the host, where there is anything to say.
+    pub(in super::super) limits: Option<&'a LimitsPart>,
 }
 
 impl Question<'_> {
@@ -82,6 +94,10 @@ impl Question<'_> {
         if let Some(adaptive) = self.ask.adaptive {
             pack_adaptive(adaptive, &mut packer);
         }
+        packer.byte(self.limits.is_some());
+        if let Some(limits) = self.limits {
+            limits.pack(&mut packer);
+        }
         packer.0
     }
 
@@ -93,7 +109,7 @@ impl Question<'_> {
     fn pack_kind(&self, packer: &mut Packer) {
         let (ask, birth) = (self.ask, self.birth);
         packer
-            .byte(birth > 0 && is_quick(ask))
+            .byte(birth > 0 && self.limits.is_none() && is_quick(ask))
             .long(0)
             .byte(ask.costs.len() as u8);
         for cost in ask.costs {

@@ -113,6 +113,37 @@ impl Reply {
         }))
     }
 
+    /// Returns when the reply came, on the caller's clock.
+    pub(in super::super) fn here(&self) -> BootInstant {
+        self.here
+    }
+
+    /// Returns how many requests wait before one whose process knows too little of the host's limits,
+    /// where that is the reason; `None` if the reply is an answer.
+    pub(in super::super) fn stale(&self) -> Option<Option<u32>> {
+        match (self.text(1), self.int(2)) {
+            (Ok("stale"), Ok(waiting)) => Some(u32::try_from(waiting).ok()),
+            _ => None,
+        }
+    }
+
+    /// Takes the last part of the reply: what the process lacks of the host's limits.
+    pub(in super::super) fn take_lacking(&mut self) -> Result<Vec<u8>, Malformed> {
+        match self.values.pop() {
+            Some(Value::BulkString(bytes)) => Ok(bytes),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Takes the last part of the reply to a first refusal: when the requests before it were sent, on
+    /// the clock of the server.
+    pub(in super::super) fn take_history(&mut self) -> Result<Vec<BootInstant>, Malformed> {
+        let bytes = self.take_lacking()?;
+        let words = bytes.as_chunks().0.iter();
+        let instant = |word: &[u8; 8]| BootInstant::from_micros(u64::from_le_bytes(*word));
+        Ok(words.map(instant).collect())
+    }
+
     /// Reads the reply to an `enter` or a `confirm` whose permit gets the id `id`.
     pub(in super::super) fn entered(&self, id: u64) -> Result<Entered, Malformed> {
         if self.values.len() == 3 {

@@ -1,5 +1,8 @@
 //! Random events, and the rules of a random run.
 
+use std::time::Duration;
+
+use docstokg_policy::rate_headers::{Quota, Source, Unit};
 use proptest::prelude::*;
 
 /// One event. Numbers choose among what is there.
@@ -47,6 +50,11 @@ pub(super) enum Event {
         retry_after_ms: Option<u64>,
         percent: u8,
     },
+    State {
+        which: usize,
+        quota: Quota,
+    },
+    Forget,
     Renew,
     Block {
         millis: u64,
@@ -132,6 +140,10 @@ pub(super) struct Rules {
     pub(super) early_probes: bool,
     pub(super) paced: bool,
     pub(super) fail_max: u32,
+    /// Whether limits are learned, and up to which rate if any is given.
+    pub(super) learn: Option<&'static str>,
+    /// Whether the host states quotas.
+    pub(super) stated: bool,
 }
 
 pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
@@ -183,6 +195,8 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
                 early_probes,
                 paced,
                 fail_max,
+                learn: None,
+                stated: false,
             },
         )
 }
@@ -239,5 +253,79 @@ pub(super) fn outage_rules() -> impl Strategy<Value = Rules> {
         early_probes: true,
         paced: false,
         fail_max,
+        learn: None,
+        stated: false,
     })
+}
+
+/// Rules under which limits are learned, or stated, or both.
+pub(super) fn learning_rules() -> impl Strategy<Value = Rules> {
+    let learn = prop_oneof![
+        2 => Just(Some("by refusals alone")),
+        2 => Just(Some("20/SECOND")),
+        1 => Just(None),
+    ];
+    let rates = prop_oneof![
+        Just("5000/SECOND"),
+        Just("30/SECOND"),
+        Just("4/SECOND+5000/HOUR")
+    ];
+    (any_rules(), rates, learn, any::<bool>(), 2..30u32).prop_map(
+        |(rules, first, learn, stated, fail_max)| Rules {
+            rates: [first, "5000/SECOND"],
+            adaptive: false,
+            fail_max,
+            learn,
+            stated: stated || learn.is_none(),
+            ..rules
+        },
+    )
+}
+
+/// All events, refusals and statements, and times after which they are forgotten.
+pub(super) fn any_learning_event() -> impl Strategy<Value = Event> {
+    let quota = (
+        prop_oneof![4 => Just(Unit::Requests), 1 => Just(Unit::Credits), 1 => Just(Unit::ContentBytes)],
+        proptest::option::of(prop_oneof![Just(1u64), Just(10), Just(60)]),
+        proptest::option::of(1..40u32),
+        proptest::option::weighted(0.8, 0..30u32),
+        proptest::option::weighted(0.8, 0..40u64),
+    );
+    let quota = quota.prop_map(|(unit, window, limit, remaining, resets_in)| Quota {
+        unit,
+        window: window.map(Duration::from_secs),
+        limit,
+        remaining,
+        resets_in: resets_in.map(Duration::from_secs),
+        partition: None,
+        source: Source::RateLimit,
+    });
+    let enter = (0..3usize, 0..3u8, 0..4u32).prop_map(|(role, halves, backlog)| Event::Enter {
+        role,
+        weight: 1,
+        patient: true,
+        latest_ms: None,
+        ahead: None,
+        halves,
+        backlog: backlog * 7,
+    });
+    let served = (0..4usize, 0..100u8).prop_map(|(which, percent)| Event::Settle {
+        which,
+        outcome: if percent < 85 { 0 } else { 3 },
+        retry_after_ms: None,
+        percent,
+    });
+    prop_oneof![
+        24 => any_event(),
+        16 => enter,
+        14 => served,
+        8 => (0..4usize).prop_map(|which| Event::Confirm { which }),
+        8 => (50_000..700_000u64).prop_map(|micros| Event::Advance { micros }),
+        5 => (0..4usize, quota).prop_map(|(which, quota)| Event::State { which, quota }),
+        1 => (61_000_000..130_000_000u64).prop_map(|micros| Event::Advance { micros }),
+        1 => prop_oneof![
+            4 => Just(Event::Forget),
+            1 => Just(Event::Advance { micros: 8 * 86_400_000_000 }),
+        ],
+    ]
 }

@@ -8,11 +8,12 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Site,
+    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Reserved, Site,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
@@ -25,6 +26,9 @@ use serde_json::{Value, json};
 use super::event::{Event, Rules};
 use crate::clock::ManualClock;
 
+// What happens to a permit.
+mod permits;
+
 const OUTCOMES: [Outcome; 4] = [
     Outcome::Success,
     Outcome::Failure,
@@ -36,36 +40,50 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// A process: its handle, and the id that its next question gets.
+type Process = (Arc<dyn SiteHandle>, Box<dyn Fn() -> u64>);
+
 /// A site in both implementations, and what its requests hold.
 pub(super) struct World {
     clock: Arc<ManualClock>,
     pure: Site,
-    script: Arc<dyn SiteHandle>,
-    next_id: Box<dyn Fn() -> u64>,
+    /// Two processes that share the site.
+    processes: [Process; 2],
+    /// Which of them acts.
+    acting: usize,
+    learn: Option<LearnPolicy>,
+    lanes: Option<[Arc<str>; 3]>,
     pub(super) costs: Vec<Cost>,
     breaker: BreakerPolicy,
     adaptive: Option<AdaptivePolicy>,
     isolated: Option<usize>,
-    pub(super) reserved: Vec<(u64, Role, u32)>,
-    pub(super) permits: Vec<(Permit, Role, u32)>,
+    pub(super) reserved: Vec<(u64, Role, u32, usize)>,
+    pub(super) permits: Vec<(Permit, Role, u32, usize)>,
     /// How many early probes have failed.
     pub(super) early_failures: u64,
+    /// How many steps something was learned, and quotas were stated.
+    pub(super) known: [u64; 2],
 }
 
 impl World {
     pub(super) fn new(
-        store: &RedisStore,
+        stores: [&RedisStore; 2],
         clock: &Arc<ManualClock>,
         key: &str,
         rules: &Rules,
     ) -> Self {
-        let (script, next_id) = store.site_on_own_time(&key.into());
+        let processes = stores.map(|store| {
+            let (script, next_id) = store.site_on_own_time(&key.into());
+            (script, Box::new(next_id) as Box<dyn Fn() -> u64>)
+        });
         let keys = [
             BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
             BudgetKey::Common,
         ];
         let cost = |index: usize| Cost {
-            budget: script.budget(&keys[index]),
+            budget: processes
+                .each_ref()
+                .map(|(script, _)| script.budget(&keys[index]))[0],
             weight: 1,
             windows: Arc::new(Windows::paced(
                 parse_rates(rules.rates[index]).expect("rates"),
@@ -107,8 +125,18 @@ impl World {
         Self {
             clock,
             pure,
-            script,
-            next_id: Box::new(next_id),
+            processes,
+            acting: 0,
+            learn: rules.learn.map(|rate| LearnPolicy {
+                mode: match parse_rates(rate) {
+                    Ok(rates) => LearnMode::UpTo(rates[0]),
+                    Err(_) => LearnMode::Tighten,
+                },
+                slowest: seconds(20),
+            }),
+            lanes: rules
+                .stated
+                .then(|| Role::ALL.map(|role| Arc::from(role.as_str()))),
             costs,
             breaker,
             adaptive,
@@ -116,6 +144,7 @@ impl World {
             reserved,
             permits,
             early_failures: 0,
+            known: [0; 2],
         }
     }
 
@@ -137,36 +166,52 @@ impl World {
             adaptive: self.adaptive.as_ref(),
             deadline: now + seconds(60),
             asked: now,
+            learn: self.learn.as_ref(),
+            quota_lane: self.lanes.as_ref().map(|lanes| &lanes[role.index()]),
             ..Ask::at_once(costs, &self.breaker)
         }
     }
 
+    fn script(&self) -> &dyn SiteHandle {
+        &*self.processes[self.acting].0
+    }
+
     fn same_ids(&mut self) {
-        let next = (self.next_id)();
+        let next = (self.processes[self.acting].1)();
         self.pure.number_from(next - 1);
     }
 
     fn keep(&mut self, entered: &Entered, role: Role, weight: u32) {
         match &entered.entry {
-            Entry::Go(permit) => self.permits.push((permit.clone(), role, weight)),
-            Entry::Wait(reserved) => self.reserved.push((reserved.id, role, weight)),
-            Entry::WaitForSlot { id, .. } => self.reserved.push((*id, role, weight)),
+            Entry::Go(permit) => {
+                let held = (permit.clone(), role, weight, self.acting);
+                self.permits.push(held);
+            }
+            Entry::Wait(Reserved { id, .. }) | Entry::WaitForSlot { id, .. } => {
+                self.reserved.push((*id, role, weight, self.acting));
+            }
             _ => {}
         }
     }
 
     /// Applies one event to both implementations and compares their answers and states.
     pub(super) fn step(&mut self, event: &Event) -> Result<(), TestCaseError> {
-        match *event {
+        match event.clone() {
             Event::Advance { micros } => self.clock.advance(micros),
-            Event::Enter { .. } => self.enter(event)?,
+            Event::Enter { ahead, weight, .. } => {
+                // Chosen by what a run has at random.
+                self.acting = (self.permits.len() + ahead.unwrap_or(weight) as usize) % 2;
+                self.enter(event)?;
+            }
             Event::Confirm { which } if which < self.reserved.len() => self.confirm(which)?,
             Event::LeaveReserved { which } if which < self.reserved.len() => {
-                let (id, role, weight) = self.reserved.remove(which);
+                let (id, role, weight, holder) = self.reserved.remove(which);
+                self.acting = holder;
                 self.leave(id, None, role, weight)?;
             }
             Event::GiveBack { which } if which < self.permits.len() => {
-                let (permit, role, weight) = self.permits.remove(which);
+                let (permit, role, weight, holder) = self.permits.remove(which);
+                self.acting = holder;
                 self.leave(permit.id, Some(permit.stamp), role, weight)?;
             }
             Event::Hold { which, longest_ms } if which < self.permits.len() => {
@@ -193,17 +238,26 @@ impl World {
                 };
                 self.settle(which, &report, f64::from(percent) / 100.0)?;
             }
+            Event::State { which, quota, .. } if which < self.permits.len() => {
+                self.state_quotas(which, &quota)?;
+            }
+            Event::Forget => {
+                let ours = self.pure.forget_learned();
+                prop_assert_eq!(arrive(self.script().forget_learned()), ours);
+            }
             Event::Renew => self.renew()?,
             Event::Block { millis } => self.block(Duration::from_millis(millis))?,
             Event::Unblock => {
                 let now = self.clock.boot();
-                prop_assert_eq!(arrive(self.script.unblock()), self.pure.unblock(now));
+                prop_assert_eq!(arrive(self.script().unblock()), self.pure.unblock(now));
             }
             _ => {}
         }
         self.pure.sign(&process::signature());
-        let theirs = arrive(self.script.view());
+        let theirs = arrive(self.script().view());
         prop_assert_eq!(state(&theirs.site), state(&self.pure), "after {:?}", event);
+        self.known[0] += u64::from(self.pure.learned().is_some());
+        self.known[1] += u64::from(self.pure.quotas().is_some());
         Ok(())
     }
 
@@ -245,7 +299,7 @@ impl World {
             backlog,
             ..self.ask(&costs, role)
         };
-        let (theirs, ours) = (arrive(self.script.enter(&ask)), pure.enter(&ask, now));
+        let (theirs, ours) = (arrive(self.script().enter(&ask)), pure.enter(&ask, now));
         prop_assert_eq!(&theirs, &ours);
         self.pure = pure;
         self.keep(&ours, role, weight);
@@ -253,7 +307,8 @@ impl World {
     }
 
     fn confirm(&mut self, which: usize) -> Result<(), TestCaseError> {
-        let (id, role, weight) = self.reserved.remove(which);
+        let (id, role, weight, holder) = self.reserved.remove(which);
+        self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
         self.same_ids();
         let mut pure = self.pure.clone();
@@ -261,7 +316,7 @@ impl World {
             latest: BootInstant::FAR,
             ..self.ask(&costs, role)
         };
-        let theirs = arrive(self.script.confirm(&ask, id));
+        let theirs = arrive(self.script().confirm(&ask, id));
         let ours = pure.confirm(&ask, id, now);
         prop_assert_eq!(&theirs, &ours);
         self.pure = pure;
@@ -279,79 +334,8 @@ impl World {
         let costs = self.costs(weight);
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
-        let theirs = arrive(self.script.leave(&ask, id, spent));
+        let theirs = arrive(self.script().leave(&ask, id, spent));
         prop_assert_eq!(theirs, pure.leave(&ask, id, spent));
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn hold(&mut self, which: usize, longest: Duration) {
-        let (permit, role, weight) = self.permits[which].clone();
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        arrive(self.script.hold(&ask, &permit, longest));
-        pure.hold(&ask, &permit, now + longest);
-        self.pure = pure;
-    }
-
-    fn sent(&mut self, which: usize, longest: Duration) -> Result<(), TestCaseError> {
-        let (permit, role, weight) = self.permits[which].clone();
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        let theirs = arrive(self.script.sent(&ask, &permit, longest));
-        prop_assert_eq!(theirs, pure.sent(&ask, &permit, longest, now));
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn stamp(&mut self, which: usize) {
-        let (permit, role, weight) = self.permits[which].clone();
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        arrive(self.script.stamp(&ask, &permit));
-        pure.stamp(&ask, &permit, now);
-        self.pure = pure;
-    }
-
-    fn settle_headers(&mut self, which: usize, outcome: Outcome) -> Result<(), TestCaseError> {
-        let (permit, role, weight) = self.permits[which].clone();
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
-        let ours = pure.settle_headers(&ask, &permit, outcome, now);
-        let theirs = arrive(self.script.settle_headers(&ask, &permit, outcome));
-        prop_assert_eq!(theirs, ours);
-        self.pure = pure;
-        Ok(())
-    }
-
-    fn settle(
-        &mut self,
-        which: usize,
-        report: &Report,
-        jitter_sample: f64,
-    ) -> Result<(), TestCaseError> {
-        let (permit, role, weight) = self.permits.remove(which);
-        let (costs, now) = (self.costs(weight), self.clock.boot());
-        let mut pure = self.pure.clone();
-        let ask = Ask {
-            jitter_sample,
-            ..self.ask(&costs, role)
-        };
-        // A good answer to a clean permit is not sent to the server at all: another test covers
-        // that.
-        let permit = Permit {
-            clean: false,
-            ..permit
-        };
-        let theirs = arrive(self.script.settle(&ask, &permit, report));
-        let ours = pure.settle(&ask, &permit, report, now);
-        prop_assert_eq!(&theirs, &ours);
-        let reason = ours.transition.and_then(|change| change.reason);
-        self.early_failures += u64::from(reason == Some(OpenReason::EarlyProbeFailed));
         self.pure = pure;
         Ok(())
     }
@@ -360,7 +344,7 @@ impl World {
         let ids: Vec<u64> = self.permits.iter().map(|(permit, ..)| permit.id).collect();
         let now = self.clock.boot();
         prop_assert_eq!(
-            arrive(self.script.renew(&ids, seconds(20))),
+            arrive(self.script().renew(&ids, seconds(20))),
             self.pure.renew(&ids, seconds(20), now)
         );
         Ok(())
@@ -370,7 +354,7 @@ impl World {
         let now = self.clock.boot();
         let reason = OpenReason::Operator("a word".into());
         prop_assert_eq!(
-            arrive(self.script.block(length, &reason)),
+            arrive(self.script().block(length, &reason)),
             self.pure.block(now + length, &reason, now)
         );
         Ok(())
@@ -390,6 +374,12 @@ fn state(site: &Site) -> Value {
         .iter()
         .map(|budget| json!([budget, budget.history()]))
         .collect();
-    let retries = site.retries();
-    json!({ "breaker": breaker, "isolated": isolated, "budgets": budgets, "retries": retries.spent() })
+    json!({
+        "breaker": breaker,
+        "isolated": isolated,
+        "budgets": budgets,
+        "retries": site.retries().spent(),
+        "learned": site.learned(),
+        "quotas": site.quotas(),
+    })
 }

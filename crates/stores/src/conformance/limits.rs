@@ -1,0 +1,109 @@
+//! The limits of a host: what is learned, and what it states.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::quota::Statement;
+use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
+use docstokg_policy::site::{Ask, Entry, Report};
+use docstokg_policy::time::BootInstant;
+
+use super::{Client, LONG, arrive};
+use crate::handle::StateStore;
+
+/// What one handle learned holds for all, and is forgotten for all.
+pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
+    let (client, other) = (
+        Client::new(store, "learned", &[100]),
+        Client::new(store, "learned", &[100]),
+    );
+    let policy = LearnPolicy {
+        mode: LearnMode::Tighten,
+        slowest: LONG,
+    };
+    let ask = |client: &Client| {
+        Ask {
+            learn: Some(&policy),
+            ..client.ask(BootInstant::ZERO)
+        }
+        .to_owned()
+    };
+    let permit = client.go();
+    let report = Report {
+        outcome: Outcome::Throttled,
+        retry_after: None,
+        wants_retry: false,
+        sent: permit.at,
+    };
+    arrive(client.site.settle(&ask(&client).as_ask(), &permit, &report));
+    let is_held_back = |client: &Client| {
+        let entry = arrive(client.site.enter(&ask(client).as_ask())).entry;
+        matches!(entry, Entry::Refused(_))
+    };
+    assert!(is_held_back(&other), "a refusal holds every handle back");
+    assert!(arrive(other.site.view()).site.learned().is_some());
+    assert!(arrive(other.site.forget_learned()));
+    assert!(
+        !arrive(client.site.forget_learned()),
+        "it is forgotten once"
+    );
+    assert!(arrive(client.site.view()).site.learned().is_none());
+    assert!(!is_held_back(&client));
+}
+
+/// What a host states holds for every handle: together they use what is left, and not one more.
+pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
+    const LEFT: u32 = 40;
+    let lane: Arc<str> = "metadata".into();
+    let first = Client::new(store, "quota", &[1_000]);
+    let permit = first.go();
+    let quota = Quota {
+        unit: Unit::Requests,
+        window: None,
+        limit: Some(1_000),
+        remaining: Some(LEFT),
+        resets_in: Some(Duration::from_secs(3_000)),
+        partition: None,
+        source: Source::RateLimit,
+    };
+    let statement = Statement {
+        reading: Reading {
+            quotas: vec![quota],
+            ..Reading::default()
+        },
+        retry_after: None,
+        is_refusal: false,
+    };
+    let heard = arrive((first.site).state_quotas(&asking(&first, &lane), &permit, &statement));
+    assert!(!heard.holds, "something is left");
+    let permitted: usize = std::thread::scope(|scope| {
+        let caller = || {
+            let client = Client::new(store, "quota", &[1_000]);
+            let goes = |_: &u32| {
+                let entry = arrive(client.site.enter(&asking(&client, &lane))).entry;
+                matches!(entry, Entry::Go(_))
+            };
+            (0..LEFT).filter(goes).count()
+        };
+        let callers: Vec<_> = (0..4).map(|_| scope.spawn(caller)).collect();
+        let ended = callers.into_iter().map(std::thread::ScopedJoinHandle::join);
+        ended.map(|count| count.expect("no panic")).sum()
+    });
+    assert_eq!(permitted, LEFT as usize, "of what is left");
+    let view = arrive(first.site.view());
+    let quotas = view.site.quotas().expect("quotas");
+    let stated = quotas.of(&lane).expect("its lane").as_of(view.now);
+    assert_eq!(stated.quotas[0].remaining, Some(0));
+    assert!(arrive(first.site.forget_learned()));
+    let entry = arrive(first.site.enter(&asking(&first, &lane))).entry;
+    assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
+}
+
+fn asking<'a>(client: &'a Client, lane: &'a Arc<str>) -> Ask<'a> {
+    Ask {
+        quota_lane: Some(lane),
+        ..client.ask(BootInstant::ZERO)
+    }
+}

@@ -1,0 +1,171 @@
+//! Real processes in real time under a limit that was learned, one of which is killed.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::learned::LearnMode;
+use docstokg_policy::site::Entry;
+use docstokg_policy::time::Clock;
+use docstokg_stores::clock::SystemClock;
+use docstokg_stores::conformance::arrive;
+use docstokg_stores::redis::RedisStore;
+use parking_lot::Mutex;
+
+use super::{Origin, Run, words};
+use crate::clock::ManualClock;
+use crate::server::Server;
+use crate::worker::{Client, Worker};
+
+const PER_SECOND: usize = 10;
+
+/// Serves an origin on a free port: one byte for each byte, whether it is admitted.
+fn serve(origin: Origin) -> (u16, Arc<Mutex<Origin>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let ledger = Arc::new(Mutex::new(origin));
+    let shared = Arc::clone(&ledger);
+    std::thread::spawn(move || {
+        // It ends with the test program.
+        for connection in listener.incoming() {
+            let (mut connection, ledger) = (connection.expect("a client"), Arc::clone(&shared));
+            std::thread::spawn(move || {
+                connection.set_nodelay(true).expect("a socket");
+                while connection.read_exact(&mut [0]).is_ok() {
+                    let is_served = ledger.lock().serves(SystemClock.boot());
+                    let answer = if is_served { b"1" } else { b"0" };
+                    if connection.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (port, ledger)
+}
+
+/// Counts the permits from one instant to another, in microseconds.
+fn between(permits: &[u64], from: u64, to: u64) -> usize {
+    let is_in = |at: &&u64| (from..to).contains(*at);
+    permits.iter().filter(is_in).count()
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes run and die in real time"
+)]
+fn two_processes_share_a_learned_limit_and_one_goes_on_alone() {
+    let server = Server::start();
+    let now = || u64::try_from(SystemClock.wall().as_micros()).expect("after 1970");
+    // The limit is found before the processes start, in the last minutes on the server's clock.
+    let clock = ManualClock::at(now() - 600_000_000);
+    let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
+    let site = store.site_on_own_time(&"a.example".into()).0;
+    let hidden = Origin::admits(PER_SECOND, Duration::from_secs(1));
+    let rule = (LearnMode::Tighten, "50/SECOND");
+    let mut run = Run::new(&clock, vec![site.clone()], rule, hidden);
+    run.until_served(1_500);
+    assert!(clock.micros() < now(), "the search lies in the past");
+    let view = arrive(site.view());
+    let limits = words(view.site.learned().expect("something is learned"));
+    assert!(!limits.is_empty(), "a limit is confirmed");
+
+    let (port, ledger) = serve(Origin::admits(PER_SECOND, Duration::from_secs(1)));
+    let does = format!("pace at port {port}");
+    let start = || Worker::start(&does, &server.dsn(), "a.example");
+    let (victim, other) = (start(), start());
+    std::thread::sleep(Duration::from_secs(4));
+    let victim = victim.end();
+    let killed = now();
+    // What it held expires within three seconds.
+    std::thread::sleep(Duration::from_secs(6));
+    let other = other.end();
+
+    let (admitted, refused) = {
+        let ledger = ledger.lock();
+        (ledger.admitted.len(), ledger.refused.len())
+    };
+    // One request more now and then tests whether the limit is higher.
+    assert!(
+        refused <= 4 && admitted >= 50,
+        "{refused} refused and {admitted} served under {limits:?}"
+    );
+    let both = killed - 2_500_000;
+    let shares = [&victim, &other].map(|permits| between(permits, both, killed));
+    let total: usize = shares.iter().sum();
+    assert!(
+        shares.iter().all(|share| share * 10 >= total * 3) && total >= 12,
+        "{shares:?} of 25"
+    );
+    let alone = between(&other, killed + 3_500_000, killed + 5_500_000);
+    assert!(alone >= 12, "{alone} of 20 after the other was killed");
+}
+
+/// Forwards connections to a server, and delays every byte on both ways.
+fn distant(server: &Server, delay: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = listener.local_addr().expect("an address").port();
+    let far = server.port;
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(("127.0.0.1", far)).expect("the server");
+            let ways = [(&client, &server), (&server, &client)];
+            for (from, to) in ways.map(|(from, to)| (from.try_clone(), to.try_clone())) {
+                let (from, to) = (from.expect("a socket"), to.expect("a socket"));
+                std::thread::spawn(move || forward(from, to, delay));
+            }
+        }
+    });
+    format!("redis://127.0.0.1:{near}/0")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the delay of a real connection")]
+fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        std::thread::sleep(delay);
+        if to.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+}
+
+/// After a refusal one request at a time tests the host. However far away the server is, no other
+/// one goes before that is answered.
+#[test]
+fn a_distant_server_keeps_one_test_at_a_time() {
+    let server = Server::start();
+    let dsn = distant(&server, Duration::from_millis(40));
+    let store = || RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
+    let (one, two) = (store(), store());
+    let (one, two) = (
+        Client::learning(&one, "a.example", "50/SECOND"),
+        Client::learning(&two, "a.example", "50/SECOND"),
+    );
+    let go = |client: &Client| match client.enter() {
+        Entry::Go(permit) => permit,
+        other => panic!("expected a go, got {other:?}"),
+    };
+    let refused = go(&one);
+    one.settle(&refused, Outcome::Throttled);
+    arrive(one.site.unblock());
+    let test = go(&one);
+    for round in 0..6 {
+        let entry = two.enter();
+        assert!(
+            matches!(entry, Entry::Refused(_)),
+            "round {round}: {entry:?}"
+        );
+    }
+    one.settle(&test, Outcome::Success);
+    let began = SystemClock.boot();
+    while !matches!(two.enter(), Entry::Go(_)) {
+        assert!(
+            SystemClock.boot().since(began) < Duration::from_secs(5),
+            "it never goes"
+        );
+    }
+}
