@@ -58,6 +58,15 @@ impl LearnPolicy {
     }
 }
 
+/// What the headers of an answer taught.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taught {
+    /// Other requests may have waited for them.
+    pub calls_next: bool,
+    /// The limit that they confirmed.
+    pub confirmed: Option<Confirmed>,
+}
+
 /// A request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Flying {
@@ -163,16 +172,19 @@ impl Learned {
         }
     }
 
-    /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
-    /// may have waited for them.
-    pub fn heard(&mut self, id: u64, answer: Answer, now: BootInstant) -> bool {
+    /// Takes in the headers of an answer whose body is still to come.
+    pub fn heard(&mut self, id: u64, answer: Answer, now: BootInstant) -> Taught {
+        let before = self.confirmed_now();
         let mut flying = self.flying.iter_mut();
         let Some(flying) = flying.find(|flying| flying.id == id && !flying.heard) else {
-            return false;
+            return Taught::default();
         };
         flying.heard = true;
         self.learner.heard(flying.sent, now, answer);
-        true
+        Taught {
+            calls_next: true,
+            confirmed: self.confirmed_since(&before),
+        }
     }
 
     /// Takes in the answer to a request that was permitted at an instant. Returns the limit that it
@@ -184,7 +196,7 @@ impl Learned {
         jitter_sample: f64,
         now: BootInstant,
     ) -> Option<Confirmed> {
-        let before: Vec<Confirmed> = self.learner.confirmed().copied().collect();
+        let before = self.confirmed_now();
         // A request that was sent before anything was learned is known by its permit.
         let known = self.land(id);
         if let Some(heard) = known.filter(|flying| flying.heard) {
@@ -198,6 +210,15 @@ impl Learned {
         if known.is_some() || matches!(answer, Answer::Throttled { .. }) {
             self.learner.answered(sent, now, answer, jitter_sample);
         }
+        self.confirmed_since(&before)
+    }
+
+    fn confirmed_now(&self) -> Vec<Confirmed> {
+        self.learner.confirmed().copied().collect()
+    }
+
+    /// Returns the limit that is confirmed and was not.
+    fn confirmed_since(&self, before: &[Confirmed]) -> Option<Confirmed> {
         let is_new = |limit: &&Confirmed| !before.iter().any(|other| other.is_same_as(limit));
         self.learner.confirmed().find(is_new).copied()
     }

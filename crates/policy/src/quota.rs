@@ -34,6 +34,8 @@ pub struct Statement {
     pub retry_after: Option<Duration>,
     /// Whether the answer refuses the request: it is not one that the quota allowed.
     pub is_refusal: bool,
+    /// Whether it does so because the quota of that kind of request is spent for long.
+    pub is_spent_kind: bool,
 }
 
 /// What a statement changes.
@@ -81,6 +83,8 @@ pub struct LaneQuotas {
     /// Permits whose answers have not come, in their order.
     in_flight: Vec<InFlight>,
     concurrency: Option<NonZeroU32>,
+    /// When the host last stated how many requests at once it wants.
+    concurrency_stated: BootInstant,
     /// What a request of weight one costs in credits, as the host states with its answers.
     credits: Option<u32>,
     malformed: u32,
@@ -97,6 +101,8 @@ struct InFlight {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
     credits: u32,
+    /// How many bytes the answer was expected to have.
+    bytes: u32,
 }
 
 impl QuotaCost {
@@ -195,6 +201,9 @@ impl Quotas {
                 quota.advance(now);
                 !quota.is_over(now)
             });
+            if own.concurrency_stated + stated::MEMORY <= now {
+                own.concurrency = None;
+            }
         }
         self.lanes.retain(|own| !own.is_over(now));
     }
@@ -211,6 +220,7 @@ impl Quotas {
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         for own in &mut self.lanes {
             own.stated = shift(own.stated);
+            own.concurrency_stated = shift(own.concurrency_stated);
             // What was in flight was lost with the machine.
             own.in_flight.clear();
             for quota in &mut own.quotas {
@@ -227,6 +237,7 @@ impl LaneQuotas {
             quotas: Vec::new(),
             in_flight: Vec::new(),
             concurrency: None,
+            concurrency_stated: BootInstant::ZERO,
             credits: None,
             malformed: 0,
             stated: BootInstant::ZERO,
@@ -237,8 +248,10 @@ impl LaneQuotas {
     /// what it costs; of the others the host does.
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
+        let bytes = self.quotas.iter().map(StatedQuota::answer_bytes).max();
         QuotaCost {
             credits: stated.unwrap_or(weight),
+            bytes: bytes.unwrap_or(0),
         }
     }
 
@@ -277,7 +290,9 @@ impl LaneQuotas {
             self.stated = now;
         }
         self.malformed = self.malformed.saturating_add(reading.malformed);
-        self.concurrency = reading.concurrency.or(self.concurrency);
+        if reading.concurrency.is_some() {
+            (self.concurrency, self.concurrency_stated) = (reading.concurrency, now);
+        }
         // A refused request cost nothing, which says nothing about the next.
         let cost = reading
             .cost
@@ -352,6 +367,7 @@ impl LaneQuotas {
     }
 
     fn is_over(&self, now: BootInstant) -> bool {
-        self.quotas.is_empty() && self.stated + stated::MEMORY <= now
+        let is_silent = self.concurrency_stated + stated::MEMORY <= now;
+        self.quotas.is_empty() && self.stated + stated::MEMORY <= now && is_silent
     }
 }

@@ -66,6 +66,8 @@ struct StatedLimits {
     windows: Arc<Windows>,
     /// How many requests may run at once, over all processes.
     concurrency: Option<NonZeroU32>,
+    /// When that was stated last.
+    concurrency_at: BootInstant,
     at: BootInstant,
 }
 
@@ -225,10 +227,12 @@ impl LaneState {
         };
         let mut known = self.stated.lock();
         let before = known.take();
-        // Answers that do not state it do not take it back.
-        let concurrency = match (&before, reading.concurrency) {
-            (Some(before), None) => before.concurrency,
-            _ => tighten_concurrency(*slots, reading, trust),
+        // Answers that do not state it do not take it back, and do not renew it.
+        let (concurrency, concurrency_at) = match (&before, reading.concurrency) {
+            (Some(before), None) if now < before.concurrency_at + STATED_MEMORY => {
+                (before.concurrency, before.concurrency_at)
+            }
+            _ => (tighten_concurrency(*slots, reading, trust), now),
         };
         let own = before.as_ref().map_or(windows, |before| &before.windows);
         let stated = if self.key.kind.is_none() {
@@ -245,6 +249,7 @@ impl LaneState {
         *known = has_changed.then_some(StatedLimits {
             windows: stated,
             concurrency,
+            concurrency_at,
             at: now,
         });
         self.has_stated.store(has_changed, Ordering::Release);

@@ -274,6 +274,7 @@ impl Inner {
             reading,
             retry_after,
             is_refusal,
+            is_spent_kind: is_spent,
         };
         // What is not held back by the quota, the breaker and the block have to hold back.
         permit.state_quotas(&statement, track).await && is_spent

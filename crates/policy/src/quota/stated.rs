@@ -279,7 +279,11 @@ impl StatedQuota {
     }
 
     pub(super) fn take_back(&mut self, cost: QuotaCost) {
-        let amount = self.amount(cost).map_or(0, NonZeroU32::get);
+        let amount = match self.unit {
+            // As much as was taken: an answer since may have shown another size.
+            Unit::ContentBytes => cost.bytes.max(1),
+            unit => cost.of(unit),
+        };
         self.permitted = self.permitted.saturating_sub(1);
         if let Some((left, _)) = &mut self.left {
             *left = left.saturating_add(amount);

@@ -10,7 +10,7 @@ use super::{Ask, Permit, Report};
 use crate::classify::Outcome;
 use crate::extension::Extensions;
 use crate::learn::{Answer, Confirmed};
-use crate::learned::{LearnPolicy, Learned};
+use crate::learned::{LearnPolicy, Learned, Taught};
 use crate::quota::{Heard, Need, Quotas, Statement, Turn};
 use crate::rate::Window;
 use crate::time::BootInstant;
@@ -19,10 +19,13 @@ mod event;
 
 pub use event::{Answered, Applied, LimitEvent};
 
-/// The tag of what was learned among the extensions.
-const LEARNED: u8 = 1;
+/// The tag of what was learned among the extensions. A new layout takes a new tag: what is under an
+/// older one is forgotten.
+const LEARNED: u8 = 4;
 /// The tag of stated quotas.
-const QUOTAS: u8 = 2;
+const QUOTAS: u8 = 5;
+/// The tags of earlier layouts.
+const OUTDATED: [u8; 2] = [1, 2];
 
 /// What is known of a host's own limits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -200,16 +203,16 @@ impl HostLimits {
         true
     }
 
-    /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
-    /// may have waited for them. Refusals are taken in when the attempt is settled.
-    pub(super) fn heard(&mut self, id: u64, outcome: Outcome, now: BootInstant) -> bool {
+    /// Takes in the headers of an answer whose body is still to come. Refusals are taken in when the
+    /// attempt is settled.
+    pub(super) fn heard(&mut self, id: u64, outcome: Outcome, now: BootInstant) -> Taught {
         let answer = match outcome {
             Outcome::Success => Answer::Served,
             Outcome::Neutral => Answer::Neutral,
-            Outcome::Failure | Outcome::Throttled => return false,
+            Outcome::Failure | Outcome::Throttled => return Taught::default(),
         };
         let learned = self.learned.as_mut();
-        learned.is_some_and(|learned| learned.heard(id, answer, now))
+        learned.map_or_else(Taught::default, |learned| learned.heard(id, answer, now))
     }
 
     /// Takes in an answer. A first refusal starts to learn from the requests that were sent before.
@@ -260,7 +263,15 @@ impl HostLimits {
         now: BootInstant,
     ) -> Heard {
         let quotas = self.quotas.get_or_insert_default();
-        quotas.state(lane, permit, statement, now)
+        let heard = quotas.state(lane, permit, statement, now);
+        if let Some(learned) = self.learned.as_mut()
+            && statement.is_spent_kind
+            && heard.holds
+        {
+            // It was refused for a reason that is known: other limits neither admitted nor refused it.
+            learned.dropped(permit.0);
+        }
+        heard
     }
 
     /// Ends the pause after refusals, on an operator's word.
@@ -300,8 +311,9 @@ impl HostLimits {
             learned: learned.and_then(Result::ok),
             quotas: quotas.and_then(Result::ok),
         };
-        extensions.set(LEARNED, None);
-        extensions.set(QUOTAS, None);
+        for tag in [LEARNED, QUOTAS].into_iter().chain(OUTDATED) {
+            extensions.set(tag, None);
+        }
         own
     }
 }

@@ -9,6 +9,7 @@ use super::{Answered, Ask, Permit, Report, Site, is_too_late};
 use crate::budget::{Budget, Fit};
 use crate::classify::Outcome;
 use crate::learn::Confirmed;
+use crate::learned::Taught;
 use crate::quota::{Heard, Statement};
 use crate::rate::Window;
 use crate::time::BootInstant;
@@ -102,17 +103,18 @@ impl Site {
         added.limits.answered(&answered, history, now)
     }
 
-    /// Takes in the headers of an answer whose body is still to come. Returns whether other requests
-    /// may have waited for them.
+    /// Takes in the headers of an answer whose body is still to come.
     pub(super) fn hear_headers(
         &mut self,
         ask: &Ask<'_>,
         permit: &Permit,
         outcome: Outcome,
         now: BootInstant,
-    ) -> bool {
+    ) -> Taught {
         let limits = self.limits_mut().filter(|_| ask.learn.is_some());
-        limits.is_some_and(|limits| limits.heard(permit.id, outcome, now))
+        limits.map_or_else(Taught::default, |limits| {
+            limits.heard(permit.id, outcome, now)
+        })
     }
 
     /// Takes in what the headers of an answer state.

@@ -104,13 +104,15 @@ impl Site {
         outcome: Outcome,
         now: BootInstant,
     ) -> Settled {
-        let calls_next = self.hear_headers(ask, permit, outcome, now);
-        self.touched |= calls_next;
+        let taught = self.hear_headers(ask, permit, outcome, now);
+        self.touched |= taught.calls_next;
+        let settled = Settled {
+            calls_next: taught.calls_next,
+            learned: taught.confirmed,
+            ..Settled::default()
+        };
         if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
-            return Settled {
-                calls_next,
-                ..Settled::default()
-            };
+            return settled;
         }
         self.touched = true;
         let breaker = self.breaker_for(ask);
@@ -120,8 +122,7 @@ impl Site {
         Settled {
             wakes: released || transition.is_some(),
             transition,
-            calls_next,
-            ..Settled::default()
+            ..settled
         }
     }
 

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, State};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::learn::Answer;
+use docstokg_policy::learned::{LearnMode, LearnPolicy, Learned};
+use docstokg_policy::quota::Statement;
 use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
 use docstokg_policy::site::{
     Answered, Ask, Cost, Entry, HostLimits, LimitEvent, Permit, Report, Site,
 };
@@ -16,6 +19,9 @@ use docstokg_policy::time::BootInstant;
 use crate::support::{ask, at, cost, ms, windows};
 
 const LATENCY: Duration = Duration::from_millis(50);
+/// How many bytes a learner takes after its first request, and while it searches.
+const STARTED: usize = 446;
+const SEARCHING: usize = 772;
 
 /// A server that admits so many in any interval, and refuses without saying until when.
 struct Server {
@@ -466,4 +472,67 @@ fn recorded_events_give_what_the_site_knows() {
     }
     assert!(served > 100 && origin.refused > 1, "{served}");
     assert!(site.learned().is_some());
+}
+
+/// A refusal because a kind of request has spent its quota is no admission by the other limits.
+#[test]
+fn a_spent_kind_teaches_nothing_about_the_host() {
+    let (policy, learn) = (BreakerPolicy::default(), up_to("100/SECOND"));
+    let lane: Arc<str> = "a kind search".into();
+    let costs = [cost(0, 1, &[], Duration::ZERO)];
+    let ask = Ask {
+        learn: Some(&learn),
+        quota_lane: Some(&lane),
+        ..Ask::at_once(&costs, &policy)
+    };
+    let run = |is_spent_kind: bool| {
+        let mut site = Site::default();
+        site.ensure_budgets(1);
+        let Entry::Go(permit) = site.enter(&ask, at(0)).entry else {
+            panic!("the first goes at once")
+        };
+        let statement = Statement {
+            reading: Reading {
+                quotas: vec![Quota {
+                    unit: Unit::Requests,
+                    window: None,
+                    limit: Some(100),
+                    remaining: Some(0),
+                    resets_in: Some(Duration::from_secs(7_200)),
+                    partition: None,
+                    source: Source::XRateLimit,
+                }],
+                ..Reading::default()
+            },
+            is_refusal: true,
+            is_spent_kind,
+            ..Statement::default()
+        };
+        assert!(site.state_quotas(&ask, &permit, &statement, at(10)).holds);
+        let report = Report {
+            outcome: Outcome::Neutral,
+            retry_after: None,
+            sent: permit.stamp,
+            wants_retry: false,
+        };
+        let before = site.learned().cloned();
+        site.settle(&ask, &permit, &report, at(10));
+        before == site.learned().cloned()
+    };
+    assert!(run(true), "the answer changes nothing that is learned");
+    assert!(!run(false), "another one does");
+}
+
+/// What is learned has a layout: bytes of another one must not be read.
+#[test]
+fn a_new_layout_of_what_is_learned_needs_a_new_tag() {
+    let mut learned = Learned::from_nothing(at(0));
+    let learn = up_to("100/SECOND");
+    let length = |learned: &Learned| postcard::to_allocvec(learned).expect("it is written").len();
+    learned.sent(&learn, 1, at(0));
+    let start = length(&learned);
+    let refused = Answer::Throttled { retry_after: None };
+    let _ = learned.answered((1, at(0)), refused, 0.5, at(10));
+    // If these change, so must the tag in `host_limits.rs` and `FORMAT` of the Redis store.
+    assert_eq!((start, length(&learned)), (STARTED, SEARCHING));
 }

@@ -371,3 +371,67 @@ proptest! {
         prop_assert!(f64::from(served) >= 0.98 * f64::from(limit) * 10.0 - 1.0, "{served}");
     }
 }
+
+/// The memory of one statement is not renewed by another.
+#[test]
+fn a_stated_concurrency_is_forgotten_an_hour_after_it_was_stated() {
+    let mut subject = Subject::new();
+    let permit = subject.go(0, at(0)).expect("nothing is stated yet");
+    let mut stated = statement(quota(Some(1_000), 999, ms(60_000)));
+    stated.reading.concurrency = std::num::NonZeroU32::new(3);
+    subject.hear(0, &permit, &stated, at(0));
+    let concurrency = |subject: &Subject| {
+        let quotas = subject.site.quotas().expect("they are stated");
+        quotas.of("a metadata").expect("the lane").concurrency()
+    };
+    for minute in 1..60 {
+        let now = at(minute * 60_000);
+        let permit = subject.go(0, now).expect("enough is left");
+        let again = statement(quota(Some(1_000), 999, ms(60_000)));
+        subject.hear(0, &permit, &again, now);
+        assert!(concurrency(&subject).is_some(), "minute {minute}");
+    }
+    let now = at(60 * 60_000);
+    let permit = subject.go(0, now).expect("enough is left");
+    subject.hear(
+        0,
+        &permit,
+        &statement(quota(Some(1_000), 999, ms(60_000))),
+        now,
+    );
+    assert_eq!(concurrency(&subject), None);
+}
+
+/// What is given back of a quota of bytes is what was taken, whatever answers have shown since.
+#[test]
+fn bytes_are_given_back_as_they_were_taken() {
+    let bytes = |remaining: u32| {
+        let mut quota = quota(Some(1_000_000), remaining, ms(600_000));
+        quota.unit = Unit::ContentBytes;
+        statement(quota)
+    };
+    let left = |subject: &Subject, now: BootInstant| {
+        let quotas = subject.site.quotas().expect("they are stated");
+        let reading = quotas.of("a metadata").expect("the lane").as_of(now);
+        reading.quotas[0].remaining.expect("it is stated")
+    };
+    let mut subject = Subject::new();
+    let first = subject.go(0, at(0)).expect("nothing is stated yet");
+    subject.hear(0, &first, &bytes(900_000), at(10));
+    let second = subject.go(0, at(1_000)).expect("enough is left");
+    subject.hear(0, &second, &bytes(800_000), at(1_010));
+    // Each answer takes 100,000 bytes by now.
+    let third = subject.go(0, at(2_000)).expect("enough is left");
+    let unused = subject.go(0, at(2_000)).expect("enough is left");
+    assert_eq!(left(&subject, at(2_000)), 600_000);
+    // One of 300,000 bytes: the next are expected to be larger.
+    subject.hear(0, &third, &bytes(500_000), at(2_010));
+    let before = left(&subject, at(2_010));
+    let costs = [cost(0, 1, &[], Duration::ZERO)];
+    let ask = Ask {
+        quota_lane: Some(&subject.lanes[0]),
+        ..Ask::at_once(&costs, &subject.policy)
+    };
+    subject.site.leave(&ask, unused.id, Some(unused.stamp));
+    assert_eq!(left(&subject, at(2_010)) - before, 100_000);
+}

@@ -75,6 +75,7 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
         },
         retry_after: None,
         is_refusal: false,
+        is_spent_kind: false,
     };
     let heard = arrive((first.site).state_quotas(&asking(&first, &lane), &permit, &statement));
     assert!(!heard.holds, "something is left");

@@ -209,6 +209,7 @@ impl SiteHandle for RedisSite {
             let settled = reply.settled()?;
             Ok(Settled {
                 calls_next: applied.calls_next,
+                learned: applied.confirmed,
                 ..settled
             })
         })

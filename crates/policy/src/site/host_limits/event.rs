@@ -81,7 +81,7 @@ pub enum LimitEvent {
 pub struct Applied {
     /// Waiting requests may go earlier than they were promised.
     pub calls_next: bool,
-    /// The limit of the host that an answer confirmed.
+    /// The limit of the host that an answer, or its headers, confirmed.
     pub confirmed: Option<Confirmed>,
     /// What a statement changes.
     pub heard: Heard,
@@ -153,7 +153,9 @@ impl HostLimits {
             }
             LimitEvent::Advanced => self.advance(now),
             LimitEvent::Heard { id, outcome } => {
-                applied.calls_next = self.heard(*id, *outcome, now);
+                let taught = self.heard(*id, *outcome, now);
+                applied.calls_next = taught.calls_next;
+                applied.confirmed = taught.confirmed;
             }
             LimitEvent::Answered(answered) => {
                 applied.confirmed = self.answered(answered, history, now);

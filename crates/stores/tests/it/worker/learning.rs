@@ -60,6 +60,7 @@ pub(crate) fn remaining(remaining: u32) -> Statement {
         },
         retry_after: None,
         is_refusal: false,
+        is_spent_kind: false,
     }
 }
 

@@ -28,6 +28,7 @@ impl World {
         let statement = Statement {
             retry_after: None,
             is_refusal: quota.remaining == Some(0),
+            is_spent_kind: false,
             reading,
         };
         let mut pure = self.pure.clone();
