@@ -21,7 +21,16 @@ impl Learner {
             return if self.without_headers(now) > 0 {
                 Allowed::AfterAnswer
             } else {
-                Allowed::At(self.not_before)
+                // Answers that say nothing leave the test open: the limits hold all the same.
+                let windows = (self.confirmed.iter().flatten()).map(|limit| match limit.shape {
+                    Shape::Window { seconds } => {
+                        let pace = self.pace(limit.n(), f64::from(seconds));
+                        pace.next(&self.log, now)
+                    }
+                    Shape::Rate => self.last_sent + 1.0 / limit.n().max(1e-3),
+                    Shape::Cap => LONG_AGO,
+                });
+                Allowed::At(windows.fold(self.not_before, f64::max))
             };
         }
         let mut latest = self.not_before;
