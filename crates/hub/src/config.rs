@@ -74,8 +74,10 @@ pub struct Limits {
     pub hosts: HashMap<Host, HostLimits>,
     /// Where the state lives.
     pub backend: Backend,
-    /// The adaptive rate, where enabled.
-    pub adaptive: Option<AdaptivePolicy>,
+    /// How rates adapt to throttling, where they do.
+    pub adaptive: AdaptivePolicy,
+    /// Whether they do at hosts for which nothing else is set.
+    pub adapts: bool,
     /// The most requests in flight at once, in all, if bounded.
     pub max_inflight: Sourced<Option<NonZeroU32>>,
     /// The budgets of services, each within the site that a request of the service goes to.
@@ -102,8 +104,12 @@ pub struct HostLimits {
     pub roles: [RoleLimits; 3],
     /// By kind of request.
     pub kinds: HashMap<Arc<str>, BudgetLimits>,
+    /// What requests of a kind cost in credits, where that is set.
+    pub kind_credits: HashMap<Arc<str>, NonZeroU32>,
     /// Which limits are learned, where that is set.
     pub learn: Option<Sourced<Learn>>,
+    /// Whether rates adapt to throttling, where that is set.
+    pub adapts: Option<Sourced<bool>>,
     /// What rate headers do, as set for the host.
     pub headers: Headers,
 }
@@ -126,6 +132,8 @@ pub struct RoleLimits {
     pub max_delay: Sourced<Duration>,
     /// Whether HEAD requests are charged.
     pub count_head: Sourced<bool>,
+    /// What a request costs in credits; one leaves that to the host.
+    pub credits: NonZeroU32,
     /// The most requests at once, if bounded.
     pub max_concurrent: Sourced<Option<NonZeroU32>>,
     /// Whether that bound holds over all processes, through the store.
@@ -171,8 +179,6 @@ pub struct Breakers {
     pub defaults: BreakerConfig,
     /// By host.
     pub hosts: HashMap<Host, BreakerConfig>,
-    /// What holds for resolvers without an entry.
-    pub resolver_defaults: BreakerConfig,
     /// By resolver.
     pub resolvers: HashMap<Arc<str>, BreakerConfig>,
 }
@@ -254,6 +260,23 @@ impl Limits {
         }
     }
 
+    /// Returns how the rates of a host, or of hosts without an entry of their own, adapt to
+    /// throttling, if they do.
+    #[must_use]
+    pub fn adaptive_of(&self, host: Option<&Host>) -> Option<&AdaptivePolicy> {
+        let own = host.and_then(|host| self.hosts.get(host)?.adapts.as_ref());
+        own.map_or(self.adapts, |set| set.value)
+            .then_some(&self.adaptive)
+    }
+
+    /// Returns what requests of kinds cost in credits at a host, where that is set.
+    pub(crate) fn kind_credits(&self, host: &Host) -> Box<[(Arc<str>, u32)]> {
+        let own = self.hosts.get(host).into_iter();
+        own.flat_map(|own| &own.kind_credits)
+            .map(|(kind, credits)| (Arc::clone(kind), credits.get()))
+            .collect()
+    }
+
     /// Returns which limits of a host are learned: what is set for it, or for all hosts, or else
     /// for the run. An adaptive rate excludes learning.
     #[must_use]
@@ -267,11 +290,10 @@ impl Limits {
     #[must_use]
     pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<Learn> {
         let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
-        let set = own.or(self.learn.as_ref()).map(|set| set.value);
-        match set {
-            Some(set) => Some(set),
-            None if self.adaptive.is_some() => Some(Learn::Off),
-            None => None,
+        match own {
+            Some(set) => Some(set.value),
+            None if self.adaptive_of(host).is_some() => Some(Learn::Off),
+            None => self.learn.as_ref().map(|set| set.value),
         }
     }
 
@@ -401,7 +423,7 @@ impl Breakers {
     /// Returns the breaker of a resolver.
     #[must_use]
     pub fn of_resolver(&self, name: &str) -> &BreakerConfig {
-        self.resolvers.get(name).unwrap_or(&self.resolver_defaults)
+        self.resolvers.get(name).unwrap_or(&self.defaults)
     }
 }
 

@@ -100,6 +100,7 @@ struct InFlight {
 /// What a request takes of quotas in each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
+    requests: u32,
     credits: u32,
     /// How many bytes the answer was expected to have.
     bytes: u32,
@@ -109,7 +110,7 @@ impl QuotaCost {
     /// Returns what a request takes of a quota in this unit.
     fn of(self, unit: Unit) -> u32 {
         match unit {
-            Unit::Requests => 1,
+            Unit::Requests => self.requests,
             Unit::Credits => self.credits,
             // What an answer takes is known when it has come.
             Unit::ContentBytes | Unit::ConcurrentRequests | Unit::Other => 0,
@@ -250,6 +251,8 @@ impl LaneQuotas {
         let stated = self.credits.filter(|_| weight == 1);
         let bytes = self.quotas.iter().map(StatedQuota::answer_bytes).max();
         QuotaCost {
+            // Hosts that count credits without a word write their quotas like those of requests.
+            requests: weight.max(1),
             credits: stated.unwrap_or(weight),
             bytes: bytes.unwrap_or(0),
         }

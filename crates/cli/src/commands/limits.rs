@@ -146,7 +146,7 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
             .map_or_else(|| "-".to_owned(), |most| most.to_string()),
         pacing(row, config).to_owned(),
         config.limits.backend.kind.value.as_str().to_owned(),
-        adaptive(config).to_owned(),
+        if adapts(row, config) { "on" } else { "off" }.to_owned(),
         learn(row, config),
         sources(row),
     ]
@@ -210,12 +210,10 @@ fn windows(row: &LimitRow, config: &Config) -> Vec<Window> {
     }
 }
 
-fn adaptive(config: &Config) -> &'static str {
-    if config.limits.adaptive.is_some() {
-        "on"
-    } else {
-        "off"
-    }
+/// Returns whether the rates of a row adapt to throttling.
+fn adapts(row: &LimitRow, config: &Config) -> bool {
+    let host = Host::parse(&row.host).ok();
+    config.limits.adaptive_of(host.as_ref()).is_some()
 }
 
 /// Formats the sources of a row: one if all values share it, otherwise each with its keys.
@@ -265,7 +263,7 @@ fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
         "max_concurrent": limits.max_concurrent.value,
         "pacing": pacing(row, config),
         "backend": config.limits.backend.kind.value.as_str(),
-        "adaptive": config.limits.adaptive.is_some(),
+        "adaptive": adapts(row, config),
         "learn": learn(row, config),
         "sources": sources,
     })

@@ -127,6 +127,17 @@ pub(crate) struct Rules {
     /// What rate headers may do and how they are read, unless they are ignored.
     pub(crate) headers: Option<(Trust, Hints)>,
     pub(crate) max_delay: Duration,
+    /// What requests cost in credits: of the role, and of kinds that have their own.
+    pub(crate) credits: u32,
+    pub(crate) kind_credits: Box<[(Arc<str>, u32)]>,
+}
+
+impl Rules {
+    /// Returns what a request of a kind costs in credits; one leaves that to the host.
+    fn credits_of(&self, kind: Option<&str>) -> u32 {
+        let own = kind.and_then(|kind| self.kind_credits.iter().find(|(name, _)| **name == *kind));
+        own.map_or(self.credits, |(_, credits)| *credits)
+    }
 }
 
 /// The terms on which one attempt asks.
@@ -315,6 +326,7 @@ impl LaneState {
             asked: terms.asked,
             learn: self.rules.learn.as_ref(),
             quota_lane: self.quota_lane(),
+            credits: self.rules.credits_of(self.key.kind.as_deref()),
             backlog: terms.backlog,
         }
     }

@@ -129,6 +129,8 @@ impl Registry {
                 learn: None,
                 headers: None,
                 max_delay: Duration::ZERO,
+                credits: 1,
+                kind_credits: Box::default(),
             })
         });
         Lane::new(site, state)

@@ -25,7 +25,7 @@ impl Settings {
     pub fn resolve(&self) -> Result<Config, Vec<Problem>> {
         let problems = &mut Vec::new();
         let limits = limits::limits(self, problems);
-        let breakers = breakers::breakers(self, limits.adaptive.is_some(), problems);
+        let breakers = breakers::breakers(self, problems);
         let config = Config {
             limits,
             breakers,

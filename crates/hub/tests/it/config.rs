@@ -260,6 +260,42 @@ limits:
     assert_eq!(config.limits.learn_of(&host("a.example")), Learn::Off);
 }
 
+/// Which of the two holds can be said for each host.
+#[test]
+fn a_host_is_adaptive_or_learned_by_its_own_entry() {
+    let (_directory, sources) = file(
+        "
+limits:
+  learn: tighten
+  hosts:
+    a.example: { aimd: true }
+    b.example: { learn: { up_to: 20/SECOND } }
+",
+    );
+    let (config, _) = load(&sources).expect("a configuration");
+    let of = |name: &str| {
+        let host = host(name);
+        let adapts = config.limits.adaptive_of(Some(&host)).is_some();
+        (adapts, config.limits.learn_of(&host))
+    };
+    assert_eq!(of("a.example"), (true, Learn::Off));
+    assert!(matches!(of("b.example"), (false, Learn::UpTo(_))));
+    assert_eq!(of("c.example"), (false, Learn::Tighten));
+
+    let (_directory, sources) = file(
+        "
+limits:
+  aimd: { enabled: true }
+  hosts:
+    a.example: { aimd: false, learn: tighten }
+    b.example: { aimd: true, learn: tighten }
+",
+    );
+    let found = problems(&sources);
+    assert!(found.contains("limits.hosts.b.example.learn"), "{found}");
+    assert!(!found.contains("a.example"), "{found}");
+}
+
 #[test]
 fn limits_are_learned_and_rate_headers_obeyed_with_a_redis_store() {
     let redis = "

@@ -407,3 +407,57 @@ fn slow_answers_open_the_breaker_where_that_is_configured() {
         assert_eq!(refused, class, "{yaml}");
     }
 }
+
+/// A host that counts credits without a word: the configuration says what a search costs.
+#[test]
+fn a_configured_cost_is_taken_from_what_is_left() {
+    let left = Mutex::new(35_u32);
+    let origin = Origin::new("a.example").handler(move |arrival, _| {
+        let cost = if arrival.path.starts_with("/search") {
+            10
+        } else {
+            1
+        };
+        let mut left = left.lock();
+        if *left < cost {
+            return Reply::status(429);
+        }
+        *left -= cost;
+        Reply::ok("found")
+            .header("x-ratelimit-limit", "1000")
+            .header("x-ratelimit-remaining", &left.to_string())
+            .header("x-ratelimit-reset", "7200")
+    });
+    let yaml = "
+version: 1
+limits:
+  hosts:
+    a.example:
+      metadata: { rates: [] }
+      kinds: { search: { credits: 10 } }
+";
+    let world = World::exact(
+        [origin],
+        crate::as_written::read(yaml).expect("a configuration").0,
+    );
+    world.run(|hub| async move {
+        let search = || get("http://a.example/search").kind("search");
+        for _ in 0..3 {
+            let found = hub.fetch(search()).await.expect("enough is left");
+            assert_eq!(found.head.status, 200);
+        }
+        let refused = hub.fetch(search()).await.expect_err("five are left");
+        assert_eq!(refused.kind.class(), "rate_limited", "{refused}");
+        for _ in 0..5 {
+            let found = hub.fetch(get("http://a.example/1")).await;
+            assert_eq!(found.expect("one each").head.status, 200);
+        }
+    });
+    assert!(
+        world
+            .ledger()
+            .arrivals()
+            .iter()
+            .all(|arrival| arrival.status == 200)
+    );
+}

@@ -87,6 +87,8 @@ pub struct Ask<'a> {
     /// Under which name the site keeps the quotas that its host states for such requests; `None`
     /// where rate headers are ignored.
     pub quota_lane: Option<&'a Arc<str>>,
+    /// What a request that weighs one costs of the quotas of its host; one where the host says that.
+    pub credits: u32,
     /// How many requests of the caller are still to come in these budgets, this one included; zero
     /// if it does not know. Long windows are spread if they have less left than that.
     pub backlog: u32,
@@ -111,6 +113,7 @@ impl<'a> Ask<'a> {
             asked: BootInstant::FAR,
             learn: None,
             quota_lane: None,
+            credits: 1,
             backlog: 0,
         }
     }

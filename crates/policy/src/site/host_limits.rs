@@ -324,10 +324,14 @@ fn earlier(ask: &Ask<'_>, waiting: u32) -> u32 {
     waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0))
 }
 
-/// Returns what a request weighs.
+/// Returns what a request weighs in stated quotas: more than one, if it or the configuration says
+/// so.
 fn weight(ask: &Ask<'_>) -> u32 {
     let weights = ask.costs.iter().map(|cost| cost.weight);
-    weights.max().unwrap_or(0)
+    match weights.max().unwrap_or(0) {
+        1 => ask.credits,
+        weight => weight,
+    }
 }
 
 impl Answered {

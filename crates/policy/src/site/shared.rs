@@ -30,6 +30,7 @@ pub struct OwnedAsk {
     asked: BootInstant,
     learn: Option<LearnPolicy>,
     quota_lane: Option<Arc<str>>,
+    credits: u32,
     backlog: u32,
 }
 
@@ -52,6 +53,7 @@ impl Ask<'_> {
             asked: self.asked,
             learn: self.learn.copied(),
             quota_lane: self.quota_lane.cloned(),
+            credits: self.credits,
             backlog: self.backlog,
         }
     }
@@ -76,6 +78,7 @@ impl OwnedAsk {
             asked: self.asked,
             learn: self.learn.as_ref(),
             quota_lane: self.quota_lane.as_ref(),
+            credits: self.credits,
             backlog: self.backlog,
         }
     }

@@ -188,13 +188,15 @@ impl Registry {
             let own = breaker.roles[key.role.index()].as_ref();
             let learn = self.learn_of(&key.host);
             let policy = own.unwrap_or(&breaker.policy);
+            let adaptive = self.config.limits.adaptive_of(Some(&key.host)).copied();
             // Of many refusals at once only the first says anything new.
-            let policy = match learn {
-                Some(_) => Arc::new(BreakerPolicy {
+            let policy = if learn.is_some() || adaptive.is_some() {
+                Arc::new(BreakerPolicy {
                     one_failure_per_epoch: true,
                     ..BreakerPolicy::clone(policy)
-                }),
-                None => Arc::clone(policy),
+                })
+            } else {
+                Arc::clone(policy)
             };
             Arc::new(Rules {
                 breaker: policy,
@@ -202,8 +204,10 @@ impl Registry {
                 headers: self.config.limits.headers_of(&key.host),
                 isolated: own.is_some(),
                 classifier: Arc::clone(&breaker.classifier),
-                adaptive: self.config.limits.adaptive,
+                adaptive,
                 max_delay: limits.max_delay.value,
+                credits: limits.credits.get(),
+                kind_credits: self.config.limits.kind_credits(&key.host),
             })
         });
         Arc::clone(rules)

@@ -14,23 +14,12 @@ use crate::config::settings::{
 };
 use crate::config::{BreakerConfig, Breakers};
 
-/// Resolves the section. With an adaptive rate, several failures of one epoch count once for hosts;
-/// resolvers have no rate.
-pub(super) fn breakers(
-    settings: &Settings,
-    has_adaptive_rate: bool,
-    problems: &mut Vec<Problem>,
-) -> Breakers {
+/// Resolves the section.
+pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Breakers {
     let written = &settings.breakers;
-    let of_host = Counting {
-        one_failure_per_epoch: has_adaptive_rate,
-    };
-    let of_resolver = Counting {
-        one_failure_per_epoch: false,
-    };
     let defaults = &written.defaults;
     Breakers {
-        defaults: of_host.breaker(defaults, "breakers.defaults", problems),
+        defaults: breaker(defaults, "breakers.defaults", problems),
         backend: breaker_backend(settings, problems),
         hosts: written
             .hosts
@@ -38,117 +27,94 @@ pub(super) fn breakers(
             .map(|(host, own)| {
                 let path = format!("breakers.hosts.{host}");
                 let own = own.clone().over(defaults.clone());
-                (host.clone(), of_host.own_breaker(&own, &path, problems))
+                (host.clone(), own_breaker(&own, &path, problems))
             })
             .collect(),
-        resolver_defaults: of_resolver.breaker(defaults, "breakers.defaults", &mut Vec::new()),
         resolvers: written
             .resolvers
             .iter()
             .map(|(name, own)| {
                 let path = format!("breakers.resolvers.{name}");
                 let own = own.clone().over(defaults.clone());
-                let breaker = of_resolver.own_breaker(&own, &path, problems);
+                let breaker = own_breaker(&own, &path, problems);
                 (Arc::from(name.as_str()), breaker)
             })
             .collect(),
     }
 }
 
-/// How failures count.
-struct Counting {
-    one_failure_per_epoch: bool,
+/// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
+/// defaults have been reported already.
+fn own_breaker(merged: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {
+    let mut own = Vec::new();
+    let config = breaker(merged, path, &mut own);
+    own.retain(|new| {
+        !problems
+            .iter()
+            .any(|known| known.source == new.source && known.message == new.message)
+    });
+    problems.append(&mut own);
+    config
 }
 
-impl Counting {
-    /// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
-    /// defaults have been reported already.
-    fn own_breaker(
-        &self,
-        merged: &BreakerSettings,
-        path: &str,
-        problems: &mut Vec<Problem>,
-    ) -> BreakerConfig {
-        let mut own = Vec::new();
-        let config = self.breaker(merged, path, &mut own);
-        own.retain(|new| {
-            !problems
-                .iter()
-                .any(|known| known.source == new.source && known.message == new.message)
-        });
-        problems.append(&mut own);
-        config
+fn breaker(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {
+    let policy = policy(written, path, problems);
+    let roles = &written.roles;
+    let roles = [
+        (&roles.metadata, "metadata"),
+        (&roles.landing, "landing"),
+        (&roles.artifact, "artifact"),
+    ];
+    BreakerConfig {
+        roles: roles.map(|(role, name)| {
+            let path = format!("{path}.roles.{name}");
+            role_policy(role, &policy, &path, problems).map(Arc::new)
+        }),
+        policy: Arc::new(policy),
+        classifier: Arc::new(classifier(&written.classify)),
     }
+}
 
-    fn breaker(
-        &self,
-        written: &BreakerSettings,
-        path: &str,
-        problems: &mut Vec<Problem>,
-    ) -> BreakerConfig {
-        let policy = self.policy(written, path, problems);
-        let roles = &written.roles;
-        let roles = [
-            (&roles.metadata, "metadata"),
-            (&roles.landing, "landing"),
-            (&roles.artifact, "artifact"),
-        ];
-        BreakerConfig {
-            roles: roles.map(|(role, name)| {
-                let path = format!("{path}.roles.{name}");
-                role_policy(role, &policy, &path, problems).map(Arc::new)
-            }),
-            policy: Arc::new(policy),
-            classifier: Arc::new(classifier(&written.classify)),
-        }
-    }
-
-    fn policy(
-        &self,
-        written: &BreakerSettings,
-        path: &str,
-        problems: &mut Vec<Problem>,
-    ) -> BreakerPolicy {
-        let base = BreakerPolicy::default();
-        let mut length = |set, key: &str, otherwise: Duration| {
-            seconds(
-                set,
-                &format!("{path}.{key}"),
-                otherwise.as_secs_f64(),
-                problems,
+fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerPolicy {
+    let base = BreakerPolicy::default();
+    let mut length = |set, key: &str, otherwise: Duration| {
+        seconds(
+            set,
+            &format!("{path}.{key}"),
+            otherwise.as_secs_f64(),
+            problems,
+        )
+    };
+    let policy = BreakerPolicy {
+        fail_max: value(&written.fail_max, base.fail_max),
+        reset: length(&written.reset_timeout_s, "reset_timeout_s", base.reset),
+        reset_ceiling: length(
+            &written.reset_ceiling_s,
+            "reset_ceiling_s",
+            base.reset_ceiling,
+        ),
+        retry_after_cap: length(
+            &written.retry_after_cap_s,
+            "retry_after_cap_s",
+            base.retry_after_cap,
+        ),
+        window: None,
+        trial_calls: trial_calls(&written.trial_calls, written),
+        jitter: Duration::from_millis(value(&written.jitter_ms, 150)),
+        throttle_block: written.throttle_block_s.is_some().then(|| {
+            length(
+                &written.throttle_block_s,
+                "throttle_block_s",
+                Duration::ZERO,
             )
-        };
-        let policy = BreakerPolicy {
-            fail_max: value(&written.fail_max, base.fail_max),
-            reset: length(&written.reset_timeout_s, "reset_timeout_s", base.reset),
-            reset_ceiling: length(
-                &written.reset_ceiling_s,
-                "reset_ceiling_s",
-                base.reset_ceiling,
-            ),
-            retry_after_cap: length(
-                &written.retry_after_cap_s,
-                "retry_after_cap_s",
-                base.retry_after_cap,
-            ),
-            window: None,
-            trial_calls: trial_calls(&written.trial_calls, written),
-            jitter: Duration::from_millis(value(&written.jitter_ms, 150)),
-            throttle_block: written.throttle_block_s.is_some().then(|| {
-                length(
-                    &written.throttle_block_s,
-                    "throttle_block_s",
-                    Duration::ZERO,
-                )
-            }),
-            one_failure_per_epoch: self.one_failure_per_epoch,
-            early_probes: value(&written.early_probes, base.early_probes),
-            shadow: value(&written.shadow, false),
-        };
-        BreakerPolicy {
-            window: rolling(written, policy.reset, path, problems),
-            ..policy
-        }
+        }),
+        one_failure_per_epoch: base.one_failure_per_epoch,
+        early_probes: value(&written.early_probes, base.early_probes),
+        shadow: value(&written.shadow, false),
+    };
+    BreakerPolicy {
+        window: rolling(written, policy.reset, path, problems),
+        ..policy
     }
 }
 

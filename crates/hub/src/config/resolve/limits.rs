@@ -25,9 +25,8 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
     let max_inflight = written.global.max_inflight.clone();
-    if adaptive.is_some() {
-        check_learning(settings, problems);
-    }
+    let adapts = value(&written.aimd.enabled, false);
+    check_learning(settings, adapts, problems);
     Limits {
         defaults: Role::ALL
             .map(|role| role_limits(written.defaults.of(role), &RoleSettings::default())),
@@ -43,6 +42,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
             .map(|(name, written)| (Arc::from(name.as_str()), budget(written)))
             .collect(),
         adaptive,
+        adapts,
         max_inflight: max_inflight
             .map_or(Sourced::new(NonZeroU32::new(500), Source::Default), |set| {
                 set.map(|most| most.0)
@@ -63,19 +63,23 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
 }
 
 /// Reports hosts for which limits are to be learned while rates adapt to throttling.
-fn check_learning(settings: &Settings, problems: &mut Vec<Problem>) {
+fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<Problem>) {
     let written = &settings.limits;
     let of_hosts = written.hosts.iter().map(|(host, limits)| {
-        let path = format!("limits.hosts.{host}.learn");
-        (path, limits.learn.as_ref())
+        let path = format!("limits.hosts.{host}");
+        (path, limits.learn.as_ref(), value(&limits.aimd, adapts))
     });
-    let of_all = ("limits.learn".to_owned(), written.learn.as_ref());
-    for (path, learn) in of_hosts.chain([of_all]) {
-        let Some(learn) = learn.filter(|learn| learn.value != Learn::Off) else {
+    let of_all = ("limits".to_owned(), written.learn.as_ref(), adapts);
+    for (path, learn, adapts) in of_hosts.chain([of_all]) {
+        let Some(learn) = learn.filter(|learn| adapts && learn.value != Learn::Off) else {
             continue;
         };
-        let message = "limits are either learned or adaptive: remove this, or set limits.aimd.enabled to false";
-        problems.push(Problem::new(&learn.source, path, message));
+        let message = "limits are either learned or adaptive: remove this, or set aimd to false for the host, or limits.aimd.enabled to false";
+        problems.push(Problem::new(
+            &learn.source,
+            format!("{path}.learn"),
+            message,
+        ));
     }
 }
 
@@ -96,6 +100,7 @@ fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
         count_head: merged
             .count_head
             .unwrap_or(Sourced::new(false, unset.clone())),
+        credits: value(&merged.credits, NonZeroU32::MIN),
         shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
         pacing: merged.pacing.map(|set| set.map(Pacing::from)),
         max_concurrent: merged
@@ -110,9 +115,18 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
         kinds: written
             .kinds
             .iter()
-            .map(|(name, kind)| (Arc::from(name.as_str()), budget(kind)))
+            .map(|(name, kind)| (Arc::from(name.as_str()), budget(&kind.shared)))
+            .collect(),
+        kind_credits: written
+            .kinds
+            .iter()
+            .filter_map(|(name, kind)| {
+                let credits = kind.credits.as_ref()?.value;
+                Some((Arc::from(name.as_str()), credits))
+            })
             .collect(),
         learn: written.learn.clone(),
+        adapts: written.aimd.clone(),
         headers: headers(&written.headers),
     }
 }
@@ -232,7 +246,7 @@ fn store_of(
     }
 }
 
-fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> Option<AdaptivePolicy> {
+fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePolicy {
     let mut share = |set: &Option<Sourced<f64>>, key: &str, scale: f64, otherwise: f64| {
         let Some(set) = set else { return otherwise };
         if set.value > scale {
@@ -265,7 +279,6 @@ fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> Option<Adapt
             "limits.aimd.min_multiplier",
             "min_multiplier is above max_multiplier",
         ));
-        return None;
     }
-    value(&written.enabled, false).then_some(policy)
+    policy
 }

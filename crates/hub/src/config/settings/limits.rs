@@ -25,6 +25,8 @@ section! {
         max_delay_ms: u64 = "by role",
         /// Whether HEAD requests spend tokens
         count_head: bool = "false",
+        /// What a request costs of the quotas that the host states, in its credits
+        credits: NonZeroU32 = "as its answers say, or 1",
         /// The most requests at once; `null` or 0 for no bound
         max_concurrent: Ceiling = "by role",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
@@ -49,6 +51,15 @@ section! {
         /// How requests are spread over the windows: `even` (at equal distances, which every server
         /// accepts) or `burst` (as many at once as the windows allow)
         pacing: PacingWord = "even in bulk runs, else burst",
+    }
+}
+
+section! {
+    /// The budget of one kind of request to a host.
+    KindSettings {
+        ..shared: SharedSettings,
+        /// What such a request costs of the quotas that the host states, in its credits
+        credits: NonZeroU32 = "that of its role",
     }
 }
 
@@ -210,7 +221,10 @@ section! {
         /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
         /// of the default windows)
         learn: Learn = "limits.learn",
-        @kinds: Named<ByKind, SharedSettings>,
+        /// Whether the rates of the host adapt to throttling, by the numbers of `limits.aimd`;
+        /// such a host learns no limits
+        aimd: bool = "limits.aimd.enabled",
+        @kinds: Named<ByKind, KindSettings>,
         @headers: HeadersSettings,
     }
 }

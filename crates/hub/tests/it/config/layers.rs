@@ -114,7 +114,7 @@ fn the_seeds_files_load_as_they_are() {
         "1/3SECOND+1000/DAY"
     );
     assert_eq!(max_inflight(&config), 250);
-    let adaptive = config.limits.adaptive.expect("on");
+    let adaptive = config.limits.adaptive_of(None).expect("on");
     assert_eq!(adaptive.window.as_secs(), 30);
     let policy = |name: &str| &config.breakers.of(&host(name)).policy;
     assert_eq!(policy("unheard.of").fail_max.get(), 4);
@@ -197,7 +197,7 @@ fn flags_are_read_in_the_seeds_syntax() {
     let local = config.limits.of(&host("127.0.0.1:8080"), Role::Metadata);
     assert_eq!(local.max_delay.value.as_millis(), 5_000);
     assert_eq!(rates(&config, "[::1]:8080", Role::Artifact), "3/SECOND");
-    let adaptive = config.limits.adaptive.expect("on");
+    let adaptive = config.limits.adaptive_of(None).expect("on");
     assert!((adaptive.high_ratio - 0.08).abs() < 1e-9 && (adaptive.decrease - 0.25).abs() < 1e-9);
     let policy = &config.breakers.of(&host("api.crossref.org")).policy;
     assert_eq!(
