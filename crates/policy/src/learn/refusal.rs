@@ -265,6 +265,11 @@ impl Learner {
         self.search = None;
         self.ban = self.ban.max(search.ban);
         let limit = match (search.acting, search.window()) {
+            (Acting::Window(_), Some((n, window))) if search.is_smooth() => {
+                // Between the rate that was admitted and the one that was not.
+                let rate = (n * (n + 1.0)).sqrt() / window;
+                Confirmed::new(Shape::Rate, rate, u16::from(search.fresh) + 1)
+            }
             (Acting::Window(_), Some((n, window))) => {
                 let shape = Shape::Window {
                     seconds: window as f32,

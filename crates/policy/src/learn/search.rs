@@ -34,6 +34,8 @@ const RESTORED: f32 = 1.5;
 const WORTH_A_TEST: f32 = 0.65;
 /// A hypothesis below this share of a rate is slower; the others come to the same.
 const SLOWER: f32 = 0.95;
+/// Up to this length servers count in whole seconds.
+const SHORT: f32 = 3.0;
 /// From this length on a window is filled at once to see whether it is the one, in seconds.
 pub(super) const LONG: f64 = 10.0;
 
@@ -255,6 +257,17 @@ impl Search {
         let index = usize::from(index).min(GRID.len() - 1);
         let hypothesis = &self.hypotheses[index];
         Some((f64::from(hypothesis.n), f64::from(hypothesis.window)))
+    }
+
+    /// Returns whether what the client acts on is a smooth rate: a short window that had to be
+    /// shortened is none of those that servers count in.
+    pub(super) fn is_smooth(&self) -> bool {
+        let Acting::Window(index) = self.acting else {
+            return true;
+        };
+        let index = usize::from(index).min(GRID.len() - 1);
+        let window = self.hypotheses[index].window;
+        window < SHORT && window < 0.97 * GRID[index]
     }
 
     /// Returns whether nothing slower than what the client acts on is left to be tried.
