@@ -31,7 +31,8 @@ mod probes;
 pub mod wrapper;
 
 pub use limits::{
-    a_stated_quota_is_shared_and_never_exceeded, what_was_learned_is_shared_until_it_is_forgotten,
+    a_stated_quota_is_shared_and_never_exceeded, an_operator_ends_the_pause_after_a_refusal,
+    what_was_learned_is_shared_until_it_is_forgotten,
 };
 pub use probes::{
     an_outage_is_probed_early_by_one_request_at_a_time,
@@ -55,6 +56,7 @@ pub fn run_all(store: &dyn StateStore) {
     an_outage_is_probed_early_by_one_request_at_a_time(store);
     concurrent_callers_get_exactly_the_limit(store);
     what_was_learned_is_shared_until_it_is_forgotten(store);
+    an_operator_ends_the_pause_after_a_refusal(store);
     a_stated_quota_is_shared_and_never_exceeded(store);
 }
 

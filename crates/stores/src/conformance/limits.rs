@@ -53,6 +53,38 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
     assert!(!is_held_back(&client));
 }
 
+/// The pause after a refusal ends on an operator's word, and answers call those that wait.
+pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
+    let client = Client::new(store, "pause", &[100]);
+    let policy = LearnPolicy {
+        mode: LearnMode::Tighten,
+        slowest: LONG,
+    };
+    let ask = Ask {
+        learn: Some(&policy),
+        ..client.ask(BootInstant::ZERO)
+    };
+    let permit = client.go();
+    let report = Report {
+        outcome: Outcome::Throttled,
+        retry_after: None,
+        wants_retry: false,
+        sent: permit.at,
+    };
+    let settled = arrive(client.site.settle(&ask, &permit, &report));
+    assert!(settled.calls_next, "others may have waited for the answer");
+    assert!(matches!(
+        arrive(client.site.enter(&ask)).entry,
+        Entry::Refused(_)
+    ));
+    arrive(client.site.unblock());
+    let Entry::Go(permit) = arrive(client.site.enter(&ask)).entry else {
+        panic!("the pause has ended")
+    };
+    let heard = client.site.settle_headers(&ask, &permit, Outcome::Success);
+    assert!(arrive(heard).calls_next, "headers teach before a body ends");
+}
+
 /// What a host states holds for every handle: together they use what is left, and not one more.
 pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     const LEFT: u32 = 40;

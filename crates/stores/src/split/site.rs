@@ -232,11 +232,14 @@ impl SiteHandle for SplitSite {
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        self.0.breakers.settle_headers(
+        let settled = self.0.breakers.settle_headers(
             &Parts::for_breaker(ask),
             &self.0.breaker_permit(permit),
             outcome,
-        )
+        );
+        let (ask, permit) = (self.0.for_limits(ask), Parts::limits_permit(permit));
+        let limits = self.0.limits.settle_headers(&ask, &permit, outcome);
+        both(settled, limits, with_what_was_learned)
     }
 
     fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
@@ -267,10 +270,7 @@ impl SiteHandle for SplitSite {
             &Parts::limits_permit(permit),
             &report,
         );
-        both(settled, limits, |settled, limits| Settled {
-            adjusted: limits.adjusted,
-            ..settled
-        })
+        both(settled, limits, with_what_was_learned)
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
@@ -292,7 +292,12 @@ impl SiteHandle for SplitSite {
     }
 
     fn unblock(&self) -> Answer<Option<Transition>> {
-        self.0.breakers.unblock()
+        both(
+            self.0.breakers.unblock(),
+            // It ends the pause after refusals, where limits are learned.
+            self.0.limits.unblock(),
+            |transition, _| transition,
+        )
     }
 
     fn forget_learned(&self) -> Answer<bool> {
@@ -319,6 +324,16 @@ impl SiteHandle for SplitSite {
                 }
             },
         )
+    }
+}
+
+/// Joins what an answer did to the breaker with what it did to the limits.
+fn with_what_was_learned(breakers: Settled, limits: Settled) -> Settled {
+    Settled {
+        adjusted: limits.adjusted,
+        learned: limits.learned,
+        calls_next: breakers.calls_next || limits.calls_next,
+        ..breakers
     }
 }
 
