@@ -461,3 +461,25 @@ limits:
             .all(|arrival| arrival.status == 200)
     );
 }
+
+/// Requests that were queued before anything was stated obey it as well.
+#[test]
+fn queued_requests_obey_what_is_stated_meanwhile() {
+    let origin = Origin::new("a.example").latency(ms(30)).handler(|_, _| {
+        Reply::ok("")
+            .header("ratelimit-policy", "\"all\";q=2;w=10")
+            .header("ratelimit", "\"all\";r=0;t=10")
+    });
+    let limits = "a.example:metadata=rates:2/SECOND,max_concurrent:16";
+    let world = World::exact([origin], config(rates(&[limits])));
+    for _ in 0..8 {
+        let hub = world.hub.clone();
+        world.simulation.start(async move { fetch(&hub).await });
+    }
+    world.simulation.run();
+    let ledger = world.ledger();
+    assert_eq!(ledger.len(), 8, "each gets through");
+    ledger
+        .no_window_exceeded("a.example", 2, seconds(10))
+        .expect("the stated window");
+}
