@@ -29,6 +29,8 @@ pub(crate) enum Class {
     Off12,
     Off45,
     AppLimited,
+    Leaky,
+    Fast,
 }
 
 impl Class {
@@ -54,7 +56,14 @@ impl Class {
     ];
 
     /// Rows of their own, outside the mean.
-    pub(crate) const FURTHER: [Self; 4] = [Self::Off7, Self::Off12, Self::Off45, Self::AppLimited];
+    pub(crate) const FURTHER: [Self; 6] = [
+        Self::Off7,
+        Self::Off12,
+        Self::Off45,
+        Self::AppLimited,
+        Self::Leaky,
+        Self::Fast,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -79,6 +88,8 @@ impl Class {
             Self::Off12 => "log of 12 s",
             Self::Off45 => "log of 45 s",
             Self::AppLimited => "client asks 20-80 %",
+            Self::Leaky => "queue of 5-20 that delays",
+            Self::Fast => "200-1000 per second",
         }
     }
 
@@ -165,6 +176,16 @@ impl Class {
                 server.outage = Some((start, start + random.log_between(3.0, 100.0)));
                 let start = random.between(225.0, 260.0);
                 server.pause = Some((start, start + 30.0));
+            }
+            Self::Leaky => {
+                let most = random.between(5.0, 20.0).round();
+                server.rules = vec![Rule::leaky(n / w, most)];
+            }
+            Self::Fast => {
+                // Without long answers: the requests at once are bounded here.
+                server.rules = vec![Rule::log(random.log_between(200.0, 1_000.0).round(), 1.0)];
+                server.think = random.log_between(0.005, 0.02);
+                server.one_way = random.log_between(0.001, 0.01);
             }
             Self::AppLimited => server.demand = Some(server.rate() * random.between(0.2, 0.8)),
         }

@@ -25,6 +25,13 @@ pub(crate) enum Rule {
         tokens: f64,
         at: f64,
     },
+    /// A queue that empties at `rate`: up to `most` requests wait in it, others are refused.
+    Leaky {
+        rate: f64,
+        most: f64,
+        level: f64,
+        at: f64,
+    },
     /// At most `n` requests at once.
     Cap { n: f64, busy: VecDeque<f64> },
 }
@@ -53,6 +60,15 @@ impl Rule {
             rate,
             burst,
             tokens: burst,
+            at: 0.0,
+        }
+    }
+
+    pub(crate) fn leaky(rate: f64, most: f64) -> Self {
+        Self::Leaky {
+            rate,
+            most,
+            level: 0.0,
             at: 0.0,
         }
     }
@@ -108,6 +124,16 @@ impl Rule {
                     (1.0 - *tokens) / (*rate * factor)
                 }
             }
+            Self::Leaky {
+                rate,
+                most,
+                level,
+                at,
+            } => {
+                *level = (*level - (now - *at) * *rate * factor).max(0.0);
+                *at = now;
+                ((*level - *most) / (*rate * factor)).max(0.0)
+            }
             Self::Cap { n, busy } => {
                 busy.retain(|end| *end > now);
                 if (busy.len() as f64) < *n {
@@ -124,6 +150,7 @@ impl Rule {
             Self::Log { seen, .. } => seen.push_back(now),
             Self::Aligned { used, .. } => *used += 1.0,
             Self::Bucket { tokens, .. } => *tokens -= 1.0,
+            Self::Leaky { level, .. } => *level += 1.0,
             Self::Cap { busy, .. } => busy.push_back(now + think),
         }
     }
@@ -132,7 +159,7 @@ impl Rule {
     pub(crate) fn rate(&self, mean_service: f64) -> f64 {
         match self {
             Self::Log { n, w, .. } | Self::Aligned { n, w, .. } => n / w,
-            Self::Bucket { rate, .. } => *rate,
+            Self::Bucket { rate, .. } | Self::Leaky { rate, .. } => *rate,
             Self::Cap { n, .. } => n / mean_service,
         }
     }
@@ -241,7 +268,11 @@ impl Server {
             }
         }
         if left <= 0.0 {
-            return Reply::Served(think);
+            let queued = (self.rules.iter()).map(|rule| match rule {
+                Rule::Leaky { rate, level, .. } => (level - 1.0) / rate,
+                _ => 0.0,
+            });
+            return Reply::Served(think + queued.fold(0.0, f64::max));
         }
         if let Some(length) = self.ban {
             self.banned_until = now + length;
