@@ -250,9 +250,10 @@ impl LaneQuotas {
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
         let bytes = self.quotas.iter().map(StatedQuota::answer_bytes).max();
+        let has_credits = self.quotas.iter().any(StatedQuota::is_of_credits);
         QuotaCost {
             // Hosts that count credits without a word write their quotas like those of requests.
-            requests: weight.max(1),
+            requests: if has_credits { 1 } else { weight.max(1) },
             credits: stated.unwrap_or(weight),
             bytes: bytes.unwrap_or(0),
         }

@@ -14,13 +14,16 @@ const MOST: usize = 32;
 /// The wait after a refusal without Retry-After, in seconds, and its growth in a row of refusals.
 const FIRST_WAIT: f64 = 0.5;
 const WAIT_GROWTH: f64 = 2.5;
-const LONGEST_WAIT: f64 = 60.0;
+pub(super) const LONGEST_WAIT: f64 = 60.0;
 /// The wait after the refusal that confirms a limit.
 const CONFIRMED_WAIT: f64 = 0.2;
 /// Where a search knows when a window would be free, it asks then: not before this share of the wait
 /// (the first, and later ones), and not after this one.
 const EARLIEST_TEST: (f64, f64) = (0.8, 0.2);
 const LATEST_TEST: f64 = 1.5;
+
+/// The least rate that is believed in, requests per second.
+const LEAST_RATE: f32 = 0.001;
 
 /// The requests on their way, and what became of them by their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +145,7 @@ impl Learner {
 
     /// Notes how long a host refused everything, though its limits were free.
     pub(super) fn learn_ban(&mut self, sent_at: f64) {
-        let length = (sent_at - self.epoch) as f32;
+        let length = (sent_at - self.epoch).min(LONGEST_WAIT) as f32;
         if self.unexpected >= 1 {
             self.ban = length;
         } else {
@@ -339,7 +342,7 @@ impl Learner {
                 } else {
                     measured.clamp(least, 0.96)
                 };
-                limit.amount *= factor as f32;
+                limit.amount = (limit.amount * factor as f32).max(LEAST_RATE);
             }
             Shape::Cap => limit.amount = f32::from(sent.others.unwrap_or(1)).max(1.0),
         }

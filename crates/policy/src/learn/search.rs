@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hypothesis::{Hypothesis, Refusal};
 use super::log::Log;
+use super::refusal::LONGEST_WAIT;
 
 /// The windows that are tried, in seconds.
 pub(super) const GRID: [f32; 18] = [
@@ -103,7 +104,8 @@ impl Search {
         if row == 0 || contradicted == 0 {
             return;
         }
-        self.row_length = (at - epoch) as f32;
+        // Beyond that nobody waits: it was the client that had nothing to send.
+        self.row_length = (at - epoch).min(LONGEST_WAIT) as f32;
         let explains = |index: usize, hypothesis: &Hypothesis| {
             let window = f64::from(hypothesis.window);
             contradicted & (1 << index) == 0

@@ -178,6 +178,11 @@ impl StatedQuota {
         })
     }
 
+    /// Returns whether it counts credits, by the word of the host.
+    pub(super) fn is_of_credits(&self) -> bool {
+        self.unit == Unit::Credits
+    }
+
     /// Returns how many bytes an answer takes, where that is known.
     pub(super) fn answer_bytes(&self) -> u32 {
         self.answer_bytes

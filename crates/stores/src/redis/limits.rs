@@ -31,7 +31,7 @@ pub(super) struct KnownLimits {
     pub(super) limits: HostLimits,
     /// Whether the server keeps anything.
     is_kept: bool,
-    /// How many requests waited before the last one that was not told its turn.
+    /// How many requests waited before the last one whose turn was not among those sent.
     waiting: u32,
     /// The last known instant of the server, and that of this process when it was known.
     seen: Option<(BootInstant, BootInstant)>,
@@ -140,7 +140,7 @@ impl KnownLimits {
         }
     }
 
-    /// Notes how many requests wait before one that was not told its turn.
+    /// Notes how many requests wait before one whose turn was not among those sent.
     pub(super) fn expect_waiting(&mut self, waiting: u32) {
         self.waiting = waiting;
     }

@@ -21,7 +21,7 @@ local function known_version(ask)
   return ask.limits and ask.limits.version or 0
 end
 
--- Records what an answer changes, saves, and replies; a process that has to say more is told so first.
+-- Records what an answer changes, saves, and replies; one that has to send more gets that answer first.
 local function conclude(ask, answer, transition)
   local limits = ask.limits
   if answer.kind == 'stale' then return stale(known_version(ask), answer.waiting) end

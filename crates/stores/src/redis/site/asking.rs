@@ -192,7 +192,8 @@ fn waiting_part(known: &KnownLimits, ask: &Ask<'_>, id: u64, now: BootInstant) -
     };
     LimitsPart {
         forced: true,
-        since: None,
+        // From the script's own instant on, however long the question takes to reach it.
+        since: Some(now),
         turns: vec![turn],
         ..*part
     }

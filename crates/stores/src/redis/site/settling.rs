@@ -14,7 +14,7 @@ use super::asking::MAX_ROUNDS;
 use super::{RedisSite, event_if};
 use crate::error::StoreError;
 
-/// What an answer changes in the limits of its host, as the script is told.
+/// What an answer changes in the limits of its host, as the script gets it.
 struct Lesson {
     version: u64,
     /// Whether it is recorded even if there is a later version.
@@ -140,7 +140,7 @@ impl RedisSite {
     }
 }
 
-/// Returns what an answer changes that is not a refusal. What other processes learned is told in any
+/// Returns what an answer changes that is not a refusal. What other processes learned comes in any
 /// case.
 fn lesson_of_answer(known: &KnownLimits, answered: &Answered) -> Lesson {
     let is_awaited = known.limits.awaits_answer(answered.id);
