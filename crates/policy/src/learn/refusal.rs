@@ -22,6 +22,8 @@ const CONFIRMED_WAIT: f64 = 0.2;
 const EARLIEST_TEST: (f64, f64) = (0.8, 0.2);
 const LATEST_TEST: f64 = 1.5;
 
+/// By how much a limit that refuses without a probe is lowered at most.
+const LOWERED: f64 = 0.96;
 /// The least rate that is believed in, requests per second.
 const LEAST_RATE: f32 = 0.001;
 
@@ -322,8 +324,6 @@ impl Learner {
         }
         limit.surprises = limit.surprises.saturating_add(1);
         let rate = limit.rate(f64::from(self.round_trip));
-        let spans = (refusal.at - self.epoch) > 2.0 * limit.window().max(1.0);
-        let least = if spans { 0.8 } else { 0.96 };
         let measured = refusal.measured.0 / rate.max(1e-3);
         match limit.shape {
             Shape::Window { .. } if limit.surprises == 1 && limit.n() <= 64.0 => {
@@ -331,17 +331,13 @@ impl Learner {
             }
             Shape::Window { .. } if limit.n() <= 12.0 => {
                 limit.shape = Shape::Rate;
-                limit.amount = (rate * measured.clamp(least, 0.96)) as f32;
+                limit.amount = (rate * LOWERED) as f32;
             }
             Shape::Window { .. } => {
-                limit.amount *= (1.03 * measured).clamp(least, 0.98) as f32;
+                limit.amount *= (1.03 * measured).clamp(LOWERED, 0.98) as f32;
             }
             Shape::Rate => {
-                let factor = if again {
-                    0.8
-                } else {
-                    measured.clamp(least, 0.96)
-                };
+                let factor = if again { 0.8 } else { LOWERED };
                 limit.amount = (limit.amount * factor as f32).max(LEAST_RATE);
             }
             Shape::Cap => limit.amount = f32::from(sent.others.unwrap_or(1)).max(1.0),
