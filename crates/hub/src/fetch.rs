@@ -69,7 +69,7 @@ impl Inner {
         delivery: &D,
     ) -> Result<Arrived<D::Output>, FetchError> {
         let mut track = self.begin(request);
-        let mut hop = Box::new(self.first_hop(request));
+        let mut hop = Box::new(Hop::first(request));
         let mut visited = Vec::new();
         loop {
             let hopped = self.hop(request, delivery, &hop, &mut visited, &mut track);
@@ -100,6 +100,9 @@ impl Inner {
     ) -> Result<Hopped<D::Output>, ErrorKind> {
         // name
         let mut target = self.name(hop, request)?;
+        if visited.is_empty() {
+            self.remember_user_supplied(&target.host, request);
+        }
         track.hop(&target.host, target.role, || What::Hop {
             url: redact(&target.url),
             method: hop.method.clone(),
@@ -120,8 +123,7 @@ impl Inner {
         };
         let plan = match self.look_up(&leg, track).await? {
             Found::Answer(answered) => {
-                visited.push((hop.url.clone(), cookies));
-                return self.follow_or_return(&leg, answered, visited, track);
+                return self.follow_or_return(&leg, answered, (visited, cookies), track);
             }
             Found::Ask(plan) => plan,
         };
@@ -149,8 +151,7 @@ impl Inner {
         self.invalidate(&leg, &answered.head).await;
 
         // follow or return
-        visited.push((hop.url.clone(), cookies));
-        self.follow_or_return(&leg, answered, visited, track)
+        self.follow_or_return(&leg, answered, (visited, cookies), track)
     }
 
     /// Asks the origin, and lets the cache take its part: a 304 renews what is stored, a failure

@@ -30,23 +30,15 @@ pub(crate) struct Target {
 }
 
 impl Inner {
-    /// Makes the first hop of a request, and remembers its host if the user supplied it.
-    pub(crate) fn first_hop(&self, request: &Request) -> Hop {
+    /// Remembers the host of the first hop of a request if the user supplied it.
+    pub(crate) fn remember_user_supplied(&self, host: &Host, request: &Request) {
         if request.provenance == Provenance::UserSupplied
-            && let Ok(host) = Host::of(&request.url)
-            && !self.user_supplied_hosts.read().contains(&host)
+            && !self.user_supplied_hosts.read().contains(host)
         {
             let mut hosts = self.user_supplied_hosts.write();
             if hosts.len() < MAX_USER_SUPPLIED {
-                hosts.insert(host);
+                hosts.insert(host.clone());
             }
-        }
-        Hop {
-            method: request.method.clone(),
-            url: request.url.clone(),
-            headers: request.headers.clone(),
-            body: request.body.clone(),
-            or_else: None,
         }
     }
 

@@ -1,10 +1,12 @@
 //! Looking up a hop: an answer from the cache, or a plan for asking the origin.
 
+use std::sync::Arc;
+
 use docstokg_policy::freshness::{
-    Mode, Overrides, Request, Reuse, Rules, SetCookie, StaleUse, Stored, Validators, reuse, select,
+    Mode, Overrides, Reuse, Rules, SetCookie, StaleUse, Validators, reuse, select,
 };
-use http::Method;
 use http::header::RANGE;
+use http::{HeaderMap, Method};
 
 use super::flights::{FlightEnd, Joined, LedFlight, ended};
 use super::key::Space;
@@ -105,7 +107,7 @@ impl Inner {
         let mut led: Option<LedFlight> = None;
         let mut damaged = 0;
         loop {
-            let question = self.question(leg);
+            let question = self.question(cache, leg);
             let seen = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
             match self.judge(cache, question, found, access, leg, track) {
@@ -220,15 +222,11 @@ impl Inner {
     }
 
     /// Puts a hop as the cache sees it.
-    fn question<D>(&self, leg: &Leg<'_, D>) -> Question {
+    fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D>) -> Question {
         let target = leg.target;
         let relay = leg.request.relay;
-        let mut headers = self.outgoing(leg.hop, target, leg.request).headers;
-        if relay.is_none_or(|relay| relay.mode == Mode::Private) {
-            key::set_identity(&mut headers, target.role, &leg.request.secret_headers);
-        }
-        let cache = &self.config.cache;
-        let mut rules = cache.rules(&target.host, target.role, &target.url);
+        let config = &self.config.cache;
+        let mut rules = config.rules(&target.host, target.role, &target.url);
         if let Some(relay) = relay {
             rules = Rules {
                 overrides: Overrides {
@@ -249,8 +247,24 @@ impl Inner {
             key: Space::of(leg.request).key(&target.url),
             rules,
             method: leg.hop.method.clone(),
-            headers,
+            headers: self.fields(cache, leg),
         }
+    }
+
+    /// Returns the fields that are sent, with who asks in place of credentials.
+    fn fields<D>(&self, cache: &HttpCache, leg: &Leg<'_, D>) -> Arc<HeaderMap> {
+        let (hop, target, request) = (leg.hop, leg.target, leg.request);
+        if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
+            return Arc::clone(&cache.plain_fields[request.role.index()]);
+        }
+        let mut fields = self.sent_headers(hop, target, request);
+        if request
+            .relay
+            .is_none_or(|relay| relay.mode == Mode::Private)
+        {
+            key::set_identity(&mut fields, target.role, &request.secret_headers);
+        }
+        Arc::new(fields)
     }
 
     /// Decides what a stored response is good for.
@@ -279,7 +293,7 @@ impl Inner {
                 validators,
                 may_serve,
                 flight: parking_lot::Mutex::default(),
-                progress: std::sync::Arc::default(),
+                progress: Arc::default(),
             })
         };
         match (judged, found) {
@@ -354,22 +368,18 @@ impl HttpCache {
     /// Finds the stored response that is for a request.
     async fn find(&self, question: &Question) -> Option<StoredAnswer> {
         let variants = self.store.look_up(&question.key).await;
-        let mut answers = Vec::with_capacity(variants.len());
-        for entry in variants.iter() {
-            if let Some(stored) = entry.decoded(decode) {
-                answers.push(StoredAnswer {
-                    entry: std::sync::Arc::clone(entry),
-                    stored,
-                });
-            }
-        }
-        let chosen = chosen(question.request(), answers.iter().map(|own| &*own.stored))?;
-        Some(answers.swap_remove(chosen))
+        let readable = || {
+            let entries = variants.iter();
+            entries.filter_map(|entry| Some((entry, entry.decoded(decode)?)))
+        };
+        let stored = readable().map(|(_, stored)| &**stored);
+        let chosen = select(question.request(), stored, &key::hash)?;
+        let (entry, stored) = readable().nth(chosen)?;
+        Some(StoredAnswer {
+            entry: Arc::clone(entry),
+            stored: Arc::clone(stored),
+        })
     }
-}
-
-fn chosen<'a>(request: Request<'_>, stored: impl IntoIterator<Item = &'a Stored>) -> Option<usize> {
-    select(request, stored, &key::hash)
 }
 
 fn not_cached<D>(leg: &Leg<'_, D>) -> ErrorKind {

@@ -17,7 +17,7 @@ pub(crate) struct Question {
     pub(super) rules: Rules,
     pub(super) method: Method,
     /// The fields that are sent, with who asks in place of credentials.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Arc<HeaderMap>,
 }
 
 impl Question {
