@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! for each hop (the request, then each redirect it follows):
-//!     name        canonicalise the URL; its host, site, role
+//!     name        canonicalise the URL; its host and role
 //!     look up     the cache: a fresh answer ends the hop, nothing spent; where another request is
 //!                 fetching the same, wait for its answer
+//!     route       the site, and the lanes that attempts have to pass
 //!     robots      may it be requested, and how far apart, where the request obeys robots.txt
 //!     loop over attempts, each through the limits of ITS OWN host:
 //!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or
@@ -99,12 +100,12 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Hopped<D::Output>, ErrorKind> {
         // name
-        let mut target = self.name(hop, request)?;
+        let named = self.name(hop, request)?;
         if visited.is_empty() {
-            self.remember_user_supplied(&target.host, request);
+            self.remember_user_supplied(&named.host, request);
         }
-        track.hop(&target.host, target.role, || What::Hop {
-            url: redact(&target.url),
+        track.hop(&named.host, named.role, || What::Hop {
+            url: redact(&named.url),
             method: hop.method.clone(),
             resolver: request.resolver.clone(),
             kind: request.kind.clone(),
@@ -117,7 +118,7 @@ impl Inner {
         let leg = Leg {
             request,
             hop,
-            target: &target,
+            target: &named,
             delivery,
             plan: None,
         };
@@ -127,6 +128,9 @@ impl Inner {
             }
             Found::Ask(plan) => plan,
         };
+
+        // route
+        let mut target = self.route(named, hop, request);
 
         // robots
         self.obey_robots(&mut target, hop, request, track).await?;

@@ -11,7 +11,7 @@ use http::StatusCode;
 use crate::clock::{BootInstant, Runtime};
 use crate::error::ErrorKind;
 use crate::event::{Event, Observer, What};
-use crate::target::Target;
+use crate::target::NamedHop;
 
 /// What happened on the way to an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -187,7 +187,7 @@ impl Track {
     }
 
     /// Takes note of what the cache did.
-    pub(crate) fn note_cache(&mut self, target: &Target, used: CacheUse, status: StatusCode) {
+    pub(crate) fn note_cache(&mut self, target: &NamedHop, used: CacheUse, status: StatusCode) {
         self.journey.cache = used;
         self.note(&target.host, target.role, || match used {
             CacheUse::None => What::CacheMiss,

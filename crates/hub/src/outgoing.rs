@@ -10,7 +10,7 @@ use crate::hub::Inner;
 use crate::redirect::Hop;
 use crate::referer;
 use crate::request::{Provenance, Request};
-use crate::target::Target;
+use crate::target::NamedHop;
 use crate::transport::{Outgoing, Reach};
 
 /// The headers that requests carry unless they have their own, by role.
@@ -42,7 +42,7 @@ impl DefaultHeaders {
 
 impl Inner {
     /// Adds what every request carries to a hop.
-    pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
+    pub(crate) fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> Outgoing {
         Outgoing {
             method: hop.method.clone(),
             url: target.url.clone(),
@@ -53,7 +53,12 @@ impl Inner {
     }
 
     /// Returns the headers of a hop with those that every request carries.
-    pub(crate) fn sent_headers(&self, hop: &Hop, target: &Target, request: &Request) -> HeaderMap {
+    pub(crate) fn sent_headers(
+        &self,
+        hop: &Hop,
+        target: &NamedHop,
+        request: &Request,
+    ) -> HeaderMap {
         let mut headers = hop.headers.clone();
         if request.relay.is_some() {
             return headers;
@@ -81,7 +86,7 @@ impl Inner {
 
     /// Says whether the hop may lead into the private network: only where the user supplied its
     /// host.
-    fn reach(&self, target: &Target, request: &Request) -> Reach {
+    fn reach(&self, target: &NamedHop, request: &Request) -> Reach {
         let requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|host| host == target.host)

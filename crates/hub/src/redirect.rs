@@ -8,7 +8,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use crate::request::{RedirectGate, Request};
+use crate::request::RedirectGate;
 
 /// Headers that carry credentials of known services; never sent to another origin.
 const CREDENTIAL_HEADERS: [&str; 9] = [
@@ -42,17 +42,6 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// Makes the first hop of a request.
-    pub(crate) fn first(request: &Request) -> Self {
-        Self {
-            method: request.method.clone(),
-            url: request.url.clone(),
-            headers: request.headers.clone(),
-            body: request.body.clone(),
-            or_else: None,
-        }
-    }
-
     /// Returns the hop as it was stated, before `https` was tried.
     pub(crate) fn into_stated(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());

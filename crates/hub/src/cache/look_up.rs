@@ -20,6 +20,7 @@ use crate::exchange::{Answered, Delivery, Leg};
 use crate::fetch::cancelled;
 use crate::hub::Inner;
 use crate::journey::{CacheUse, StaleReason, Track};
+use crate::target::NamedHop;
 
 /// How often a stored body may turn out to be damaged before the cache is left out.
 const MAX_DAMAGED: u32 = 3;
@@ -48,7 +49,7 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn of<D: Delivery>(leg: &Leg<'_, D>, access: CacheAccess) -> Self {
+    fn of<D: Delivery>(leg: &Leg<'_, D, NamedHop>, access: CacheAccess) -> Self {
         // A streamed body is stored at the pace of its reader, for which no other request waits,
         // unless that reads as fast as the body comes.
         let is_slow = D::STREAMS && leg.request.relay.is_none();
@@ -71,7 +72,7 @@ impl Inner {
     /// Looks up a hop; waits for a request that is fetching the same.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
         let access = self.cache_access(leg.request);
@@ -100,7 +101,7 @@ impl Inner {
     async fn consult<D: Delivery>(
         &self,
         cache: &HttpCache,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         access: CacheAccess,
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
@@ -152,7 +153,7 @@ impl Inner {
         cache: &HttpCache,
         (keys, state): Seen<'_>,
         led: &mut Option<LedFlight>,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Flown, ErrorKind> {
         if led.is_none() {
@@ -209,7 +210,7 @@ impl Inner {
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<T, ErrorKind> {
         let begun = self.runtime.boot();
@@ -222,7 +223,7 @@ impl Inner {
     }
 
     /// Puts a hop as the cache sees it.
-    fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D>) -> Question {
+    fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Question {
         let target = leg.target;
         let relay = leg.request.relay;
         let config = &self.config.cache;
@@ -252,7 +253,7 @@ impl Inner {
     }
 
     /// Returns the fields that are sent, with who asks in place of credentials.
-    fn fields<D>(&self, cache: &HttpCache, leg: &Leg<'_, D>) -> Arc<HeaderMap> {
+    fn fields<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Arc<HeaderMap> {
         let (hop, target, request) = (leg.hop, leg.target, leg.request);
         if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
@@ -274,7 +275,7 @@ impl Inner {
         question: Question,
         found: Option<StoredAnswer>,
         access: CacheAccess,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Judged {
         let is_error = |answer: &StoredAnswer| answer.stored.status().as_u16() >= 400;
@@ -382,7 +383,7 @@ impl HttpCache {
     }
 }
 
-fn not_cached<D>(leg: &Leg<'_, D>) -> ErrorKind {
+fn not_cached<D>(leg: &Leg<'_, D, NamedHop>) -> ErrorKind {
     ErrorKind::NotCached {
         host: leg.target.host.clone(),
     }

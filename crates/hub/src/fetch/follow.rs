@@ -1,5 +1,7 @@
 //! Where the answer of a hop leads: to the caller, to another URL, or to the URL as it was stated.
 
+use std::borrow::Borrow;
+
 use http::HeaderValue;
 use url::Url;
 
@@ -13,6 +15,7 @@ use crate::redact::redact;
 use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
 use crate::request::Follow;
 use crate::response::Head;
+use crate::target::NamedHop;
 
 /// The hops that were made, and the cookies of the one that was answered.
 type Way<'a> = (&'a mut Vec<Visited>, Option<HeaderValue>);
@@ -39,9 +42,9 @@ impl Inner {
     }
 
     /// Reads where the answer of a hop leads. `way` is the hops before it, and its own cookies.
-    pub(super) fn follow_or_return<D: Delivery>(
+    pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, T>,
         answered: Answered<D::Output>,
         way: Way<'_>,
         track: &mut Track,
@@ -53,14 +56,14 @@ impl Inner {
     }
 
     /// Reads where an answer leads, where redirects are followed.
-    fn follow<D>(
+    fn follow<D, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, T>,
         head: &Head,
         (visited, own_cookies): Way<'_>,
         track: &mut Track,
     ) -> Result<Option<Box<Hop>>, ErrorKind> {
-        let (request, target) = (leg.request, leg.target);
+        let (request, target) = (leg.request, leg.target.borrow());
         if request.follow == Follow::Nothing {
             return Ok(None);
         }
