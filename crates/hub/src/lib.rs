@@ -32,6 +32,7 @@ pub mod event;
 mod exchange;
 pub mod fetch;
 pub mod files;
+mod flight;
 mod group;
 mod hub;
 pub mod journey;

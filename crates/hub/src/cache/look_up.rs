@@ -8,7 +8,7 @@ use docstokg_policy::freshness::{
 use http::header::RANGE;
 use http::{HeaderMap, Method};
 
-use super::flights::{FlightEnd, Joined, LedFlight, ended};
+use super::flights::{FlightEnd, Joined, LedFlight};
 use super::key::Space;
 use super::lease::Claimed;
 use super::plan::{Plan, Question};
@@ -160,7 +160,7 @@ impl Inner {
             match cache.flights.join(*keys[1], self.runtime.boot()) {
                 Joined::Alone => return Ok(Flown::Alone),
                 Joined::Follow(ending) => {
-                    let end = self.patiently(ended(ending), leg, track).await?;
+                    let end = self.patiently(ending.wait(), leg, track).await?;
                     return Ok(match end {
                         FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
                         FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
