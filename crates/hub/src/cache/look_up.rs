@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use super::flights::{FlightEnd, Joined, LedFlight};
 use super::key::Space;
 use super::lease::Claimed;
-use super::plan::{Plan, Question};
+use super::plan::{Plan, Question, forward_of};
 use super::{HttpCache, Sharing, StoredAnswer, Unserved, decode, key};
 use crate::clock::{Timestamp, before};
 use crate::config::CacheAccess;
@@ -19,7 +19,7 @@ use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivery, Leg};
 use crate::fetch::cancelled;
 use crate::hub::Inner;
-use crate::journey::{CacheUse, StaleReason, Track};
+use crate::journey::{CacheUse, Forward, StaleReason, Track};
 use crate::target::NamedHop;
 
 /// How often a stored body may turn out to be damaged before the cache is left out.
@@ -90,7 +90,15 @@ impl Inner {
                 Found::Ask(plan) => plan,
                 answer @ Found::Answer(_) => return Ok(answer),
             },
-            None => None,
+            None => {
+                let is_bypassed = is_asked(&leg.hop.method);
+                track.journey.forward = Some(if is_bypassed {
+                    Forward::Bypass
+                } else {
+                    Forward::Method
+                });
+                None
+            }
         };
         if access == CacheAccess::Offline {
             return Err(not_cached(leg));
@@ -119,6 +127,7 @@ impl Inner {
                         if let Some(led) = led {
                             led.end(FlightEnd::Stored);
                         }
+                        track.journey.forward = None;
                         track.note_cache(leg.target, used, answered.head.status);
                         return Ok(Found::Answer(answered));
                     }
@@ -285,6 +294,7 @@ impl Inner {
         let now = self.runtime.wall();
         let stored = found.as_ref().map(|answer| &*answer.stored);
         let judged = reuse(question.request(), stored, &question.rules, now);
+        track.journey.forward = forward_of(&judged);
         let plan = |stored, validators, may_serve| {
             let since = cache.store.stamp(&question.key);
             Box::new(Plan {
@@ -301,6 +311,7 @@ impl Inner {
             (Reuse::Bypass(_), _) => Judged::Bypass,
             (Reuse::OnlyIfCachedFailure, _) => Judged::NotCached,
             (Reuse::Fresh { .. }, Some(answer)) if access == CacheAccess::Refresh => {
+                track.journey.forward = Some(Forward::Request);
                 let validators = answer.stored.validators();
                 let plan = plan(Some(answer), validators, StaleUse::default());
                 Judged::Ask(plan, Waiting::No)
