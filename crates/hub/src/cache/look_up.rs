@@ -76,29 +76,27 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
         let access = self.cache_access(leg.request);
-        let is_asked = |method: &Method| [Method::GET, Method::HEAD].contains(method);
+        let has_answers = [Method::GET, Method::HEAD].contains(&leg.hop.method);
         let usable = self.cache.as_ref().filter(|_| {
             access != CacheAccess::Bypass
-                && is_asked(&leg.hop.method)
+                && has_answers
                 // A body may be part of the question, and the key knows nothing of it.
                 && leg.hop.body.is_empty()
                 && leg.delivery.may_be_cached()
                 && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
         });
-        let plan = match usable {
-            Some(cache) => match self.consult(cache, leg, access, track).await? {
+        let plan = if let Some(cache) = usable {
+            match self.consult(cache, leg, access, track).await? {
                 Found::Ask(plan) => plan,
                 answer @ Found::Answer(_) => return Ok(answer),
-            },
-            None => {
-                let is_bypassed = is_asked(&leg.hop.method);
-                track.journey.forward = Some(if is_bypassed {
-                    Forward::Bypass
-                } else {
-                    Forward::Method
-                });
-                None
             }
+        } else {
+            track.journey.forward = Some(if has_answers {
+                Forward::Bypass
+            } else {
+                Forward::Method
+            });
+            None
         };
         if access == CacheAccess::Offline {
             return Err(not_cached(leg));
