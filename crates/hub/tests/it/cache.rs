@@ -183,11 +183,8 @@ fn offline_only_the_cache_answers() {
     for request in [
         offline("/missing"),
         offline("/file").role(Role::Artifact),
-        Request::new(
-            http::Method::POST,
-            "http://a.example/".parse().expect("a URL"),
-        )
-        .cache(CacheAccess::Offline),
+        Request::new(Method::POST, "http://a.example/".parse().expect("a URL"))
+            .cache(CacheAccess::Offline),
     ] {
         let error = world.run(|hub| async move { hub.fetch(request).await });
         let error = error.expect_err("nothing is sent");
