@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use docstokg_policy::role::Role;
 use docstokg_stores::cache::CacheStore;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{StateStore, StoreError};
@@ -20,6 +19,7 @@ use crate::config::Config;
 use crate::download::Syncer;
 use crate::event::Observer;
 use crate::hub::{Hub, Inner};
+use crate::outgoing::DefaultHeaders;
 use crate::robots::RobotsCache;
 use crate::store;
 use crate::transport::wire::WireOptions;
@@ -136,7 +136,11 @@ impl HubBuilder {
     /// # Errors
     /// The transport cannot be set up, or the store cannot be opened.
     pub fn build(mut self) -> Result<Hub, BuildError> {
-        let cache = self.open_cache();
+        let default_headers = DefaultHeaders::new(|role| {
+            HeaderValue::from_str(&self.config.identity.user_agent(role))
+                .map_err(|error| TransportError::Client(error.to_string()))
+        })?;
+        let cache = self.open_cache(&default_headers);
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(WireTransport::new(&WireOptions {
@@ -154,15 +158,6 @@ impl HubBuilder {
                 &self.notice,
             )?,
         };
-        let user_agent = |role| {
-            HeaderValue::from_str(&self.config.identity.user_agent(role))
-                .map_err(|error| TransportError::Client(error.to_string()))
-        };
-        let user_agents = [
-            user_agent(Role::Metadata)?,
-            user_agent(Role::Landing)?,
-            user_agent(Role::Artifact)?,
-        ];
         let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
         let news = News {
             observers: Arc::clone(&observers),
@@ -188,13 +183,13 @@ impl HubBuilder {
             observers,
             user_supplied_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
-            user_agents,
+            default_headers,
             requests: AtomicU64::new(0),
         })))
     }
 
     /// Opens the cache that is given or configured.
-    fn open_cache(&mut self) -> Option<HttpCache> {
+    fn open_cache(&mut self, headers: &DefaultHeaders) -> Option<HttpCache> {
         let (store, sharing) = match self.cache.take() {
             Some(store) => (store, Sharing::Process),
             None => store::open_cache(
@@ -205,6 +200,6 @@ impl HubBuilder {
             )?,
         };
         let background = self.config.cache.background;
-        Some(HttpCache::new(store, sharing, background))
+        Some(HttpCache::new(store, sharing, background, headers))
     }
 }

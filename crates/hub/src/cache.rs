@@ -22,7 +22,9 @@ mod validate;
 use std::sync::Arc;
 
 use docstokg_policy::freshness::Stored;
+use docstokg_policy::role::Role;
 use docstokg_stores::cache::{CacheStore, Entry, Holder};
+use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use flights::Flights;
@@ -32,6 +34,8 @@ pub(crate) use plan::Plan;
 pub(crate) use serve::Unserved;
 pub(crate) use validate::Concluded;
 
+use crate::outgoing::DefaultHeaders;
+
 /// The cache of a hub.
 pub(crate) struct HttpCache {
     pub(crate) store: CacheStore,
@@ -40,6 +44,8 @@ pub(crate) struct HttpCache {
     sharing: Sharing,
     /// Bounds validations in the background.
     background: Arc<Semaphore>,
+    /// The fields of requests without any of their own, as the cache sees them, by role.
+    plain_fields: [Arc<HeaderMap>; 3],
 }
 
 /// Whether other processes use the same store.
@@ -53,13 +59,24 @@ pub(crate) enum Sharing {
 
 impl HttpCache {
     /// Uses a store.
-    pub(crate) fn new(store: CacheStore, sharing: Sharing, background: usize) -> Self {
+    pub(crate) fn new(
+        store: CacheStore,
+        sharing: Sharing,
+        background: usize,
+        headers: &DefaultHeaders,
+    ) -> Self {
+        let plain = |role| {
+            let mut fields = headers.of(role).clone();
+            key::set_identity(&mut fields, role, &[]);
+            Arc::new(fields)
+        };
         Self {
             store,
             flights: Flights::default(),
             holder: Holder::unique(),
             sharing,
             background: Arc::new(Semaphore::new(background)),
+            plain_fields: Role::ALL.map(plain),
         }
     }
 }

@@ -34,10 +34,12 @@ pub(crate) use delivery::{
 };
 
 /// One hop of a request, named and judged: what every attempt at it has in common.
-pub(crate) struct Leg<'a, D> {
+///
+/// Before the cache was asked it has a name only (`T` is [`NamedHop`](crate::target::NamedHop)).
+pub(crate) struct Leg<'a, D, T = Target> {
     pub(crate) request: &'a Request,
     pub(crate) hop: &'a Hop,
-    pub(crate) target: &'a Target,
+    pub(crate) target: &'a T,
     pub(crate) delivery: &'a D,
     /// What the cache has to do with the answer.
     pub(crate) plan: Option<&'a Plan>,

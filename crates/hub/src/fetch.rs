@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! for each hop (the request, then each redirect it follows):
-//!     name        canonicalise the URL; its host, site, role
+//!     name        canonicalise the URL; its host and role
 //!     look up     the cache: a fresh answer ends the hop, nothing spent; where another request is
 //!                 fetching the same, wait for its answer
+//!     route       the site, and the lanes that attempts have to pass
 //!     robots      may it be requested, and how far apart, where the request obeys robots.txt
 //!     loop over attempts, each through the limits of ITS OWN host:
 //!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or
@@ -69,7 +70,7 @@ impl Inner {
         delivery: &D,
     ) -> Result<Arrived<D::Output>, FetchError> {
         let mut track = self.begin(request);
-        let mut hop = Box::new(self.first_hop(request));
+        let mut hop = Box::new(Hop::first(request));
         let mut visited = Vec::new();
         loop {
             let hopped = self.hop(request, delivery, &hop, &mut visited, &mut track);
@@ -99,9 +100,12 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Hopped<D::Output>, ErrorKind> {
         // name
-        let mut target = self.name(hop, request)?;
-        track.hop(&target.host, target.role, || What::Hop {
-            url: redact(&target.url),
+        let named = self.name(hop, request)?;
+        if visited.is_empty() {
+            self.remember_user_supplied(&named.host, request);
+        }
+        track.hop(&named.host, named.role, || What::Hop {
+            url: redact(&named.url),
             method: hop.method.clone(),
             resolver: request.resolver.clone(),
             kind: request.kind.clone(),
@@ -114,17 +118,19 @@ impl Inner {
         let leg = Leg {
             request,
             hop,
-            target: &target,
+            target: &named,
             delivery,
             plan: None,
         };
         let plan = match self.look_up(&leg, track).await? {
             Found::Answer(answered) => {
-                visited.push((hop.url.clone(), cookies));
-                return self.follow_or_return(&leg, answered, visited, track);
+                return self.follow_or_return(&leg, answered, (visited, cookies), track);
             }
             Found::Ask(plan) => plan,
         };
+
+        // route
+        let mut target = self.route(named, hop, request);
 
         // robots
         self.obey_robots(&mut target, hop, request, track).await?;
@@ -149,8 +155,7 @@ impl Inner {
         self.invalidate(&leg, &answered.head).await;
 
         // follow or return
-        visited.push((hop.url.clone(), cookies));
-        self.follow_or_return(&leg, answered, visited, track)
+        self.follow_or_return(&leg, answered, (visited, cookies), track)
     }
 
     /// Asks the origin, and lets the cache take its part: a 304 renews what is stored, a failure

@@ -11,7 +11,6 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_stores::cache::CacheStore;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::HeaderValue;
 use http::header::{
     IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
@@ -30,6 +29,7 @@ use crate::event::Observer;
 use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream};
 use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
+use crate::outgoing::DefaultHeaders;
 use crate::process_pause::ProcessPauses;
 use crate::request::Request;
 use crate::response::{Downloaded, Response, Spooled, Streamed};
@@ -58,8 +58,7 @@ pub(crate) struct Inner {
     pub(crate) user_supplied_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
     pub(crate) plain_hosts: RwLock<HashSet<Host>>,
-    /// One for each role, in the order of [`Role::index`].
-    pub(crate) user_agents: [HeaderValue; 3],
+    pub(crate) default_headers: DefaultHeaders,
     pub(crate) requests: AtomicU64,
 }
 

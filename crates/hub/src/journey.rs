@@ -11,7 +11,7 @@ use http::StatusCode;
 use crate::clock::{BootInstant, Runtime};
 use crate::error::ErrorKind;
 use crate::event::{Event, Observer, What};
-use crate::target::Target;
+use crate::target::NamedHop;
 
 /// What happened on the way to an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,37 @@ pub struct Journey {
     pub stopped: Option<StopReason>,
     /// What the cache did, on the last hop.
     pub cache: CacheUse,
+    /// Why the last hop was for the origin; `None` where the cache answered alone.
+    pub forward: Option<Forward>,
+}
+
+/// Why a request is for the origin and not for the cache, in the words of RFC 9211 section 2.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// The cache has no part in it: there is none, or it is left out for such requests.
+    Bypass,
+    /// It has a method that no stored answer is for.
+    Method,
+    /// Nothing that is stored answers it.
+    Miss,
+    /// What is stored answers it only if the origin confirms that.
+    Stale,
+    /// It does not accept what is stored as it is (`no-cache`, `max-age`, `min-fresh`, a refresh).
+    Request,
+}
+
+impl Forward {
+    /// Returns the word of the RFC.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::Miss => "miss",
+            Self::Stale => "stale",
+            Self::Request => "request",
+        }
+    }
 }
 
 /// What the cache did for an answer.
@@ -180,6 +211,7 @@ impl Track {
     /// Begins a hop.
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
         self.journey.cache = CacheUse::None;
+        self.journey.forward = None;
         if !self.observers.is_empty() {
             self.at = Some((host.clone(), role));
         }
@@ -187,7 +219,7 @@ impl Track {
     }
 
     /// Takes note of what the cache did.
-    pub(crate) fn note_cache(&mut self, target: &Target, used: CacheUse, status: StatusCode) {
+    pub(crate) fn note_cache(&mut self, target: &NamedHop, used: CacheUse, status: StatusCode) {
         self.journey.cache = used;
         self.note(&target.host, target.role, || match used {
             CacheUse::None => What::CacheMiss,

@@ -32,6 +32,7 @@ pub mod event;
 mod exchange;
 pub mod fetch;
 pub mod files;
+mod flight;
 mod group;
 mod hub;
 pub mod journey;
@@ -64,7 +65,7 @@ pub use download::{Ends, Transfer};
 pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
 pub use group::RequestGroup;
 pub use hub::Hub;
-pub use journey::{CacheUse, Journey, StaleReason};
+pub use journey::{CacheUse, Forward, Journey, StaleReason};
 pub use redact::{redact, redact_text};
 pub use request::{
     Follow, IsFinal, Provenance, RateWait, RedirectGate, Relay, Request, RobotsPolicy,

@@ -10,15 +10,58 @@ use crate::hub::Inner;
 use crate::redirect::Hop;
 use crate::referer;
 use crate::request::{Provenance, Request};
-use crate::target::Target;
+use crate::target::NamedHop;
 use crate::transport::{Outgoing, Reach};
+
+/// The headers that requests carry unless they have their own, by role.
+pub(crate) struct DefaultHeaders([HeaderMap; 3]);
+
+impl DefaultHeaders {
+    /// Makes them of the `User-Agent` of each role.
+    ///
+    /// # Errors
+    /// One of those is not a header value.
+    pub(crate) fn new<E>(user_agent: impl Fn(Role) -> Result<HeaderValue, E>) -> Result<Self, E> {
+        let of = |role| {
+            let (accept, encoding) = accept_of(role);
+            Ok(HeaderMap::from_iter([
+                (USER_AGENT, user_agent(role)?),
+                (ACCEPT, accept),
+                (ACCEPT_ENCODING, encoding),
+            ]))
+        };
+        let [metadata, landing, artifact] = Role::ALL.map(of);
+        Ok(Self([metadata?, landing?, artifact?]))
+    }
+
+    /// Returns those of a role.
+    pub(crate) fn of(&self, role: Role) -> &HeaderMap {
+        &self.0[role.index()]
+    }
+}
 
 impl Inner {
     /// Adds what every request carries to a hop.
-    pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
+    pub(crate) fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> Outgoing {
+        Outgoing {
+            method: hop.method.clone(),
+            url: target.url.clone(),
+            headers: self.sent_headers(hop, target, request),
+            body: hop.body.clone(),
+            reach: self.reach(target, request),
+        }
+    }
+
+    /// Returns the headers of a hop with those that every request carries.
+    pub(crate) fn sent_headers(
+        &self,
+        hop: &Hop,
+        target: &NamedHop,
+        request: &Request,
+    ) -> HeaderMap {
         let mut headers = hop.headers.clone();
         if request.relay.is_some() {
-            return self.departing(hop, target, request, headers);
+            return headers;
         }
         // Derived anew for each hop: what its own origin may see is not for the next one.
         let page = headers
@@ -27,39 +70,23 @@ impl Inner {
         if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
             headers.insert(REFERER, referer);
         }
-        let (accept, encoding) = accept_of(request.role);
-        for (name, value) in [
-            (USER_AGENT, self.user_agents[request.role.index()].clone()),
-            (ACCEPT, accept),
-            (ACCEPT_ENCODING, encoding),
-        ] {
-            headers.entry(name).or_insert(value);
+        let defaults = self.default_headers.of(request.role);
+        if headers.is_empty() {
+            headers = defaults.clone();
+        } else {
+            for (name, value) in defaults {
+                headers.entry(name).or_insert_with(|| value.clone());
+            }
         }
         if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
             headers.entry(COOKIE).or_insert(cookies);
         }
-        self.departing(hop, target, request, headers)
-    }
-
-    fn departing(
-        &self,
-        hop: &Hop,
-        target: &Target,
-        request: &Request,
-        headers: HeaderMap,
-    ) -> Outgoing {
-        Outgoing {
-            method: hop.method.clone(),
-            url: target.url.clone(),
-            headers,
-            body: hop.body.clone(),
-            reach: self.reach(target, request),
-        }
+        headers
     }
 
     /// Says whether the hop may lead into the private network: only where the user supplied its
     /// host.
-    fn reach(&self, target: &Target, request: &Request) -> Reach {
+    fn reach(&self, target: &NamedHop, request: &Request) -> Reach {
         let requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|host| host == target.host)

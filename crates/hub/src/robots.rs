@@ -28,6 +28,7 @@ use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
 use crate::exchange::{Delivered, ToMemory};
 use crate::fetch::Arrived;
+use crate::flight::{Flights, Joined};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redirect::Hop;
@@ -48,13 +49,17 @@ const MAX_SITES: usize = 16_384;
 /// What the sites of a hub have said, by origin.
 #[derive(Default)]
 pub(crate) struct RobotsCache {
-    sites: Mutex<HashMap<String, Arc<Site>>>,
+    sites: Mutex<HashMap<Origin, Arc<Site>>>,
+    /// The requests for files, so that each is requested once.
+    flights: Flights<Origin, ()>,
 }
+
+/// Scheme, host and port of a site.
+type Origin = Arc<str>;
 
 #[derive(Default)]
 struct Site {
-    /// Locked while the file is requested, so that it is requested once.
-    known: tokio::sync::Mutex<Option<Known>>,
+    known: Mutex<Option<Known>>,
     /// When a request last asked about the site, in microseconds of the boot clock.
     used: AtomicU64,
 }
@@ -85,34 +90,43 @@ enum Rules {
     },
 }
 
+impl Site {
+    /// Returns what the site said, while that is believed.
+    fn rules(&self, now: BootInstant) -> Option<Rules> {
+        let known = self.known.lock();
+        let known = known.as_ref().filter(|known| known.until > now)?;
+        Some(known.rules.clone())
+    }
+}
+
 impl RobotsCache {
     /// Returns the entry of an origin, and drops the least recently used half where there are very
     /// many.
-    fn site(&self, origin: String, now: BootInstant) -> Arc<Site> {
+    fn site(&self, origin: &Origin, now: BootInstant) -> Arc<Site> {
         let mut sites = self.sites.lock();
-        if sites.len() >= MAX_SITES && !sites.contains_key(&origin) {
+        if sites.len() >= MAX_SITES && !sites.contains_key(origin) {
             let used_at = |site: &Arc<Site>| site.used.load(Ordering::Relaxed);
             let mut used: Vec<u64> = sites.values().map(used_at).collect();
             let middle = used.len() / 2;
             let (_, median, _) = used.select_nth_unstable(middle);
             sites.retain(|_, site| Arc::strong_count(site) > 1 || used_at(site) > *median);
         }
-        let site = Arc::clone(sites.entry(origin).or_default());
+        let site = Arc::clone(sites.entry(Arc::clone(origin)).or_default());
         site.used.store(now.as_micros(), Ordering::Relaxed);
         site
     }
 
     /// Forgets that the robots.txt of a host could not be read: its breaker was closed, or its
-    /// block has ended early.
+    /// block has ended early. A request for it that is under way ends first: its failure is as old.
     pub(crate) async fn forget_failure(&self, host: &str) {
         for scheme in ["http", "https"] {
-            let site = self
-                .sites
-                .lock()
-                .get(&format!("{scheme}://{host}"))
-                .map(Arc::clone);
+            let origin: Origin = format!("{scheme}://{host}").into();
+            if let Some(ending) = self.flights.ending(&origin) {
+                ending.wait().await;
+            }
+            let site = self.sites.lock().get(&origin).map(Arc::clone);
             if let Some(site) = site {
-                let mut known = site.known.lock().await;
+                let mut known = site.known.lock();
                 *known = known
                     .take()
                     .filter(|known| matches!(known.rules, Rules::AllowAll | Rules::Listed(_)));
@@ -198,23 +212,34 @@ impl Inner {
         request: &Request,
         track: &Track,
     ) -> Result<Rules, ErrorKind> {
-        let origin = format!("{}://{host}", url.scheme());
-        let site = self.robots.site(origin, self.runtime.boot());
-        let locked = before(&*self.runtime, track.deadline, site.known.lock());
-        let Some(locked) = request.unless_cancelled(locked).await else {
-            return Err(ErrorKind::Cancelled { host: host.clone() });
-        };
-        let Some(mut known) = locked else {
-            return Err(track.deadline_error(host, "while its robots.txt was requested"));
-        };
-        let now = self.runtime.boot();
-        if let Some(known) = known.as_ref().filter(|known| known.until > now) {
-            return Ok(known.rules.clone());
+        let origin: Origin = format!("{}://{host}", url.scheme()).into();
+        let site = self.robots.site(&origin, self.runtime.boot());
+        loop {
+            if let Some(rules) = site.rules(self.runtime.boot()) {
+                return Ok(rules);
+            }
+            let flight = match self.robots.flights.join(&origin) {
+                Joined::Lead(flight) => flight,
+                Joined::Follow(ending) => {
+                    let ended = before(&*self.runtime, track.deadline, ending.wait());
+                    let Some(ended) = request.unless_cancelled(ended).await else {
+                        return Err(ErrorKind::Cancelled { host: host.clone() });
+                    };
+                    let during = "while its robots.txt was requested";
+                    ended.ok_or_else(|| track.deadline_error(host, during))?;
+                    continue;
+                }
+            };
+            // Another flight may have ended between the look at the site and this one's beginning.
+            if let Some(rules) = site.rules(self.runtime.boot()) {
+                return Ok(rules);
+            }
+            let found = self.request_robots(url, request, track).await?;
+            let rules = found.rules.clone();
+            *site.known.lock() = Some(found);
+            drop(flight);
+            return Ok(rules);
         }
-        let found = self.request_robots(url, request, track).await?;
-        let rules = found.rules.clone();
-        *known = Some(found);
-        Ok(rules)
     }
 
     async fn request_robots(

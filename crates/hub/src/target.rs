@@ -1,13 +1,17 @@
-//! Naming a hop: its host, site and role, and the lanes that each attempt at it has to pass.
+//! Naming a hop: its host, site and role, and the lanes that each attempt at it has to pass. The
+//! lanes are looked up when the cache has no answer: a hit passes none.
+
+use std::borrow::Borrow;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use http::Method;
-use std::sync::Arc;
 use url::Url;
 
-use crate::admission::{LaneKey, Route};
+use crate::admission::{Lane, LaneKey, Route};
 use crate::error::ErrorKind;
 use crate::hub::Inner;
 use crate::redirect::Hop;
@@ -19,29 +23,39 @@ const MAX_USER_SUPPLIED: usize = 65_536;
 /// How many hosts are remembered as serving no https.
 const MAX_PLAIN_HOSTS: usize = 10_000;
 
-/// A hop with everything that names it.
-pub(crate) struct Target {
+/// A hop with what names it.
+pub(crate) struct NamedHop {
     pub(crate) url: Url,
     pub(crate) host: Host,
     pub(crate) role: Role,
-    /// What each attempt has to pass.
-    pub(crate) route: Route,
     pub(crate) max_body: Option<u64>,
 }
 
-impl Inner {
-    /// Makes the first hop of a request, and remembers its host if the user supplied it.
-    pub(crate) fn first_hop(&self, request: &Request) -> Hop {
-        if request.provenance == Provenance::UserSupplied
-            && let Ok(host) = Host::of(&request.url)
-            && !self.user_supplied_hosts.read().contains(&host)
-        {
-            let mut hosts = self.user_supplied_hosts.write();
-            if hosts.len() < MAX_USER_SUPPLIED {
-                hosts.insert(host);
-            }
-        }
-        Hop {
+/// A hop that may be asked of its origin.
+pub(crate) struct Target {
+    named: NamedHop,
+    /// What each attempt has to pass.
+    pub(crate) route: Route,
+}
+
+impl Deref for Target {
+    type Target = NamedHop;
+
+    fn deref(&self) -> &NamedHop {
+        &self.named
+    }
+}
+
+impl Borrow<NamedHop> for Target {
+    fn borrow(&self) -> &NamedHop {
+        &self.named
+    }
+}
+
+impl Hop {
+    /// Makes the first hop of a request.
+    pub(crate) fn first(request: &Request) -> Self {
+        Self {
             method: request.method.clone(),
             url: request.url.clone(),
             headers: request.headers.clone(),
@@ -49,9 +63,26 @@ impl Inner {
             or_else: None,
         }
     }
+}
+
+impl Inner {
+    /// Remembers the host of the first hop of a request if the user supplied it.
+    pub(crate) fn remember_user_supplied(&self, host: &Host, request: &Request) {
+        if request.provenance == Provenance::UserSupplied
+            && !self.user_supplied_hosts.read().contains(host)
+        {
+            let mut hosts = self.user_supplied_hosts.write();
+            if hosts.len() < MAX_USER_SUPPLIED {
+                hosts.insert(host.clone());
+            }
+        }
+    }
 
     /// Names a hop.
-    pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<Target, ErrorKind> {
+    ///
+    /// # Errors
+    /// The URL has no host, or the request costs more than a budget of its route ever has.
+    pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<NamedHop, ErrorKind> {
         let host = Host::of(&hop.url)?;
         let role = request.role;
         // What another program asks for is requested as it is, trackers included.
@@ -60,40 +91,54 @@ impl Inner {
         } else {
             role
         };
-        let url = canonical::for_request(&hop.url, strips);
+        let named = NamedHop {
+            url: canonical::for_request(&hop.url, strips),
+            host,
+            role,
+            max_body: request.max_body,
+        };
+        // Every budget has space for a weight of one.
+        if request.weight > 1 {
+            let site = self.site_lane(&named, hop, request);
+            let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
+            if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
+                return Err(ErrorKind::Weight {
+                    host: named.host,
+                    weight: request.weight,
+                    limit,
+                });
+            }
+        }
+        Ok(named)
+    }
+
+    /// Returns the lane that a hop takes into its site.
+    fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> Lane {
+        let (host, role) = (&named.host, named.role);
         // Clients of a gateway send as many as they like.
         let counts_head =
-            request.relay.is_some() || self.config.limits.of(&host, role).count_head.value;
-        let site = self.registry.lane(&LaneKey {
+            request.relay.is_some() || self.config.limits.of(host, role).count_head.value;
+        self.registry.lane(&LaneKey {
             kind: request.kind.clone(),
             service: request.service.clone(),
             free: hop.method == Method::HEAD && !counts_head,
-            ..LaneKey::plain(&host, role)
-        });
-        let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
-        if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
-            return Err(ErrorKind::Weight {
-                host,
-                weight: request.weight,
-                limit,
-            });
-        }
+            ..LaneKey::plain(host, role)
+        })
+    }
+
+    /// Finds what each attempt at a hop has to pass.
+    pub(crate) fn route(&self, named: NamedHop, hop: &Hop, request: &Request) -> Target {
+        let (host, role) = (&named.host, named.role);
         let resolver = request.resolver.as_ref().map(|name| {
-            let lane = self.registry.resolver_lane(name, &host, role);
+            let lane = self.registry.resolver_lane(name, host, role);
             (Arc::clone(name), lane)
         });
-        let network = self.registry.network_lane(&host, role);
-        Ok(Target {
-            url,
-            host,
-            role,
-            route: Route {
-                resolver,
-                network,
-                site,
-            },
-            max_body: request.max_body,
-        })
+        let route = Route {
+            resolver,
+            network: self.registry.network_lane(host, role),
+            site: self.site_lane(&named, hop, request),
+        };
+        Target { named, route }
     }
 
     /// Returns whether a host is known to serve no https.

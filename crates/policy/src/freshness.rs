@@ -69,6 +69,7 @@ mod answer;
 mod date;
 mod directives;
 mod entity_tag;
+mod facts;
 mod fields;
 mod invalidation;
 mod lifetime;

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use docstokg_hub::policy::freshness::{connection_options, is_hop_by_hop};
-use docstokg_hub::{CacheUse, Journey};
+use docstokg_hub::{CacheUse, Forward, Journey};
 use http::header::{
     CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
     VIA,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use super::{NAME, access};
 
@@ -111,13 +111,12 @@ pub(super) enum Stored {
 pub(super) fn incoming(
     headers: &mut HeaderMap,
     version: Version,
-    method: &Method,
     journey: &Journey,
     stored: Stored,
 ) {
     strip_hop_by_hop(headers);
     add_via(headers, version, NAME);
-    let status = cache_status(method, journey.cache, stored);
+    let status = cache_status(journey, stored);
     for (name, value) in [
         (CACHE_STATUS, status),
         (SERVER_TIMING, server_timing(journey)),
@@ -129,14 +128,16 @@ pub(super) fn incoming(
 }
 
 /// Says what the cache did (RFC 9211).
-fn cache_status(method: &Method, used: CacheUse, stored: Stored) -> String {
-    let is_cached = *method == Method::GET || *method == Method::HEAD;
+fn cache_status(journey: &Journey, stored: Stored) -> String {
+    let used = journey.cache;
     let mut status = match used {
         CacheUse::Hit { .. } => format!("{NAME}; hit"),
         CacheUse::Stale { reason, .. } => format!("{NAME}; hit; detail=stale-{}", reason.as_str()),
         CacheUse::Revalidated => format!("{NAME}; fwd=stale; fwd-status=304"),
-        CacheUse::None | CacheUse::Stored if is_cached => format!("{NAME}; fwd=miss"),
-        CacheUse::None | CacheUse::Stored => format!("{NAME}; fwd=method"),
+        CacheUse::None | CacheUse::Stored => {
+            let forward = journey.forward.unwrap_or(Forward::Miss);
+            format!("{NAME}; fwd={}", forward.as_str())
+        }
     };
     if stored == Stored::Yes || used == CacheUse::Stored {
         status.push_str("; stored");
@@ -282,7 +283,7 @@ mod tests {
         };
         let mut got = headers(&[("cache-status", "other; hit"), ("connection", "close")]);
         let asked = journey(CacheUse::None);
-        incoming(&mut got, Version::HTTP_2, &Method::GET, &asked, Stored::Yes);
+        incoming(&mut got, Version::HTTP_2, &asked, Stored::Yes);
         assert_eq!(
             shown(&got),
             [
@@ -293,7 +294,7 @@ mod tests {
             ]
         );
         let age = Duration::from_secs(3);
-        let status = |used| cache_status(&Method::GET, used, Stored::No);
+        let status = |used| cache_status(&journey(used), Stored::No);
         assert_eq!(status(CacheUse::Hit { age }), "docstokg; hit");
         assert_eq!(
             status(CacheUse::Stale {
@@ -302,7 +303,18 @@ mod tests {
             }),
             "docstokg; hit; detail=stale-error"
         );
-        let posted = cache_status(&Method::POST, CacheUse::None, Stored::No);
-        assert_eq!(posted, "docstokg; fwd=method");
+        for (forward, expected) in [
+            (Forward::Method, "docstokg; fwd=method"),
+            (Forward::Stale, "docstokg; fwd=stale"),
+            (Forward::Bypass, "docstokg; fwd=bypass"),
+            (Forward::Request, "docstokg; fwd=request"),
+            (Forward::Miss, "docstokg; fwd=miss"),
+        ] {
+            let asked = Journey {
+                forward: Some(forward),
+                ..journey(CacheUse::None)
+            };
+            assert_eq!(cache_status(&asked, Stored::No), expected);
+        }
     }
 }

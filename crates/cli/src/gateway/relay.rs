@@ -292,7 +292,7 @@ impl Gateway {
         } else {
             Stored::No
         };
-        headers::incoming(&mut head.headers, head.version, method, &journey, stored);
+        headers::incoming(&mut head.headers, head.version, &journey, stored);
         if head.status == StatusCode::TOO_MANY_REQUESTS {
             // Clients wait for what is stated; limits hold them back after that.
             let wait = head.headers.entry(RETRY_AFTER);

@@ -308,3 +308,35 @@ fn a_gateway_before_one_origin_answers_for_no_other_server() {
     assert_eq!(other.problem()["reason"], "origin");
     assert_eq!(served.web.ledger().len(), 1);
 }
+
+#[test]
+fn cache_status_says_why_the_origin_was_asked() {
+    let served = Served::start(Origin::new("a.example").handler(|_, _| {
+        let reply = Reply::ok("text").header("cache-control", "max-age=0");
+        reply.header("last-modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+    }));
+    let directory = state();
+    let generous = ["metadata", "artifact"].map(|role| format!("a.example:{role}=rates:99/SECOND"));
+    let rates = ["--rate", &generous[0], "--rate", &generous[1]];
+    let gateway = before(&served, directory.path(), &rates);
+    let status = |start: &str, line: &str| {
+        let head = format!("{start} http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
+        let answer = gateway.ask(&head);
+        assert_eq!(answer.status, 200, "{}", answer.headers);
+        answer.header("cache-status").map(str::to_owned)
+    };
+    for (method, line, expected) in [
+        ("GET", "Accept: */*", "docstokg; fwd=miss; stored"),
+        ("GET", "Accept: */*", "docstokg; fwd=stale; stored"),
+        (
+            "GET",
+            "Cache-Control: no-cache",
+            "docstokg; fwd=request; stored",
+        ),
+        ("GET", "Docstokg-Role: artifact", "docstokg; fwd=bypass"),
+        ("GET", "Cache-Control: no-store", "docstokg; fwd=bypass"),
+        ("POST", "Content-Length: 0", "docstokg; fwd=method"),
+    ] {
+        assert_eq!(status(method, line).as_deref(), Some(expected), "{line}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Flights within a process: requests for the same thing wait for the first of them.
+//! Flights of requests for the same answer, within a process.
 //!
 //! A leader shares what it stored and nothing else. Its refusal, deadline or cancellation is its
 //! own: the next waiter leads. An answer that cannot be reused, or an origin that fails, releases
@@ -7,15 +7,14 @@
 //! other.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_stores::cache::CacheKey;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::lease::Lease;
 use crate::clock::BootInstant;
+use crate::flight;
 
 /// How long requests do not wait for each other after an answer that cannot be reused.
 pub(super) const UNCACHEABLE: Duration = Duration::from_secs(60);
@@ -23,7 +22,7 @@ pub(super) const UNCACHEABLE: Duration = Duration::from_secs(60);
 const MAX_UNCACHEABLE: usize = 4_096;
 
 /// How a flight ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FlightEnd {
     /// What it brought is stored and fresh.
     Stored,
@@ -32,15 +31,14 @@ pub(super) enum FlightEnd {
     /// The origin failed.
     Failed,
     /// The leader gave up for reasons of its own.
+    #[default]
     Abandoned,
 }
-
-type Ending = watch::Receiver<Option<FlightEnd>>;
 
 /// The flights of a process.
 #[derive(Default)]
 pub(crate) struct Flights {
-    active: Arc<Mutex<HashMap<CacheKey, Ending>>>,
+    active: flight::Flights<CacheKey, FlightEnd>,
     uncacheable: Mutex<HashMap<CacheKey, BootInstant>>,
 }
 
@@ -49,7 +47,7 @@ pub(super) enum Joined {
     /// It asks the origin.
     Lead(LedFlight),
     /// It waits for the end.
-    Follow(Ending),
+    Follow(flight::Ending<FlightEnd>),
     /// There is no flight, because answers are not reusable.
     Alone,
 }
@@ -60,19 +58,13 @@ impl Flights {
         if self.is_uncacheable(&key, now) {
             return Joined::Alone;
         }
-        let mut active = self.active.lock();
-        if let Some(ending) = active.get(&key) {
-            return Joined::Follow(ending.clone());
+        match self.active.join(&key) {
+            flight::Joined::Follow(ending) => Joined::Follow(ending),
+            flight::Joined::Lead(flight) => Joined::Lead(LedFlight {
+                lease: None,
+                flight,
+            }),
         }
-        let (sender, ending) = watch::channel(None);
-        active.insert(key, ending);
-        Joined::Lead(LedFlight {
-            key,
-            end: FlightEnd::Abandoned,
-            sender,
-            active: Arc::clone(&self.active),
-            lease: None,
-        })
     }
 
     /// Remembers that answers for a key cannot be reused.
@@ -101,34 +93,21 @@ impl Flights {
 
 /// A flight that a request leads. It ends when this is dropped.
 pub(super) struct LedFlight {
-    pub(super) key: CacheKey,
-    end: FlightEnd,
-    sender: watch::Sender<Option<FlightEnd>>,
-    active: Arc<Mutex<HashMap<CacheKey, Ending>>>,
-    /// The same flight among processes.
+    /// The same flight among processes. It ends first: a waiter of this process that leads next
+    /// claims the lease anew.
     pub(super) lease: Option<Lease>,
+    flight: flight::Flight<CacheKey, FlightEnd>,
 }
 
 impl LedFlight {
+    pub(super) fn key(&self) -> CacheKey {
+        self.flight.key
+    }
+
     /// Ends the flight.
-    pub(super) fn end(mut self, end: FlightEnd) {
-        self.end = end;
-    }
-}
-
-impl Drop for LedFlight {
-    fn drop(&mut self) {
-        // Other processes first: a waiter of this one that leads next claims the lease anew.
-        drop(self.lease.take());
-        self.active.lock().remove(&self.key);
-        self.sender.send_replace(Some(self.end));
-    }
-}
-
-/// Waits for the end of a flight.
-pub(super) async fn ended(mut ending: Ending) -> FlightEnd {
-    match ending.wait_for(Option::is_some).await {
-        Ok(end) => end.unwrap_or(FlightEnd::Abandoned),
-        Err(_) => FlightEnd::Abandoned,
+    pub(super) fn end(self, end: FlightEnd) {
+        let Self { lease, flight } = self;
+        drop(lease);
+        flight.end(end);
     }
 }

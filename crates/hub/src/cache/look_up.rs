@@ -1,15 +1,17 @@
 //! Looking up a hop: an answer from the cache, or a plan for asking the origin.
 
-use docstokg_policy::freshness::{
-    Mode, Overrides, Request, Reuse, Rules, SetCookie, StaleUse, Stored, Validators, reuse, select,
-};
-use http::Method;
-use http::header::RANGE;
+use std::sync::Arc;
 
-use super::flights::{FlightEnd, Joined, LedFlight, ended};
+use docstokg_policy::freshness::{
+    Mode, Overrides, Reuse, Rules, SetCookie, StaleUse, Validators, reuse, select,
+};
+use http::header::RANGE;
+use http::{HeaderMap, Method};
+
+use super::flights::{FlightEnd, Joined, LedFlight};
 use super::key::Space;
 use super::lease::Claimed;
-use super::plan::{Plan, Question};
+use super::plan::{Plan, Question, forward_of};
 use super::{HttpCache, Sharing, StoredAnswer, Unserved, decode, key};
 use crate::clock::{Timestamp, before};
 use crate::config::CacheAccess;
@@ -17,7 +19,8 @@ use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivery, Leg};
 use crate::fetch::cancelled;
 use crate::hub::Inner;
-use crate::journey::{CacheUse, StaleReason, Track};
+use crate::journey::{CacheUse, Forward, StaleReason, Track};
+use crate::target::NamedHop;
 
 /// How often a stored body may turn out to be damaged before the cache is left out.
 const MAX_DAMAGED: u32 = 3;
@@ -46,7 +49,7 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn of<D: Delivery>(leg: &Leg<'_, D>, access: CacheAccess) -> Self {
+    fn of<D: Delivery>(leg: &Leg<'_, D, NamedHop>, access: CacheAccess) -> Self {
         // A streamed body is stored at the pace of its reader, for which no other request waits,
         // unless that reads as fast as the body comes.
         let is_slow = D::STREAMS && leg.request.relay.is_none();
@@ -69,25 +72,31 @@ impl Inner {
     /// Looks up a hop; waits for a request that is fetching the same.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
         let access = self.cache_access(leg.request);
-        let is_asked = |method: &Method| [Method::GET, Method::HEAD].contains(method);
+        let has_answers = [Method::GET, Method::HEAD].contains(&leg.hop.method);
         let usable = self.cache.as_ref().filter(|_| {
             access != CacheAccess::Bypass
-                && is_asked(&leg.hop.method)
+                && has_answers
                 // A body may be part of the question, and the key knows nothing of it.
                 && leg.hop.body.is_empty()
                 && leg.delivery.may_be_cached()
                 && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
         });
-        let plan = match usable {
-            Some(cache) => match self.consult(cache, leg, access, track).await? {
+        let plan = if let Some(cache) = usable {
+            match self.consult(cache, leg, access, track).await? {
                 Found::Ask(plan) => plan,
                 answer @ Found::Answer(_) => return Ok(answer),
-            },
-            None => None,
+            }
+        } else {
+            track.journey.forward = Some(if has_answers {
+                Forward::Bypass
+            } else {
+                Forward::Method
+            });
+            None
         };
         if access == CacheAccess::Offline {
             return Err(not_cached(leg));
@@ -98,14 +107,14 @@ impl Inner {
     async fn consult<D: Delivery>(
         &self,
         cache: &HttpCache,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         access: CacheAccess,
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
         let mut led: Option<LedFlight> = None;
         let mut damaged = 0;
         loop {
-            let question = self.question(leg);
+            let question = self.question(cache, leg);
             let seen = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
             match self.judge(cache, question, found, access, leg, track) {
@@ -116,6 +125,7 @@ impl Inner {
                         if let Some(led) = led {
                             led.end(FlightEnd::Stored);
                         }
+                        track.journey.forward = None;
                         track.note_cache(leg.target, used, answered.head.status);
                         return Ok(Found::Answer(answered));
                     }
@@ -150,14 +160,14 @@ impl Inner {
         cache: &HttpCache,
         (keys, state): Seen<'_>,
         led: &mut Option<LedFlight>,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Flown, ErrorKind> {
         if led.is_none() {
             match cache.flights.join(*keys[1], self.runtime.boot()) {
                 Joined::Alone => return Ok(Flown::Alone),
                 Joined::Follow(ending) => {
-                    let end = self.patiently(ended(ending), leg, track).await?;
+                    let end = self.patiently(ending.wait(), leg, track).await?;
                     return Ok(match end {
                         FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
                         FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
@@ -207,7 +217,7 @@ impl Inner {
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<T, ErrorKind> {
         let begun = self.runtime.boot();
@@ -220,15 +230,11 @@ impl Inner {
     }
 
     /// Puts a hop as the cache sees it.
-    fn question<D>(&self, leg: &Leg<'_, D>) -> Question {
+    fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Question {
         let target = leg.target;
         let relay = leg.request.relay;
-        let mut headers = self.outgoing(leg.hop, target, leg.request).headers;
-        if relay.is_none_or(|relay| relay.mode == Mode::Private) {
-            key::set_identity(&mut headers, target.role, &leg.request.secret_headers);
-        }
-        let cache = &self.config.cache;
-        let mut rules = cache.rules(&target.host, target.role, &target.url);
+        let config = &self.config.cache;
+        let mut rules = config.rules(&target.host, target.role, &target.url);
         if let Some(relay) = relay {
             rules = Rules {
                 overrides: Overrides {
@@ -249,8 +255,24 @@ impl Inner {
             key: Space::of(leg.request).key(&target.url),
             rules,
             method: leg.hop.method.clone(),
-            headers,
+            headers: self.fields(cache, leg),
         }
+    }
+
+    /// Returns the fields that are sent, with who asks in place of credentials.
+    fn fields<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Arc<HeaderMap> {
+        let (hop, target, request) = (leg.hop, leg.target, leg.request);
+        if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
+            return Arc::clone(&cache.plain_fields[request.role.index()]);
+        }
+        let mut fields = self.sent_headers(hop, target, request);
+        if request
+            .relay
+            .is_none_or(|relay| relay.mode == Mode::Private)
+        {
+            key::set_identity(&mut fields, target.role, &request.secret_headers);
+        }
+        Arc::new(fields)
     }
 
     /// Decides what a stored response is good for.
@@ -260,7 +282,7 @@ impl Inner {
         question: Question,
         found: Option<StoredAnswer>,
         access: CacheAccess,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Judged {
         let is_error = |answer: &StoredAnswer| answer.stored.status().as_u16() >= 400;
@@ -270,6 +292,7 @@ impl Inner {
         let now = self.runtime.wall();
         let stored = found.as_ref().map(|answer| &*answer.stored);
         let judged = reuse(question.request(), stored, &question.rules, now);
+        track.journey.forward = forward_of(&judged);
         let plan = |stored, validators, may_serve| {
             let since = cache.store.stamp(&question.key);
             Box::new(Plan {
@@ -279,13 +302,14 @@ impl Inner {
                 validators,
                 may_serve,
                 flight: parking_lot::Mutex::default(),
-                progress: std::sync::Arc::default(),
+                progress: Arc::default(),
             })
         };
         match (judged, found) {
             (Reuse::Bypass(_), _) => Judged::Bypass,
             (Reuse::OnlyIfCachedFailure, _) => Judged::NotCached,
             (Reuse::Fresh { .. }, Some(answer)) if access == CacheAccess::Refresh => {
+                track.journey.forward = Some(Forward::Request);
                 let validators = answer.stored.validators();
                 let plan = plan(Some(answer), validators, StaleUse::default());
                 Judged::Ask(plan, Waiting::No)
@@ -354,25 +378,21 @@ impl HttpCache {
     /// Finds the stored response that is for a request.
     async fn find(&self, question: &Question) -> Option<StoredAnswer> {
         let variants = self.store.look_up(&question.key).await;
-        let mut answers = Vec::with_capacity(variants.len());
-        for entry in variants.iter() {
-            if let Some(stored) = entry.decoded(decode) {
-                answers.push(StoredAnswer {
-                    entry: std::sync::Arc::clone(entry),
-                    stored,
-                });
-            }
-        }
-        let chosen = chosen(question.request(), answers.iter().map(|own| &*own.stored))?;
-        Some(answers.swap_remove(chosen))
+        let readable = || {
+            let entries = variants.iter();
+            entries.filter_map(|entry| Some((entry, entry.decoded(decode)?)))
+        };
+        let stored = readable().map(|(_, stored)| &**stored);
+        let chosen = select(question.request(), stored, &key::hash)?;
+        let (entry, stored) = readable().nth(chosen)?;
+        Some(StoredAnswer {
+            entry: Arc::clone(entry),
+            stored: Arc::clone(stored),
+        })
     }
 }
 
-fn chosen<'a>(request: Request<'_>, stored: impl IntoIterator<Item = &'a Stored>) -> Option<usize> {
-    select(request, stored, &key::hash)
-}
-
-fn not_cached<D>(leg: &Leg<'_, D>) -> ErrorKind {
+fn not_cached<D>(leg: &Leg<'_, D, NamedHop>) -> ErrorKind {
     ErrorKind::NotCached {
         host: leg.target.host.clone(),
     }

@@ -2,14 +2,31 @@
 
 use std::sync::Arc;
 
-use docstokg_policy::freshness::{NotStored, Request, Rules, StaleUse, Times, Validators};
+use docstokg_policy::freshness::{
+    NotStored, Request, Reuse, Rules, StaleUse, Times, Validators, Why,
+};
 use docstokg_stores::cache::{CacheKey, Stamp};
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 
 use super::StoredAnswer;
 use super::flights::LedFlight;
+use crate::journey::Forward;
 use crate::response::Head;
+
+/// Returns why a request is for the origin; `None` where a fresh response answers it.
+pub(super) fn forward_of(reuse: &Reuse) -> Option<Forward> {
+    Some(match reuse {
+        Reuse::Fresh { .. } => return None,
+        Reuse::Bypass(_) => Forward::Bypass,
+        Reuse::Miss | Reuse::OnlyIfCachedFailure => Forward::Miss,
+        Reuse::Stale { .. } => Forward::Stale,
+        Reuse::Revalidate { why, .. } => match why {
+            Why::RequestNoCache | Why::RequestMaxAge | Why::RequestMinFresh => Forward::Request,
+            Why::ResponseNoCache | Why::ClockStepped => Forward::Stale,
+        },
+    })
+}
 
 /// A hop as the cache sees it.
 pub(crate) struct Question {
@@ -17,7 +34,7 @@ pub(crate) struct Question {
     pub(super) rules: Rules,
     pub(super) method: Method,
     /// The fields that are sent, with who asks in place of credentials.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Arc<HeaderMap>,
 }
 
 impl Question {

@@ -1,5 +1,7 @@
 //! Serving a stored response, as the delivery of the request says.
 
+use std::borrow::Borrow;
+
 use bytes::Bytes;
 use docstokg_policy::freshness::{Answer, Request, answer};
 use http::Version;
@@ -10,6 +12,7 @@ use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivered, Delivery, Leg, StoredBody};
 use crate::hub::Inner;
 use crate::response::Head;
+use crate::target::NamedHop;
 
 /// Why a stored response was not served.
 pub(crate) enum Unserved {
@@ -21,12 +24,13 @@ pub(crate) enum Unserved {
 
 impl Inner {
     /// Serves a stored response.
-    pub(super) async fn serve<D: Delivery>(
+    pub(super) async fn serve<D: Delivery, T: Borrow<NamedHop> + Sync>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, T>,
         chosen: &StoredAnswer,
     ) -> Result<Answered<D::Output>, Unserved> {
         let StoredAnswer { entry, stored } = chosen;
+        let target = leg.target.borrow();
         let request = Request {
             method: &leg.hop.method,
             headers: &leg.hop.headers,
@@ -49,7 +53,7 @@ impl Inner {
             status,
             version: Version::HTTP_11,
             headers,
-            url: leg.target.url.clone(),
+            url: target.url.clone(),
         });
         let part = match sent {
             Answer::Whole => None,
@@ -59,10 +63,10 @@ impl Inner {
                 return Ok(Answered { head, body });
             }
         };
-        let limit = leg.target.max_body;
+        let limit = target.max_body;
         let limit = limit.unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
         if entry.body_length() > limit {
-            let host = leg.target.host.clone();
+            let host = target.host.clone();
             return Err(Unserved::Failed(ErrorKind::TooLarge { host, limit }));
         }
         let leads_on = leg.request.relay.is_none()

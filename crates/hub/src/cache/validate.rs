@@ -214,11 +214,11 @@ impl Inner {
     fn end_flight(&self, cache: &HttpCache, flight: LedFlight, end: FlightEnd) {
         if end == FlightEnd::Uncacheable {
             let now = self.runtime.boot();
-            cache.flights.remember_uncacheable(flight.key, now);
+            cache.flights.remember_uncacheable(flight.key(), now);
             if cache.sharing == Sharing::Processes {
                 let until = now + UNCACHEABLE;
                 // Queued by the call: there is nothing to wait for.
-                drop(cache.store.remember_uncacheable(&flight.key, until));
+                drop(cache.store.remember_uncacheable(&flight.key(), until));
             }
         }
         flight.end(end);

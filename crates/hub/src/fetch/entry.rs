@@ -11,7 +11,7 @@ use crate::event::What;
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::request::{RateWait, Request};
-use crate::target::Target;
+use crate::target::{NamedHop, Target};
 
 /// How long a retry whose wait is bounded may wait in the queue of its host.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
@@ -133,7 +133,7 @@ pub(super) fn note_entry(
 }
 
 /// Returns the error of a request that was cancelled while it only waited.
-pub(crate) fn cancelled(target: &Target) -> ErrorKind {
+pub(crate) fn cancelled(target: &NamedHop) -> ErrorKind {
     ErrorKind::Cancelled {
         host: target.host.clone(),
     }

@@ -1,5 +1,8 @@
 //! Where the answer of a hop leads: to the caller, to another URL, or to the URL as it was stated.
 
+use std::borrow::Borrow;
+
+use http::HeaderValue;
 use url::Url;
 
 use super::Hopped;
@@ -12,6 +15,10 @@ use crate::redact::redact;
 use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
 use crate::request::Follow;
 use crate::response::Head;
+use crate::target::NamedHop;
+
+/// The hops that were made, and the cookies of the one that was answered.
+type Way<'a> = (&'a mut Vec<Visited>, Option<HeaderValue>);
 
 impl Inner {
     /// Returns whether https was tried in place of the URL that was stated, and is not served:
@@ -34,29 +41,29 @@ impl Inner {
         }
     }
 
-    /// Reads where the answer of a hop leads.
-    pub(super) fn follow_or_return<D: Delivery>(
+    /// Reads where the answer of a hop leads. `way` is the hops before it, and its own cookies.
+    pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, T>,
         answered: Answered<D::Output>,
-        visited: &[Visited],
+        way: Way<'_>,
         track: &mut Track,
     ) -> Result<Hopped<D::Output>, ErrorKind> {
-        match self.follow(leg, &answered.head, visited, track)? {
+        match self.follow(leg, &answered.head, way, track)? {
             Some(next) => Ok(Hopped::Next(next)),
             None => Ok(Hopped::Final(answered)),
         }
     }
 
     /// Reads where an answer leads, where redirects are followed.
-    fn follow<D>(
+    fn follow<D, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &Leg<'_, D, T>,
         head: &Head,
-        visited: &[Visited],
+        (visited, own_cookies): Way<'_>,
         track: &mut Track,
     ) -> Result<Option<Box<Hop>>, ErrorKind> {
-        let (request, target) = (leg.request, leg.target);
+        let (request, target) = (leg.request, leg.target.borrow());
         if request.follow == Follow::Nothing {
             return Ok(None);
         }
@@ -75,6 +82,7 @@ impl Inner {
             Redirected::No => Ok(None),
             Redirected::Refused(why) => Err(refused(why)),
             Redirected::To { hop, stripped } => {
+                visited.push((leg.hop.url.clone(), own_cookies));
                 let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
                 let most = self.config.transport.max_redirects;
                 redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use docstokg_hub::config::{CacheRules, Config};
 use docstokg_hub::policy::freshness::Overrides;
-use docstokg_hub::{CacheAccess, CacheUse, ErrorKind, Host, Request, Role, StaleReason};
+use docstokg_hub::{CacheAccess, CacheUse, ErrorKind, Forward, Host, Request, Role, StaleReason};
 use docstokg_origin_sim::{Origin, Reply};
+use http::{HeaderValue, Method, header};
 
 use crate::support::{World, config, get, rates, seconds};
 
@@ -182,11 +183,8 @@ fn offline_only_the_cache_answers() {
     for request in [
         offline("/missing"),
         offline("/file").role(Role::Artifact),
-        Request::new(
-            http::Method::POST,
-            "http://a.example/".parse().expect("a URL"),
-        )
-        .cache(CacheAccess::Offline),
+        Request::new(Method::POST, "http://a.example/".parse().expect("a URL"))
+            .cache(CacheAccess::Offline),
     ] {
         let error = world.run(|hub| async move { hub.fetch(request).await });
         let error = error.expect_err("nothing is sent");
@@ -263,4 +261,30 @@ fn without_a_cache_every_request_goes_to_the_origin() {
     let world = World::exact([origin], config(rates(&[])));
     assert_eq!(fetch(&world, url("/")), (200, "one".into(), CacheUse::None));
     assert_eq!(fetch(&world, url("/")), (200, "two".into(), CacheUse::None));
+}
+
+#[test]
+fn an_answer_says_why_the_origin_was_asked() {
+    let replies = ["one", "two", "three", "four"].map(|body| fresh(body, 10));
+    let origin = Origin::new("a.example").route("/", replies);
+    let world = World::exact([origin], caching("100/SECOND"));
+    let forward = |request: Request| {
+        let answer = world.run(|hub| async move { hub.fetch(request).await });
+        answer.expect("an answer").journey.forward
+    };
+    assert_eq!(forward(url("/")), Some(Forward::Miss));
+    assert_eq!(forward(url("/")), None, "a hit");
+    let no_cache = HeaderValue::from_static("no-cache");
+    let demanding = url("/").header(header::CACHE_CONTROL, no_cache);
+    assert_eq!(forward(demanding), Some(Forward::Request));
+    let refresh = url("/").cache(CacheAccess::Refresh);
+    assert_eq!(forward(refresh), Some(Forward::Request));
+    world.simulation.run_for(seconds(11));
+    assert_eq!(forward(url("/")), Some(Forward::Stale), "replaced by a 200");
+    let artifact = url("/").role(Role::Artifact);
+    assert_eq!(forward(artifact), Some(Forward::Bypass));
+    let past_cache = url("/").cache(CacheAccess::Bypass);
+    assert_eq!(forward(past_cache), Some(Forward::Bypass));
+    let posted = Request::new(Method::POST, "http://a.example/".parse().expect("a URL"));
+    assert_eq!(forward(posted), Some(Forward::Method));
 }

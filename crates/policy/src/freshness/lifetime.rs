@@ -6,19 +6,21 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::date::FieldDate;
 use super::directives::{Flag, ResponseDirectives};
+use super::facts::Facts;
 use super::members::Members;
 use super::status::is_heuristically_cacheable;
 use super::{Heuristic, Mode, Rules, Stored};
 use crate::time::Timestamp;
 
 /// Returns the lifetime of a stored response under the rules, to be compared with its age.
-pub(super) fn lifetime(
-    stored: &Stored,
-    directives: &ResponseDirectives,
-    rules: &Rules,
-) -> Duration {
+pub(super) fn lifetime(stored: &Stored, rules: &Rules) -> Duration {
     let (status, headers) = (stored.status(), stored.headers());
-    let lifetime = stated(headers, directives, stored.received()).or_else(|| {
+    let Facts {
+        directives,
+        stated_lifetime,
+        ..
+    } = stored.facts();
+    let lifetime = stated_lifetime.or_else(|| {
         // Section 4.2.2: a heuristic is for responses that state no lifetime and may have one.
         let may_guess = is_heuristically_cacheable(status) || directives.flags.has(Flag::Public);
         let rule = rules.heuristic.filter(|_| may_guess)?;

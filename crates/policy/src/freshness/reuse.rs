@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::{Method, header};
 
 use super::directives::{Flag, RequestDirectives, ResponseDirectives, Scope};
-use super::lifetime::lifetime;
 use super::{Mode, Request, Rules, Stored, Validators};
 use crate::time::{Timestamp, micros};
 
@@ -161,10 +160,10 @@ fn if_cached(reuse: Reuse, now: Timestamp) -> Reuse {
 }
 
 fn judge(stored: &Stored, wishes: &RequestDirectives, rules: &Rules, now: Timestamp) -> Reuse {
-    let directives = stored.directives();
-    let (age, lifetime) = (stored.age(now), lifetime(stored, &directives, rules));
+    let directives = &stored.facts().directives;
+    let (age, lifetime) = (stored.age(now), stored.lifetime(rules));
     let is_fresh = lifetime > age;
-    if let Some(why) = demand(stored, &directives, wishes, now) {
+    if let Some(why) = demand(stored, directives, wishes, now) {
         let validators = stored.validators();
         return Reuse::Revalidate { validators, why };
     }
@@ -177,10 +176,10 @@ fn judge(stored: &Stored, wishes: &RequestDirectives, rules: &Rules, now: Timest
         return Reuse::Stale {
             age,
             validators: stored.validators(),
-            may_serve: stale_use(&directives, wishes, rules, &expiry),
+            may_serve: stale_use(directives, wishes, rules, &expiry),
         };
     }
-    match unmet(&directives, wishes, rules.mode, (age, lifetime)) {
+    match unmet(directives, wishes, rules.mode, (age, lifetime)) {
         Some(why) => Reuse::Revalidate {
             validators: stored.validators(),
             why,

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::directives::ResponseDirectives;
+use super::facts::{Facts, FactsOnce};
 use super::lifetime::lifetime;
 use super::vary::VariantKey;
 use super::{Mode, Response, Rules, Times, Validators, age, fields};
@@ -29,6 +30,7 @@ pub struct Stored {
     initial_age: Duration,
     variant: VariantKey,
     mode: Mode,
+    facts: FactsOnce,
 }
 
 impl Stored {
@@ -47,6 +49,7 @@ impl Stored {
             initial_age: age::initial(response.headers, times),
             variant,
             mode: rules.mode,
+            facts: FactsOnce::default(),
         };
         stored.date_if_missing();
         stored
@@ -67,6 +70,7 @@ impl Stored {
             initial_age,
             variant,
             mode: self.mode,
+            facts: FactsOnce::default(),
         };
         renewed.date_if_missing();
         renewed
@@ -128,7 +132,7 @@ impl Stored {
     /// this is greater than its age, and nothing else demands a validation.
     #[must_use]
     pub fn lifetime(&self, rules: &Rules) -> Duration {
-        lifetime(self, &self.directives(), rules)
+        lifetime(self, rules)
     }
 
     /// Returns when the response becomes stale by its lifetime, for the order of eviction.
@@ -165,8 +169,9 @@ impl Stored {
         self.received.since(now) > CLOCK_TOLERANCE
     }
 
-    pub(super) fn directives(&self) -> ResponseDirectives {
-        ResponseDirectives::of(&self.headers, self.mode)
+    /// Returns what its fields say about its reuse.
+    pub(super) fn facts(&self) -> &Facts {
+        self.facts.of(self)
     }
 }
 
@@ -234,6 +239,7 @@ impl TryFrom<Persisted> for Stored {
             initial_age: Duration::from_micros(persisted.initial_age),
             variant: persisted.variant,
             mode: persisted.mode,
+            facts: FactsOnce::default(),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! in no other way, so that no value of `Authorization` or `Cookie` reaches a disk; the caller
 //! passes a keyed hash where guessing such values from their digests must be impossible too.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::fields::list_members;
 use super::members::{is_token, split_outside_quotes};
 use super::{Mode, Request, Stored};
-use crate::time::Timestamp;
 
 /// A digest of request fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,17 +94,12 @@ pub fn select<'a>(
 ) -> Option<usize> {
     let matching = variants.into_iter().enumerate();
     let matching = matching.filter(|(_, stored)| stored.variant().matches(request, hash));
-    let newest = matching.max_by_key(|(_, stored)| (date(stored), stored.received()));
+    let newest = matching.max_by_key(|(_, stored)| (stored.facts().date, stored.received()));
     newest.map(|(position, _)| position)
 }
 
-fn date(stored: &Stored) -> Timestamp {
-    let date = super::date::FieldDate::read(stored.headers(), &header::DATE);
-    date.valid().unwrap_or(stored.received())
-}
-
 fn digest(names: &[Box<str>], headers: &HeaderMap, hash: Hasher<'_>) -> Digest {
-    let mut input = Vec::new();
+    let mut input = Vec::with_capacity(64 * names.len());
     let mut add = |bytes: &[u8]| {
         input.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         input.extend_from_slice(bytes);
@@ -122,13 +117,15 @@ fn digest(names: &[Box<str>], headers: &HeaderMap, hash: Hasher<'_>) -> Digest {
 
 /// Joins the lines of a field and removes what has no meaning: white space around commas, and case
 /// where the field has none. The order stays: origins choose by it.
-fn normalised(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
-    let lines: Vec<_> = headers
-        .get_all(name)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
-    let joined = lines.join(&b","[..]);
+fn normalised<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Cow<'a, [u8]> {
+    let mut lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let joined = match (lines.next(), lines.next()) {
+        (Some(only), None) => Cow::Borrowed(only),
+        (first, second) => {
+            let lines: Vec<_> = first.into_iter().chain(second).chain(lines).collect();
+            Cow::Owned(lines.join(&b","[..]))
+        }
+    };
     let is_opaque = [
         header::AUTHORIZATION,
         header::COOKIE,
@@ -150,5 +147,5 @@ fn normalised(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
     if has_no_case.contains(name) {
         value.make_ascii_lowercase();
     }
-    value
+    Cow::Owned(value)
 }

@@ -40,7 +40,7 @@ pub struct Entry {
     pub(super) stored_at: Timestamp,
     pub(super) length: u64,
     pub(super) body: StoredBody,
-    pub(super) decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
+    pub(super) decoded: OnceLock<Box<dyn Any + Send + Sync>>,
     /// When it was last used, in microseconds of wall time.
     pub(super) used_at: AtomicI64,
 }
@@ -68,16 +68,14 @@ impl Entry {
     pub fn decoded<T: Send + Sync + 'static>(
         &self,
         decode: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Option<Arc<T>> {
-        if let Some(known) = self.decoded.get() {
-            return Arc::clone(known).downcast().ok();
+    ) -> Option<&Arc<T>> {
+        if self.decoded.get().is_none() {
+            // Another thread may have decoded it meanwhile, to the same value.
+            let _ = self
+                .decoded
+                .set(Box::new(Arc::new(decode(&self.metadata)?)));
         }
-        let value = Arc::new(decode(&self.metadata)?);
-        // Another thread may have decoded it meanwhile, to the same value.
-        let _ = self
-            .decoded
-            .set(Arc::clone(&value) as Arc<dyn Any + Send + Sync>);
-        Some(value)
+        self.decoded.get()?.downcast_ref()
     }
 
     /// Returns the URL for display.

@@ -367,3 +367,19 @@ fn section_4_4_unsafe_methods_invalidate_on_their_own_origin() {
     }
     assert_eq!(urls("POST", 201, &["location: ?z"]), [own], "each URL once");
 }
+
+#[test]
+fn what_was_read_of_a_response_before_a_304_does_not_outlive_it() {
+    let seconds = std::time::Duration::from_secs;
+    let held = stored(&PRIVATE, 200, &["cache-control: max-age=1", "etag: \"a\""]);
+    let unread = held.clone();
+    assert_eq!(held.lifetime(&PRIVATE), seconds(1));
+    assert_eq!(held, unread, "reading changes nothing");
+    let (asked, new) = (HeaderMap::new(), fields(&["cache-control: max-age=90"]));
+    let updated = update(&held, exchange(get(&asked), 304, &new), &PRIVATE, &hash);
+    let Update::Freshened(renewed) = updated else {
+        panic!("{updated:?}");
+    };
+    assert_eq!(renewed.lifetime(&PRIVATE), seconds(90));
+    assert_eq!(held.lifetime(&PRIVATE), seconds(1));
+}

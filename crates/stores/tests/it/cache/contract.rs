@@ -143,10 +143,10 @@ fn metadata_is_updated_and_decoded_once() {
         assert_eq!(&read(&found[0])[..], b"body", "{kind}");
         assert_eq!(found[0].stored_at(), old[0].stored_at(), "{kind}");
         let decode = |bytes: &[u8]| Some(bytes.len());
-        assert_eq!(found[0].decoded(decode).as_deref(), Some(&9));
+        assert_eq!(found[0].decoded(decode).map(|value| **value), Some(9));
         let again = wait(store.look_up(&key(1)));
         let must_not_run = |_: &[u8]| -> Option<usize> { panic!("{kind}: decoded twice") };
-        assert_eq!(again[0].decoded(must_not_run).as_deref(), Some(&9));
+        assert_eq!(again[0].decoded(must_not_run).map(|value| **value), Some(9));
         let long = Bytes::from(vec![0; MAX_METADATA + 1]);
         assert!(!wait(store.update_metadata(&found[0], long)));
         // An entry that was replaced is not updated through its old handle.

@@ -1,0 +1,163 @@
+//! Flights: of the requests that need the same thing at once, one gets it and the others wait.
+//!
+//! A flight shares how it ended and nothing else: what it brought lies where every request looks
+//! for it. Its leader's refusal, deadline or cancellation is the leader's own: a flight that is
+//! dropped without an end has the default one, and the next request that joins leads.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+type Active<K, E> = Arc<Mutex<HashMap<K, Ending<E>>>>;
+
+/// The flights of one kind in a process, by what they get. `E` says how one ended; its default is
+/// that the leader gave up.
+pub(crate) struct Flights<K, E> {
+    active: Active<K, E>,
+}
+
+/// The part of a request in a flight.
+pub(crate) enum Joined<K: Eq + Hash, E: Copy + Default> {
+    /// It gets what all need.
+    Lead(Flight<K, E>),
+    /// It waits for the end.
+    Follow(Ending<E>),
+}
+
+impl<K, E> Default for Flights<K, E> {
+    fn default() -> Self {
+        let active = Arc::default();
+        Self { active }
+    }
+}
+
+impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
+    /// Joins the flight of a key, or begins it.
+    pub(crate) fn join(&self, key: &K) -> Joined<K, E> {
+        let mut active = self.active.lock();
+        if let Some(ending) = active.get(key) {
+            return Joined::Follow(ending.clone());
+        }
+        let (sender, ending) = watch::channel(None);
+        active.insert(key.clone(), Ending(ending));
+        Joined::Lead(Flight {
+            key: key.clone(),
+            end: E::default(),
+            sender,
+            active: Arc::clone(&self.active),
+        })
+    }
+
+    /// Returns the end of the flight of a key, where there is one.
+    pub(crate) fn ending(&self, key: &K) -> Option<Ending<E>> {
+        self.active.lock().get(key).cloned()
+    }
+}
+
+/// A flight that a request leads. It ends when this is dropped.
+pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
+    pub(crate) key: K,
+    end: E,
+    sender: watch::Sender<Option<E>>,
+    active: Active<K, E>,
+}
+
+impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
+    /// Ends the flight.
+    pub(crate) fn end(mut self, end: E) {
+        self.end = end;
+    }
+}
+
+impl<K: Eq + Hash, E: Copy + Default> Drop for Flight<K, E> {
+    fn drop(&mut self) {
+        // First out of the table: a waiter that is woken begins the next one.
+        self.active.lock().remove(&self.key);
+        self.sender.send_replace(Some(self.end));
+    }
+}
+
+/// The end of a flight, to wait for.
+#[derive(Clone)]
+pub(crate) struct Ending<E>(watch::Receiver<Option<E>>);
+
+impl<E: Copy + Default> Ending<E> {
+    /// Waits for the end.
+    pub(crate) async fn wait(mut self) -> E {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(end) => end.unwrap_or_default(),
+            Err(_) => E::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// Returns the end of a flight if it has ended.
+    fn ended(ending: Ending<End>) -> Option<End> {
+        match pin!(ending.wait()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(end) => Some(end),
+            Poll::Pending => None,
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum End {
+        Done,
+        #[default]
+        GivenUp,
+    }
+
+    fn lead(flights: &Flights<&'static str, End>, key: &'static str) -> Flight<&'static str, End> {
+        match flights.join(&key) {
+            Joined::Lead(flight) => flight,
+            Joined::Follow(_) => panic!("{key} has a leader"),
+        }
+    }
+
+    fn follow(flights: &Flights<&'static str, End>, key: &'static str) -> Ending<End> {
+        match flights.join(&key) {
+            Joined::Follow(ending) => ending,
+            Joined::Lead(_) => panic!("{key} has no leader"),
+        }
+    }
+
+    #[test]
+    fn the_end_reaches_every_waiter_and_no_other_flight() {
+        let flights = Flights::default();
+        let flight = lead(&flights, "a");
+        let other = lead(&flights, "b");
+        let waiters = [follow(&flights, "a"), follow(&flights, "a")];
+        let elsewhere = follow(&flights, "b");
+        assert_eq!(ended(waiters[0].clone()), None);
+        flight.end(End::Done);
+        for waiter in waiters {
+            assert_eq!(ended(waiter), Some(End::Done));
+        }
+        assert_eq!(ended(elsewhere), None);
+        drop(other);
+    }
+
+    #[test]
+    fn after_a_leader_that_is_dropped_the_next_one_leads() {
+        let flights = Flights::default();
+        let flight = lead(&flights, "a");
+        let waiter = follow(&flights, "a");
+        assert!(flights.ending(&"a").is_some());
+        drop(flight);
+        assert_eq!(ended(waiter), Some(End::GivenUp));
+        assert!(flights.ending(&"a").is_none());
+        let next = lead(&flights, "a");
+        let waiter = follow(&flights, "a");
+        next.end(End::Done);
+        assert_eq!(ended(waiter), Some(End::Done));
+    }
+}
