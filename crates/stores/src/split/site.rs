@@ -239,7 +239,9 @@ impl SiteHandle for SplitSite {
         );
         let (ask, permit) = (self.0.for_limits(ask), Parts::limits_permit(permit));
         let limits = self.0.limits.settle_headers(&ask, &permit, outcome);
-        both(settled, limits, with_what_was_learned)
+        both(settled, limits, |settled, limits| {
+            with_what_was_learned(settled, &limits)
+        })
     }
 
     fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
@@ -270,7 +272,9 @@ impl SiteHandle for SplitSite {
             &Parts::limits_permit(permit),
             &report,
         );
-        both(settled, limits, with_what_was_learned)
+        both(settled, limits, |settled, limits| {
+            with_what_was_learned(settled, &limits)
+        })
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
@@ -328,7 +332,7 @@ impl SiteHandle for SplitSite {
 }
 
 /// Joins what an answer did to the breaker with what it did to the limits.
-fn with_what_was_learned(breakers: Settled, limits: Settled) -> Settled {
+fn with_what_was_learned(breakers: Settled, limits: &Settled) -> Settled {
     Settled {
         adjusted: limits.adjusted,
         learned: limits.learned,
