@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 type Active<K, E> = Arc<Mutex<HashMap<K, Ending<E>>>>;
 
@@ -41,12 +42,12 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
         if let Some(ending) = active.get(key) {
             return Joined::Follow(ending.clone());
         }
-        let (sender, ending) = watch::channel(None);
-        active.insert(key.clone(), Ending(ending));
+        let ending = Ending(Arc::default());
+        active.insert(key.clone(), ending.clone());
         Joined::Lead(Flight {
             key: key.clone(),
             end: E::default(),
-            sender,
+            ending,
             active: Arc::clone(&self.active),
         })
     }
@@ -61,7 +62,7 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
 pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
     pub(crate) key: K,
     end: E,
-    sender: watch::Sender<Option<E>>,
+    ending: Ending<E>,
     active: Active<K, E>,
 }
 
@@ -76,27 +77,51 @@ impl<K: Eq + Hash, E: Copy + Default> Drop for Flight<K, E> {
     fn drop(&mut self) {
         // First out of the table: a waiter that is woken begins the next one.
         self.active.lock().remove(&self.key);
-        self.sender.send_replace(Some(self.end));
+        *self.ending.0.end.lock() = Some(self.end);
+        self.ending.0.ended.notify_waiters();
     }
 }
 
-/// The end of a flight, to wait for.
-#[derive(Clone)]
-pub(crate) struct Ending<E>(watch::Receiver<Option<E>>);
+/// The end of a flight, to wait for. Those that wait go on in the order in which they came.
+pub(crate) struct Ending<E>(Arc<Outcome<E>>);
 
-impl<E: Copy + Default> Ending<E> {
+struct Outcome<E> {
+    end: Mutex<Option<E>>,
+    ended: Notify,
+}
+
+impl<E> Default for Outcome<E> {
+    fn default() -> Self {
+        Self {
+            end: Mutex::new(None),
+            ended: Notify::new(),
+        }
+    }
+}
+
+impl<E> Clone for Ending<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<E: Copy> Ending<E> {
     /// Waits for the end.
-    pub(crate) async fn wait(mut self) -> E {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(end) => end.unwrap_or_default(),
-            Err(_) => E::default(),
+    pub(crate) async fn wait(self) -> E {
+        loop {
+            let mut ended = pin!(self.0.ended.notified());
+            // It waits from here on: an end that comes before the next line wakes it.
+            ended.as_mut().enable();
+            if let Some(end) = *self.0.end.lock() {
+                return end;
+            }
+            ended.await;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
