@@ -62,8 +62,6 @@ pub(super) struct Search {
     pub(super) fill: f32,
     /// The hypotheses, as bits, that had room at a refusal of the present row.
     contradicted: u32,
-    /// How many refusals without an admission between them there are in the row.
-    row: u8,
     /// The hypotheses that lost by the last row, since another one explained it.
     outdone: u32,
     /// How long the host refused everything after the last refusal of that row, in seconds.
@@ -87,7 +85,6 @@ impl Search {
             fresh: 0,
             fill,
             contradicted: 0,
-            row: 0,
             outdone: 0,
             row_length: 0.0,
             ban: 0.0,
@@ -99,9 +96,8 @@ impl Search {
     /// Takes in the first admission after a row of refusals: a window that had room at one of them
     /// is not the limit, if another one explains them all.
     pub(super) fn row_ended(&mut self, log: &Log, at: f64, epoch: f64) {
-        let (row, contradicted) = (self.row, self.contradicted);
-        (self.row, self.contradicted) = (0, 0);
-        if row == 0 || contradicted == 0 {
+        let contradicted = std::mem::take(&mut self.contradicted);
+        if contradicted == 0 {
             return;
         }
         // Beyond that nobody waits: it was the client that had nothing to send.
@@ -175,12 +171,11 @@ impl Search {
     /// Scores a further refusal.
     pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) {
         if refusal.fresh {
-            (self.row, self.contradicted) = (0, 0);
+            self.contradicted = 0;
         } else if self.ban > 0.0 {
             // While a ban lasts, no window says anything.
             return;
         } else {
-            self.row = self.row.saturating_add(1);
             for (index, hypothesis) in self.hypotheses.iter().enumerate() {
                 if hypothesis.has_room(log, refusal) {
                     self.contradicted |= 1 << index;
@@ -253,32 +248,31 @@ impl Search {
 
     /// Returns the window that the client acts on: how many, and in how many seconds.
     pub(super) fn window(&self) -> Option<(f64, f64)> {
+        let (_, acting) = self.acting_window()?;
+        Some((f64::from(acting.n), f64::from(acting.window)))
+    }
+
+    /// Returns the window of the grid that the client acts on, and the hypothesis for it.
+    fn acting_window(&self) -> Option<(f32, &Hypothesis)> {
         let Acting::Window(index) = self.acting else {
             return None;
         };
         let index = usize::from(index).min(GRID.len() - 1);
-        let hypothesis = &self.hypotheses[index];
-        Some((f64::from(hypothesis.n), f64::from(hypothesis.window)))
+        Some((GRID[index], &self.hypotheses[index]))
     }
 
     /// Returns whether what the client acts on is a smooth rate: a short window that had to be
     /// shortened is none of those that servers count in.
     pub(super) fn is_smooth(&self) -> bool {
-        let Acting::Window(index) = self.acting else {
-            return true;
-        };
-        let index = usize::from(index).min(GRID.len() - 1);
-        let window = self.hypotheses[index].window;
-        window < SHORT && window < 0.97 * GRID[index]
+        self.acting_window()
+            .is_none_or(|(grid, acting)| acting.window < SHORT.min(0.97 * grid))
     }
 
     /// Returns whether nothing slower than what the client acts on is left to be tried.
     pub(super) fn is_settled(&self) -> bool {
-        let Acting::Window(index) = self.acting else {
+        let Some((_, acting)) = self.acting_window() else {
             return self.fresh >= 2;
         };
-        let index = usize::from(index).min(GRID.len() - 1);
-        let acting = self.hypotheses[index];
         let rate = acting.n / acting.window;
         // One refusal alone may have been a burst within a higher limit.
         if self.fresh == 0 || f64::from(acting.window) >= LONG && acting.score < 0.9 {
