@@ -100,7 +100,7 @@ impl Search {
         if contradicted == 0 {
             return;
         }
-        // Beyond that nobody waits: it was the client that had nothing to send.
+        // Beyond that the client had nothing to send.
         self.row_length = (at - epoch).min(LONGEST_WAIT) as f32;
         let explains = |index: usize, hypothesis: &Hypothesis| {
             let window = f64::from(hypothesis.window);
