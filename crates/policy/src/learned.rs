@@ -174,11 +174,12 @@ impl Learned {
 
     /// Takes in the headers of an answer whose body is still to come.
     pub fn heard(&mut self, id: u64, answer: Answer, now: BootInstant) -> Taught {
-        let before = self.confirmed_now();
-        let mut flying = self.flying.iter_mut();
-        let Some(flying) = flying.find(|flying| flying.id == id && !flying.heard) else {
+        let is_awaited = |flying: &Flying| flying.id == id && !flying.heard;
+        let Some(index) = self.flying.iter().position(is_awaited) else {
             return Taught::default();
         };
+        let before = self.confirmed_now();
+        let flying = &mut self.flying[index];
         flying.heard = true;
         self.learner.heard(flying.sent, now, answer);
         Taught {

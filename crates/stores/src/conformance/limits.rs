@@ -7,11 +7,27 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::quota::Statement;
 use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{Ask, Entry, Report};
+use docstokg_policy::site::{Ask, Entry, Permit, Report};
 use docstokg_policy::time::BootInstant;
 
 use super::{Client, LONG, arrive};
 use crate::handle::StateStore;
+
+/// Refusals teach limits below the configured ones.
+const TIGHTEN: LearnPolicy = LearnPolicy {
+    mode: LearnMode::Tighten,
+    slowest: LONG,
+};
+
+/// The report of a request that the host refused as one too many.
+fn refused(permit: &Permit) -> Report {
+    Report {
+        outcome: Outcome::Throttled,
+        retry_after: None,
+        wants_retry: false,
+        sent: permit.at,
+    }
+}
 
 /// What one handle learned holds for all, and is forgotten for all.
 pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
@@ -19,24 +35,15 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
         Client::new(store, "learned", &[100]),
         Client::new(store, "learned", &[100]),
     );
-    let policy = LearnPolicy {
-        mode: LearnMode::Tighten,
-        slowest: LONG,
-    };
     let ask = |client: &Client| {
         Ask {
-            learn: Some(&policy),
+            learn: Some(&TIGHTEN),
             ..client.ask(BootInstant::ZERO)
         }
         .to_owned()
     };
     let permit = client.go();
-    let report = Report {
-        outcome: Outcome::Throttled,
-        retry_after: None,
-        wants_retry: false,
-        sent: permit.at,
-    };
+    let report = refused(&permit);
     arrive(client.site.settle(&ask(&client).as_ask(), &permit, &report));
     let is_held_back = |client: &Client| {
         let entry = arrive(client.site.enter(&ask(client).as_ask())).entry;
@@ -56,21 +63,12 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
 /// The pause after a refusal ends on an operator's word, and answers call those that wait.
 pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
     let client = Client::new(store, "pause", &[100]);
-    let policy = LearnPolicy {
-        mode: LearnMode::Tighten,
-        slowest: LONG,
-    };
     let ask = Ask {
-        learn: Some(&policy),
+        learn: Some(&TIGHTEN),
         ..client.ask(BootInstant::ZERO)
     };
     let permit = client.go();
-    let report = Report {
-        outcome: Outcome::Throttled,
-        retry_after: None,
-        wants_retry: false,
-        sent: permit.at,
-    };
+    let report = refused(&permit);
     let settled = arrive(client.site.settle(&ask, &permit, &report));
     assert!(settled.calls_next, "others may have waited for the answer");
     assert!(matches!(
