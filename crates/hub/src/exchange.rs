@@ -12,6 +12,7 @@ use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::site::Report;
+use http::StatusCode;
 
 use self::dial::{DialStage, DialWatch};
 use crate::admission::{Consequence, HeldPermit, Permits};
@@ -96,6 +97,7 @@ impl<R> Received<R> {
                 retry_after: None,
                 sent,
                 wants_retry: false,
+                maybe_refused: false,
             },
             target: leg.target,
             track,
@@ -154,6 +156,12 @@ impl Finish {
             Self::Answer { .. } => None,
             Self::Fault { fault, .. } => Some(*fault),
         }
+    }
+
+    /// Returns whether it is a failure by which some servers refuse what is too fast.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Answer { head, class, .. }
+            if head.status == StatusCode::SERVICE_UNAVAILABLE && class.outcome == Outcome::Failure)
     }
 
     /// Returns whether it is an answer that its caller takes as final.

@@ -284,6 +284,7 @@ impl Inner {
             retry_after: finish.retry_after(),
             sent,
             wants_retry: self.wants_retry(leg, class, finish.fault(), attempt),
+            maybe_refused: finish.is_unavailable(),
         };
         let ending = match finish.fault() {
             _ if is_tentative => Ending::Unknown,
@@ -335,6 +336,7 @@ impl Inner {
             repeatable: leg.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
+            is_learned: target.route.site.rules.learn.is_some(),
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
             deadline: request
                 .retry_wait

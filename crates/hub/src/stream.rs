@@ -256,6 +256,7 @@ impl Live {
             retry_after: None,
             sent: self.sent,
             wants_retry: false,
+            maybe_refused: false,
         };
         let permits = std::mem::take(&mut self.held.lock().permits);
         for permit in permits {

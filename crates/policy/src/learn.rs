@@ -18,6 +18,7 @@
 )]
 
 mod confirmed;
+mod doubt;
 mod hypothesis;
 mod log;
 mod origin;
@@ -25,6 +26,7 @@ mod pacing;
 mod probe;
 mod refusal;
 mod search;
+mod spacing;
 
 use std::time::Duration;
 
@@ -48,6 +50,8 @@ const START_RATE: f32 = 2.0;
 const FAST: f32 = 50.0;
 /// After this time an unanswered request is not waited for, in seconds.
 const LOST_AFTER: f64 = 60.0;
+/// The shortest and the longest pause of a host that is down, in seconds.
+const OUTAGE_PAUSE: (f64, f64) = (1.0, 60.0);
 /// Added to the end of a Retry-After: the server's clock and ours differ.
 const RETRY_GUARD: Duration = Duration::from_millis(10);
 /// How many limits can be confirmed at once.
@@ -134,6 +138,8 @@ pub enum Answer {
     },
     /// It is down: 5xx, or no connection.
     Outage,
+    /// It is down, or refused the request as one too many (503): what it serves next tells.
+    Unavailable,
     /// Anything else, and requests without an answer. It never raises a rate.
     Other,
 }
@@ -166,6 +172,8 @@ pub struct Learner {
     /// The length of the last Retry-After, in seconds.
     last_advice: f32,
     outage_since: Option<f64>,
+    /// The first request since the host last served one that it may have refused.
+    doubtful: Option<Sent>,
     served: u32,
     last_served: f64,
     start_rate: f32,
@@ -202,6 +210,7 @@ impl Default for Learner {
             advised: false,
             last_advice: 0.0,
             outage_since: None,
+            doubtful: None,
             served: 0,
             last_served: LONG_AGO,
             start_rate: START_RATE,
@@ -312,6 +321,7 @@ impl Learner {
         self.in_flight.land_all();
         self.open_bodies = 0;
         self.testing = None;
+        self.doubtful = None;
     }
 
     /// Returns when the next request may go.
@@ -413,6 +423,7 @@ impl Learner {
                 self.throttled(sent, sent_at, seconds, retry_after);
             }
             Answer::Outage => self.outage(seconds, jitter_sample),
+            Answer::Unavailable => self.doubt(sent, seconds, jitter_sample),
             // A test goes on until the host serves again.
             Answer::Other => {}
         }
@@ -451,6 +462,7 @@ impl Learner {
         if self.round_trip == 0.0 || round_trip < self.round_trip {
             self.round_trip = round_trip;
         }
+        self.resolve_doubt(sent_at, now);
         self.resume(sent_at);
         if sent_at < self.epoch {
             return;
@@ -473,6 +485,7 @@ impl Learner {
             if search.window() != before {
                 self.search_moved = now;
             }
+            self.settle_spacing(sent_at, now);
             self.settle_search(now);
         } else if sent.purpose == Purpose::Probe {
             self.probe_admitted(sent, sent_at, now);
@@ -482,7 +495,13 @@ impl Learner {
     /// A host that is down is asked again after a fifth of the time that it has been down.
     fn outage(&mut self, now: f64, jitter_sample: f64) {
         let since = *self.outage_since.get_or_insert(now);
-        let wait = (0.2 * (now - since)).clamp(1.0, 60.0);
+        self.pause(now - since, OUTAGE_PAUSE, now, jitter_sample);
+    }
+
+    /// Sends nothing for a fifth of the time that a host has been down, within bounds, and then one
+    /// request at a time.
+    fn pause(&mut self, down: f64, (least, most): (f64, f64), now: f64, jitter_sample: f64) {
+        let wait = (0.2 * down).clamp(least, most);
         let jitter = 0.9 + 0.2 * jitter_sample.clamp(0.0, 1.0);
         self.not_before = self.not_before.max(now + wait * jitter);
         self.testing = Some(now);

@@ -70,6 +70,8 @@ pub struct Ended {
     pub deadline: BootInstant,
     /// Whether the site's budget for retries is used up.
     pub is_over_budget: bool,
+    /// Whether the limiter learns from refusals when the host admits the next request.
+    pub is_learned: bool,
 }
 
 /// What to do next.
@@ -128,7 +130,9 @@ pub fn wants_retry(
 ///
 /// A wait that the server asks for takes the place of the backoff: the server knows best, and
 /// nothing is added to it. It is never cut to the backoff's ceiling. A block or open of the breaker
-/// is a minimum in every case. Backoff has equal jitter: half of it fixed, half of it random.
+/// is a minimum in every case. Backoff has equal jitter: half of it fixed, half of it random. After
+/// a refusal there is none where the limiter learns: it holds all requests to the host back, this
+/// one among them.
 #[must_use]
 pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
     if !ended.class.transient {
@@ -145,7 +149,10 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
     }
     // A wait of zero says nothing about when to come back.
     let asked = ended.asked_until.filter(|asked| *asked > now);
-    let own = || now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample);
+    let own = || match ended.class.outcome {
+        Outcome::Throttled if ended.is_learned => now,
+        outcome => now + backoff(policy, outcome, ended.attempt, jitter_sample),
+    };
     let at = asked.unwrap_or_else(own);
     let at = ended.open_until.map_or(at, |open| at.max(open));
     if at > ended.deadline {
@@ -188,6 +195,7 @@ mod tests {
             asked_until: None,
             deadline: NOW + Duration::from_secs(120),
             is_over_budget: false,
+            is_learned: false,
         }
     }
 
@@ -206,6 +214,27 @@ mod tests {
             assert_eq!(wait(decide(&policy, &ended, NOW, 0.0)).as_millis(), low);
             assert_eq!(wait(decide(&policy, &ended, NOW, 1.0)).as_millis(), high);
         }
+    }
+
+    #[test]
+    fn where_the_limiter_learns_a_throttled_request_has_no_backoff_of_its_own() {
+        let policy = RetryPolicy::default();
+        let learned = |outcome| Ended {
+            is_learned: true,
+            ..ended(3, outcome)
+        };
+        let next = decide(&policy, &learned(Outcome::Throttled), NOW, 1.0);
+        assert_eq!(wait(next), Duration::ZERO);
+        let next = decide(&policy, &learned(Outcome::Failure), NOW, 1.0);
+        assert_eq!(wait(next), Duration::from_millis(800));
+        let asked = Ended {
+            asked_until: Some(NOW + Duration::from_secs(7)),
+            ..learned(Outcome::Throttled)
+        };
+        assert_eq!(
+            wait(decide(&policy, &asked, NOW, 1.0)),
+            Duration::from_secs(7)
+        );
     }
 
     #[test]

@@ -140,6 +140,7 @@ impl Client {
             retry_after: None,
             sent: permit.at,
             wants_retry: false,
+            maybe_refused: false,
         };
         arrive(
             self.site

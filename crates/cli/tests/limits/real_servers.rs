@@ -229,7 +229,7 @@ impl Case {
     fn meets_its_targets(&self) -> bool {
         let (most_refused, longest) = match self.known {
             Known::Configured => (3, 1.1),
-            Known::Nothing => (25, 1.45),
+            Known::Nothing => (25, 1.3),
         };
         self.refused <= most_refused && self.seconds <= longest * IDEAL_S
     }

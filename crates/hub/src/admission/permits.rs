@@ -166,6 +166,7 @@ impl Permits {
             let report = Report {
                 retry_after: None,
                 wants_retry: false,
+                maybe_refused: false,
                 ..report
             };
             resolver.settle(&report, track).await;
@@ -190,5 +191,6 @@ const fn reached(sent: BootInstant) -> Report {
         retry_after: None,
         sent,
         wants_retry: false,
+        maybe_refused: false,
     }
 }

@@ -231,6 +231,7 @@ impl Inner {
                 retry_after,
                 sent,
                 wants_retry: self.wants_retry(leg, class, None, track.journey.attempts),
+                maybe_refused: false,
             };
             consequence = permit.settle(&report, track).await;
         } else {

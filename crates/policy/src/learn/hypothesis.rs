@@ -36,6 +36,10 @@ pub(super) struct Refusal {
     pub(super) margin: f64,
     /// Requests per second since the refusal before, and since the first admission after it.
     pub(super) measured: (f64, f64),
+    /// The length of its Retry-After, in seconds.
+    pub(super) advice: Option<f64>,
+    /// The shortest time that an answer took, in seconds.
+    pub(super) round_trip: f64,
 }
 
 /// How far two counts of one limit may differ: arrivals scatter, and large counts are estimates.

@@ -90,6 +90,11 @@ impl Log {
         usize::from(self.len).min(EXACT)
     }
 
+    /// Returns the instants that are exact, the oldest first.
+    pub(super) fn recent(&self) -> impl Iterator<Item = f64> {
+        (0..self.exact_len()).map(|index| f64::from(self.exact(index)) / TICKS)
+    }
+
     /// Returns the number of requests that were not refused.
     pub(super) fn total(&self) -> u32 {
         self.total

@@ -57,6 +57,10 @@ impl Learner {
         let Some((n, window)) = search.window() else {
             return self.last_sent + 1.0 / f64::from(search.rate);
         };
+        if let Some(spacing) = search.spacing() {
+            let passed = self.resumed.map_or(0.0, |resumed| now - resumed);
+            return self.last_sent + 1.0 / spacing.ramp(n / window, passed);
+        }
         if window < search::LONG {
             // A window that refuses nothing for a while may admit more: one is tried.
             let moved = self.search_moved.max(self.resumed.unwrap_or(now));

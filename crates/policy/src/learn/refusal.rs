@@ -92,7 +92,7 @@ impl InFlight {
 
 /// How a refusal is explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// A probe met the confirmed limit with this index.
     ProbeRefused(usize),
     /// The confirmed limit with this index is too high.
@@ -116,8 +116,24 @@ impl Learner {
         if sent_at < self.epoch {
             return;
         }
+        self.doubtful = None;
         let advice = retry_after.map(|end| (self.seconds(end) - now).max(0.0));
-        let refusal = self.refusal(sent_at);
+        let verdict = self.take_in_refusal(sent, sent_at, now, advice);
+        self.testing = Some(now);
+        self.wait(verdict, advice, now);
+        self.last_advice = advice.unwrap_or(0.0) as f32;
+        self.advised = advice.is_some();
+    }
+
+    /// Takes in what a refusal shows, which the log does not contain; its epoch begins at `now`.
+    pub(super) fn take_in_refusal(
+        &mut self,
+        sent: Sent,
+        sent_at: f64,
+        now: f64,
+        advice: Option<f64>,
+    ) -> Verdict {
+        let refusal = self.refusal(sent_at, advice);
         if let Some(others) = sent.others
             && (refusal.fresh || self.refusals_in_row == 0)
         {
@@ -140,9 +156,7 @@ impl Learner {
             Verdict::Passing => {}
             Verdict::Unexplained => self.look_for(&refusal, now),
         }
-        self.wait(verdict, advice, now);
-        self.last_advice = advice.unwrap_or(0.0) as f32;
-        self.advised = advice.is_some();
+        verdict
     }
 
     /// Notes how long a host refused everything, though its limits were free.
@@ -156,7 +170,7 @@ impl Learner {
         self.unexpected = 0;
     }
 
-    fn refusal(&self, at: f64) -> Refusal {
+    fn refusal(&self, at: f64, advice: Option<f64>) -> Refusal {
         let admitted = f64::from(self.log.total().saturating_sub(self.total_at_epoch));
         let since = |from: f64| admitted / (at - from).max(0.05);
         let low = if self.epoch > LONG_AGO {
@@ -174,6 +188,8 @@ impl Learner {
             },
             margin: f64::from(self.margin),
             measured: (low, self.resumed.map_or(low, since).max(low)),
+            advice,
+            round_trip: f64::from(self.round_trip),
         }
     }
 
@@ -181,7 +197,6 @@ impl Learner {
         self.epoch = now;
         self.resumed = None;
         self.total_at_epoch = self.log.total();
-        self.testing = Some(now);
         self.refusals_in_row = self.refusals_in_row.saturating_add(1);
     }
 
@@ -244,7 +259,11 @@ impl Learner {
             return;
         }
         if let Some(search) = &mut self.search {
-            search.refused(&self.log, refusal);
+            if let Some(rate) = search.refused(&self.log, refusal) {
+                self.search = None;
+                self.confirm(Confirmed::new(Shape::Rate, rate, 2), now);
+                return;
+            }
         } else {
             let known = self.confirmed;
             let is_confirmed = |window: f64| {
@@ -253,6 +272,18 @@ impl Learner {
             self.search = Some(Search::open(&self.log, refusal, is_confirmed));
         }
         self.settle_search(now);
+    }
+
+    /// Confirms the distance of two requests that was admitted, once it is admitted again for a
+    /// while.
+    pub(super) fn settle_spacing(&mut self, sent_at: f64, now: f64) {
+        let passed = self.resumed.map_or(0.0, |resumed| sent_at - resumed);
+        let spacing = self.search.and_then(|search| search.spacing());
+        if let Some(spacing) = spacing.filter(|spacing| spacing.is_held(passed)) {
+            self.search = None;
+            let rate = spacing.admitted_rate();
+            self.confirm(Confirmed::new(Shape::Rate, rate, 1), now);
+        }
     }
 
     /// Confirms what the search acts on, once nothing slower is left.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::hypothesis::{Hypothesis, Refusal};
 use super::log::Log;
 use super::refusal::LONGEST_WAIT;
+use super::spacing::Spacing;
 
 /// The windows that are tried, in seconds.
 pub(super) const GRID: [f32; 18] = [
@@ -53,6 +54,8 @@ pub(super) enum Acting {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Search {
     hypotheses: [Hypothesis; GRID.len()],
+    /// The host may count no window, but how soon a request follows another.
+    spacing: Option<Spacing>,
     pub(super) acting: Acting,
     /// The measured rate, requests per second.
     pub(super) rate: f32,
@@ -80,6 +83,7 @@ impl Search {
         let fill = (log.count(5.0, refusal.at) / 5.0).max(0.2) as f32;
         let mut search = Self {
             hypotheses,
+            spacing: Spacing::new(log, refusal),
             acting: Acting::Rate,
             rate: refusal.measured.0.max(0.01) as f32,
             fresh: 0,
@@ -168,13 +172,15 @@ impl Search {
         free.reduce(f64::min)
     }
 
-    /// Scores a further refusal.
-    pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) {
+    /// Scores a further refusal. Returns the rate of a host that counts the distance of requests, if
+    /// both refusals agree with it.
+    pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) -> Option<f64> {
+        self.spacing = (self.spacing).and_then(|spacing| spacing.refused(log, refusal));
         if refusal.fresh {
             self.contradicted = 0;
         } else if self.ban > 0.0 {
             // While a ban lasts, no window says anything.
-            return;
+            return None;
         } else {
             for (index, hypothesis) in self.hypotheses.iter().enumerate() {
                 if hypothesis.has_room(log, refusal) {
@@ -199,6 +205,8 @@ impl Search {
             self.rate = (low * high.min(2.0 * low)).sqrt().max(0.01) as f32;
         }
         self.choose();
+        let spacing = self.spacing.filter(|_| refusal.fresh)?;
+        Some(spacing.rate())
     }
 
     /// Scores an admission at `at`, which the log contains.
@@ -244,6 +252,11 @@ impl Search {
     /// Returns the best score.
     pub(super) fn best(&self) -> f32 {
         (self.hypotheses.iter()).fold(RATE_SCORE, |best, hypothesis| best.max(hypothesis.score))
+    }
+
+    /// Returns the distance of two requests that one refusal alone agrees with.
+    pub(super) fn spacing(&self) -> Option<Spacing> {
+        self.spacing.filter(|_| self.fresh == 0)
     }
 
     /// Returns the window that the client acts on: how many, and in how many seconds.

@@ -21,11 +21,11 @@ pub use event::{Answered, Applied, LimitEvent};
 
 /// The tag of what was learned among the extensions. A new layout takes a new tag: what is under an
 /// older one is forgotten.
-const LEARNED: u8 = 4;
+const LEARNED: u8 = 6;
 /// The tag of stated quotas.
 const QUOTAS: u8 = 5;
 /// The tags of earlier layouts.
-const OUTDATED: [u8; 2] = [1, 2];
+const OUTDATED: [u8; 3] = [1, 2, 4];
 
 /// What is known of a host's own limits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -225,6 +225,7 @@ impl HostLimits {
         let answer = match answered.outcome {
             Outcome::Success => Answer::Served,
             Outcome::Neutral => Answer::Neutral,
+            Outcome::Failure if answered.maybe_refused => Answer::Unavailable,
             Outcome::Failure => Answer::Other,
             Outcome::Throttled => Answer::Throttled {
                 retry_after: answered.retry_after.map(|asked| now + asked),
@@ -343,6 +344,7 @@ impl Answered {
             id: permit.id,
             permitted: permit.stamp,
             outcome: report.outcome,
+            maybe_refused: report.maybe_refused,
             retry_after: report.retry_after.map(|asked| asked.min(cap)),
             jitter_sample: ask.jitter_sample,
         }

@@ -39,6 +39,9 @@ pub struct Report {
     pub sent: BootInstant,
     /// Whether the request would be sent again, so that the retry has to be paid for.
     pub wants_retry: bool,
+    /// Whether a failure may be a refusal of one request too many (503): what the host serves next
+    /// tells.
+    pub maybe_refused: bool,
 }
 
 /// The condition of the breakers of a site: what a heartbeat returns from a shared store.

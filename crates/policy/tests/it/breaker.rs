@@ -91,6 +91,7 @@ fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
             retry_after: None,
             sent: now,
             wants_retry: false,
+            maybe_refused: false,
         },
         now,
     );
@@ -125,6 +126,7 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
             retry_after: None,
             sent: now,
             wants_retry: false,
+            maybe_refused: false,
         },
         now,
     );
@@ -161,6 +163,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
             retry_after: Some(Duration::from_secs(2)),
             sent: now,
             wants_retry: false,
+            maybe_refused: false,
         };
         site.settle(&question, &permit, &report, now);
         now += Duration::from_secs(60);
@@ -176,6 +179,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
             retry_after: None,
             sent: now,
             wants_retry: false,
+            maybe_refused: false,
         },
         now,
     );
@@ -226,6 +230,7 @@ fn success_of_a_request_sent_before_a_block_does_not_clear_it() {
             retry_after: None,
             sent: at(0),
             wants_retry: false,
+            maybe_refused: false,
         },
         at(20),
     );
@@ -274,6 +279,7 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
                 retry_after: None,
                 sent: at(0),
                 wants_retry: false,
+                maybe_refused: false,
             },
             at(10),
         );

@@ -254,6 +254,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
                 retry_after: None,
                 sent: now,
                 wants_retry: false,
+                maybe_refused: false,
             },
             now,
         );

@@ -23,6 +23,7 @@ fn half_open() -> Site {
         retry_after: Some(ms(500)),
         sent: at(1_000),
         wants_retry: false,
+        maybe_refused: false,
     };
     site.settle(&ask(&costs, &policy), &permit, &report, at(1_000));
     site
@@ -149,6 +150,7 @@ fn an_isolated_role_opens_only_its_own_breaker() {
                 retry_after: None,
                 sent: at(0),
                 wants_retry: false,
+                maybe_refused: false,
             },
             at(0),
         );

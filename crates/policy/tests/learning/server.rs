@@ -32,6 +32,15 @@ pub(crate) enum Rule {
         level: f64,
         at: f64,
     },
+    /// At most `n` in this interval of `w` seconds and the part of the one before that a sliding
+    /// window would cover, as a stick table of `HAProxy` estimates it.
+    Interpolated {
+        n: f64,
+        w: f64,
+        from: f64,
+        used: f64,
+        before: f64,
+    },
     /// At most `n` requests at once.
     Cap { n: f64, busy: VecDeque<f64> },
 }
@@ -70,6 +79,16 @@ impl Rule {
             most,
             level: 0.0,
             at: 0.0,
+        }
+    }
+
+    pub(crate) fn interpolated(n: f64, w: f64) -> Self {
+        Self::Interpolated {
+            n,
+            w,
+            from: 0.0,
+            used: 0.0,
+            before: 0.0,
         }
     }
 
@@ -134,6 +153,26 @@ impl Rule {
                 *at = now;
                 ((*level - *most) / (*rate * factor)).max(0.0)
             }
+            Self::Interpolated {
+                n,
+                w,
+                from,
+                used,
+                before,
+            } => {
+                if now - *from >= *w {
+                    (*before, *used, *from) = (*used, 0.0, *from + *w);
+                }
+                if now - *from >= *w {
+                    (*before, *from) = (0.0, now);
+                }
+                let estimate = *used + 1.0 + *before * (*from + *w - now) / *w;
+                if estimate < *n * factor + 1.0 {
+                    0.0
+                } else {
+                    *from + *w - now
+                }
+            }
             Self::Cap { n, busy } => {
                 busy.retain(|end| *end > now);
                 if (busy.len() as f64) < *n {
@@ -148,7 +187,7 @@ impl Rule {
     fn take(&mut self, now: f64, think: f64) {
         match self {
             Self::Log { seen, .. } => seen.push_back(now),
-            Self::Aligned { used, .. } => *used += 1.0,
+            Self::Aligned { used, .. } | Self::Interpolated { used, .. } => *used += 1.0,
             Self::Bucket { tokens, .. } => *tokens -= 1.0,
             Self::Leaky { level, .. } => *level += 1.0,
             Self::Cap { busy, .. } => busy.push_back(now + think),
@@ -158,7 +197,9 @@ impl Rule {
     /// Requests per second in the long run.
     pub(crate) fn rate(&self, mean_service: f64) -> f64 {
         match self {
-            Self::Log { n, w, .. } | Self::Aligned { n, w, .. } => n / w,
+            Self::Log { n, w, .. }
+            | Self::Aligned { n, w, .. }
+            | Self::Interpolated { n, w, .. } => n / w,
             Self::Bucket { rate, .. } | Self::Leaky { rate, .. } => *rate,
             Self::Cap { n, .. } => n / mean_service,
         }

@@ -3,12 +3,14 @@
 use crate::classes::Class;
 use crate::server::{Rule, Server};
 use crate::table::{FIRST, Learning, mean};
-use crate::world::{Run, run_for};
+use crate::world::{Run, run_for, run_until};
 
 /// How long a run lasts, in seconds.
 const LENGTH: f64 = 60.0;
 /// The servers of each rule: they differ in the length of the way to them.
 const SERVERS: u8 = 10;
+/// The files of a run that ends with its last one.
+const FILES: f64 = 100.0;
 
 /// A server that answers after 100 ms, and does not count the first request: a limit may not apply
 /// to robots.txt.
@@ -61,4 +63,77 @@ fn a_ban_is_told_from_a_long_window() {
     let run = run_for(server, &mut Learning::new(1), 1, 5.0 * LENGTH);
     assert!(run.share >= 0.6, "{run:?}");
     assert!(run.throttled <= 14.0, "{run:?}");
+}
+
+/// How a server that is near refuses: after a millisecond, or after 60 ms.
+fn near(rule: &Rule, latency: f64) -> Server {
+    let mut server = Class::Log.server(FIRST);
+    server.rules = vec![rule.clone()];
+    server.counts_refusals = matches!(rule, Rule::Interpolated { .. });
+    server.think = 0.001 + 2.0 * latency;
+    server.one_way = 0.0003 + 0.5 * latency;
+    server.jitter = 0.0004 + 0.1 * latency;
+    server.free = 0;
+    server
+}
+
+/// How long a hundred files take, as a multiple of the time that the rate of the server needs, and
+/// how often it refuses: the mean of twenty runs.
+fn hundred_files(rule: &Rule, latency: f64, answers_503: bool) -> (f64, f64) {
+    let (mut time, mut refusals) = (0.0, 0.0);
+    for number in 0..20 {
+        let server = near(rule, latency);
+        let ideal = FILES / server.rate();
+        let mut client = Learning::new(number);
+        client.answers_503 = answers_503;
+        let run = run_until(server, &mut client, number, FILES);
+        time += run.0 / ideal / 20.0;
+        refusals += run.1 / 20.0;
+    }
+    (time, refusals)
+}
+
+/// The way up to a limit is most of a short run. A bucket without a burst is nginx `limit_req`, an
+/// interpolated window a stick table of `HAProxy`.
+#[test]
+fn a_limit_of_ten_per_second_is_found_within_a_hundred_files() {
+    for rule in [
+        Rule::bucket(10.0, 1.0),
+        Rule::bucket(10.0, 2.0),
+        Rule::bucket(10.0, 6.0),
+        Rule::interpolated(10.0, 1.0),
+        Rule::aligned(10.0, 1.0, 0.3),
+        Rule::log(10.0, 1.0),
+    ] {
+        for latency in [0.0, 0.02] {
+            for answers_503 in [false, true] {
+                let (time, refusals) = hundred_files(&rule, latency, answers_503);
+                let what = format!("{rule:?}, {latency} s, 503: {answers_503}");
+                assert!(time <= 1.3, "{what}: {time:.2} times the shortest time");
+                assert!(refusals <= 6.0, "{what}: {refusals:.1} refusals");
+            }
+        }
+    }
+}
+
+/// Where the host counts no window but the distance of two requests, a refusal or two show it.
+#[test]
+fn a_bucket_without_a_burst_refuses_twice_at_most() {
+    for rate in [5.0, 8.0, 10.0, 13.0] {
+        let (_, refusals) = hundred_files(&Rule::bucket(rate, 1.0), 0.0, false);
+        assert!(refusals <= 2.01, "{rate} per s: {refusals:.1} refusals");
+    }
+}
+
+/// A 503 that nothing is served after for a while was an outage, and teaches nothing.
+#[test]
+fn an_outage_by_503_is_not_taken_for_a_limit() {
+    let mut server = near(&Rule::log(1_000.0, 1.0), 0.02);
+    server.outage = Some((10.0, 20.0));
+    server.demand = Some(8.0);
+    let mut client = Learning::new(1);
+    client.answers_503 = true;
+    let run = run_for(server, &mut client, 1, LENGTH);
+    assert!(client.learner.knows_nothing(), "{:?}", client.learner);
+    assert!(run.share >= 0.93, "{run:?}");
 }

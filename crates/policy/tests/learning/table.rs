@@ -14,6 +14,8 @@ pub(crate) const FIRST: u64 = 3_001;
 pub(crate) struct Learning {
     pub(crate) learner: Learner,
     bounds: Bounds,
+    /// Whether the server refuses with 503, as it does when it is down.
+    pub(crate) answers_503: bool,
     sent: Vec<Sent>,
     random: Random,
 }
@@ -23,6 +25,7 @@ impl Learning {
         Self {
             learner: Learner::default(),
             bounds: Bounds::default(),
+            answers_503: false,
             sent: Vec::new(),
             random: Random::new(seed),
         }
@@ -47,6 +50,7 @@ impl Client for Learning {
     fn answered(&mut self, request: usize, now: f64, outcome: Outcome) {
         let answer = match outcome {
             Outcome::Served => Answer::Served,
+            Outcome::Throttled(_) | Outcome::Unavailable if self.answers_503 => Answer::Unavailable,
             Outcome::Throttled(retry_end) => Answer::Throttled {
                 retry_after: retry_end.map(instant),
             },

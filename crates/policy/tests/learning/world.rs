@@ -14,6 +14,9 @@ const MAX_IN_FLIGHT: usize = 64;
 /// The latest that a timer wakes the client, in seconds.
 const LATE: f64 = 0.002;
 
+/// The longest run, in seconds.
+const LONGEST: f64 = 3_600.0;
+
 /// What the client learns from an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -91,6 +94,8 @@ struct World<'a> {
     random: Random,
     retry_end: f64,
     served: f64,
+    /// The run ends when so many are served.
+    files: f64,
     run: Run,
 }
 
@@ -102,32 +107,50 @@ pub(crate) fn run(server: Server, client: &mut dyn Client, seed: u64) -> Run {
 /// Runs a client against a server for so many seconds.
 pub(crate) fn run_for(server: Server, client: &mut dyn Client, seed: u64, length: f64) -> Run {
     let capacity = server.capacity(length);
-    let mut world = World {
-        server,
-        client,
-        events: BinaryHeap::new(),
-        order: 0,
-        now: 0.0,
-        in_flight: 0,
-        sent: 0,
-        random: Random::new(seed ^ 0xABCD),
-        retry_end: 0.0,
-        served: 0.0,
-        run: Run::default(),
-    };
+    let mut world = World::new(server, client, seed);
     world.play(length);
     let mut run = world.run;
     run.share = (world.served / capacity).min(1.0);
     run
 }
 
-impl World<'_> {
+/// Runs a client until it has so many files; returns how long that took, and how often it was refused.
+pub(crate) fn run_until(
+    server: Server,
+    client: &mut dyn Client,
+    seed: u64,
+    files: f64,
+) -> (f64, f64) {
+    let mut world = World::new(server, client, seed);
+    world.files = files;
+    world.play(LONGEST);
+    (world.now, world.run.throttled)
+}
+
+impl<'a> World<'a> {
+    fn new(server: Server, client: &'a mut dyn Client, seed: u64) -> Self {
+        Self {
+            server,
+            client,
+            events: BinaryHeap::new(),
+            order: 0,
+            now: 0.0,
+            in_flight: 0,
+            sent: 0,
+            random: Random::new(seed ^ 0xABCD),
+            retry_end: 0.0,
+            served: 0.0,
+            files: f64::INFINITY,
+            run: Run::default(),
+        }
+    }
+
     fn play(&mut self, length: f64) {
         let mut late = 0.0;
         loop {
             let wake = self.wake(late);
             let event = self.events.peek().map_or(f64::INFINITY, |due| due.at);
-            if wake.min(event) >= length {
+            if wake.min(event) >= length || self.served >= self.files {
                 return;
             }
             if wake < event {

@@ -25,6 +25,7 @@ fn refused(permit: &Permit) -> Report {
         outcome: Outcome::Throttled,
         retry_after: None,
         wants_retry: false,
+        maybe_refused: false,
         sent: permit.at,
     }
 }

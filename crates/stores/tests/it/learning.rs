@@ -410,5 +410,6 @@ fn report(permit: &Permit, is_served: bool) -> Report {
         retry_after: None,
         sent: permit.at,
         wants_retry: false,
+        maybe_refused: false,
     }
 }

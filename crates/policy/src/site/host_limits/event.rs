@@ -21,6 +21,8 @@ pub struct Answered {
     pub permitted: BootInstant,
     /// What it means.
     pub outcome: Outcome,
+    /// Whether a failure may be a refusal.
+    pub maybe_refused: bool,
     /// How long the server wants no request, as far as that is obeyed.
     pub retry_after: Option<Duration>,
     /// A random share in 0..1, for the wait after a refusal.

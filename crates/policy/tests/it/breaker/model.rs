@@ -156,6 +156,7 @@ impl Model {
             retry_after,
             sent: permit.at,
             wants_retry: false,
+            maybe_refused: false,
         };
         self.site.settle(&question, &permit, &report, self.now);
         if let Some(asked) = retry_after {

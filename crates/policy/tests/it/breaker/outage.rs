@@ -78,6 +78,7 @@ fn report(outcome: Outcome, permit: &Permit) -> Report {
         retry_after: None,
         sent: permit.at,
         wants_retry: false,
+        maybe_refused: false,
     }
 }
 

@@ -218,6 +218,7 @@ fn shared_slots_are_taken_in_the_order_of_positions() {
         retry_after: None,
         sent: at(0),
         wants_retry: false,
+        maybe_refused: false,
     };
     site.settle(&question, &permit, &report, at(10));
     assert!(

@@ -201,6 +201,7 @@ fn a_retry_after_of_an_outage_is_sent_when_the_store_is_back() {
         retry_after: Some(Duration::from_secs(600)),
         sent: permit.at,
         wants_retry: false,
+        maybe_refused: false,
     };
     arrive(
         client
