@@ -19,6 +19,7 @@ use crate::clock::{BootInstant, Runtime};
 use crate::event::{Event, Observer, What};
 
 mod admit;
+mod caution;
 mod heartbeat;
 mod lane;
 mod permit;
@@ -60,6 +61,8 @@ pub(crate) struct SiteAdmission {
     blocked_at: AtomicU64,
     /// What a 503 of the origin means.
     unavailable: unavailable::Unavailable,
+    /// Holds requests back while the host fails.
+    caution: caution::Caution,
     /// Holds the requests back that waited for the end of an outage.
     slow_start: slow_start::SlowStart,
     news: Arc<News>,

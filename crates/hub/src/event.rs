@@ -122,6 +122,12 @@ pub enum What {
     },
     /// It waits for a free slot.
     WaitSlot,
+    /// The last requests to the host failed: it waits for answers to those on their way, so that an
+    /// outage meets few.
+    WaitCaution {
+        /// How many have failed in a row.
+        failures: u32,
+    },
     /// The host has just come back from an outage: it waits so that not all go at once.
     WaitSlowStart {
         /// Until when.

@@ -68,6 +68,7 @@ impl Observer for QueueObserver {
                 | What::WaitSlot
                 | What::WaitBreaker { .. }
                 | What::WaitSlowStart { .. }
+                | What::WaitCaution { .. }
                 | What::CacheMiss
         ) {
             return;

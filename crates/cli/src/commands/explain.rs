@@ -183,6 +183,12 @@ fn wait(event: &Event) -> Option<String> {
             "wait {} for the end of a block ({reason})",
             until(event, *at)
         ),
+        What::WaitCaution { failures: 1 } => {
+            "wait for an answer to a request on its way: the last one failed".to_owned()
+        }
+        What::WaitCaution { failures } => {
+            format!("wait for an answer to a request on its way: the last {failures} failed")
+        }
         What::WaitSlowStart { until: at } => format!(
             "wait {} so that not all go at once after an outage",
             until(event, *at)

@@ -52,6 +52,7 @@ impl Lane {
         waits: &mut Waits,
     ) -> Result<HeldPermit, Denied> {
         self.start_slowly(&terms, context, track, waits).await;
+        self.wait_cautiously(&terms, context, track, waits).await;
         let join = || Waiting::join(self, &terms);
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
             (join(), None)
@@ -157,6 +158,7 @@ impl SiteAdmission {
                 let now = self.runtime.boot();
                 self.seen.note(&transition, now);
                 self.slow_start.note(&transition, now);
+                self.caution.end();
             }
             self.spread_change();
             self.show(&transition);

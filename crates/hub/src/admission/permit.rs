@@ -85,8 +85,11 @@ impl PermitState {
     }
 
     /// Returns whether no caller has settled the attempt yet: only the first reports to the store.
-    fn is_first_to_settle(&self) -> bool {
+    fn is_first_to_settle(&self, outcome: Option<Outcome>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
+        if first {
+            self.lane.site.caution.note_ended(outcome);
+        }
         if first && self.leased {
             self.lane.site.end_lease(self.permit.id);
         }
@@ -150,6 +153,7 @@ impl HeldPermit {
         if leased {
             lane.site.begin_lease(permit.id);
         }
+        lane.site.caution.note_sent();
         Self(Arc::new(PermitState {
             lane,
             terms,
@@ -173,7 +177,7 @@ impl HeldPermit {
     /// Gives the permit back unused: another breaker refused the request, or a block came in
     /// between.
     pub(super) fn give_back(self) {
-        if self.0.is_first_to_settle() {
+        if self.0.is_first_to_settle(None) {
             *self.0.slots.lock() = None;
             let state = &self.0;
             (state.lane).give_back(state.costs(), &state.terms, &state.permit);
@@ -209,7 +213,7 @@ impl HeldPermit {
     /// The attempt has ended: reports it to the breaker and frees the slots.
     pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Consequence {
         let state = &self.0;
-        if !state.is_first_to_settle() {
+        if !state.is_first_to_settle(Some(report.outcome)) {
             return Consequence::default();
         }
         let handle = &state.lane.site.handle;
@@ -228,7 +232,7 @@ impl HeldPermit {
 impl Drop for HeldPermit {
     fn drop(&mut self) {
         let state = &self.0;
-        if state.is_first_to_settle() {
+        if state.is_first_to_settle(None) {
             *state.slots.lock() = None;
             // Sent or not, the tokens stay spent; only the lease of a probe and shared slots must
             // not be lost.

@@ -196,6 +196,7 @@ impl Registry {
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
             unavailable: super::unavailable::Unavailable::default(),
+            caution: super::caution::Caution::default(),
             slow_start: super::slow_start::SlowStart::default(),
             news: Arc::clone(&self.news),
             shown: shown(),

@@ -128,6 +128,12 @@ impl<'a, 'b> Admission<'a, 'b> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
+        if position == QueuePosition::Head && lane.is_cautious() {
+            // A waiting request holds no slot.
+            self.slots = None;
+            lane.wait_cautiously(&self.terms, self.context, self.track, self.waits)
+                .await;
+        }
         let is_distant = site.remote && site.round_trip.usual() >= MIN_DISTANT_ROUND_TRIP;
         let asking = (is_distant && position == QueuePosition::Head)
             .then(|| lane.queue.begin_round(&self.waiting.waiter));

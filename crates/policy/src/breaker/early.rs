@@ -17,7 +17,7 @@ const PARTS: u32 = 5;
 /// By which share of itself the wait is spread, to either side.
 const SPREAD: f64 = 0.1;
 
-/// Returns how long after a failed probe the next one comes, in an outage that has lasted for
+/// Returns how long after a failed probe was sent the next one comes, in an outage that has lasted for
 /// `elapsed`.
 #[expect(
     clippy::cast_precision_loss,
@@ -30,6 +30,25 @@ pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Dura
     // In whole microseconds, in the same steps as the Lua implementation.
     let spread = 1.0 - SPREAD + 2.0 * SPREAD * jitter_sample;
     Duration::from_micros((middle.as_micros() as f64 * spread).floor() as u64)
+}
+
+/// A probe that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FailedProbe {
+    /// When it was sent.
+    pub(super) sent: BootInstant,
+    /// The jitter sample of early probes, where they apply.
+    pub(super) jitter_sample: Option<f64>,
+}
+
+impl FailedProbe {
+    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`. The time that
+    /// the answer took is part of the wait, up to half of it.
+    fn next(self, elapsed: Duration, cap: Duration, now: BootInstant) -> Option<BootInstant> {
+        let wait = wait(elapsed, cap, self.jitter_sample?);
+        let half = Duration::from_micros(u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX));
+        Some((self.sent + wait).max(now + half))
+    }
 }
 
 impl Breaker {
@@ -62,14 +81,14 @@ impl Breaker {
     pub(super) fn await_next_probe(
         &mut self,
         policy: &BreakerPolicy,
-        jitter_sample: Option<f64>,
+        probe: FailedProbe,
         now: BootInstant,
     ) -> Option<Transition> {
         let (began, cap) = (self.outage_began()?, self.cap(policy));
-        let wait = wait(now.since(began), cap, jitter_sample?);
+        let until = probe.next(now.since(began), cap, now)?;
         let (from, fail_count) = (self.state(now), self.failures);
         let trip = self.trip.as_deref_mut()?;
-        trip.open_until = now + wait;
+        trip.open_until = until;
         trip.half_open = false;
         trip.leases.clear();
         self.generation = self.generation.wrapping_add(1);
@@ -77,7 +96,7 @@ impl Breaker {
             from,
             to: State::Open,
             fail_count,
-            reset: Some(wait),
+            reset: Some(until.since(now)),
             reason: Some(OpenReason::EarlyProbeFailed),
         })
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::early::{self, FailedProbe};
 use super::trip::{Block, Past, Trip};
-use super::{Breaker, BreakerPolicy, FORGET, OpenReason, State, Transition, early};
+use super::{Breaker, BreakerPolicy, FORGET, OpenReason, State, Transition};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
@@ -79,7 +80,11 @@ impl Breaker {
                     .throttle_wait
                     .filter(|_| outcome == Outcome::Throttled)
                     .map(|wait| wait.max(SHORTEST_OPEN));
-                self.fail(policy, early, length, now)
+                let probe = FailedProbe {
+                    sent,
+                    jitter_sample: early,
+                };
+                self.fail(policy, probe, length, now)
             }
         }
     }
@@ -107,17 +112,18 @@ impl Breaker {
     fn fail(
         &mut self,
         policy: &BreakerPolicy,
-        early: Option<f64>,
+        probe: FailedProbe,
         length: Option<Duration>,
         now: BootInstant,
     ) -> Option<Transition> {
+        let early = probe.jitter_sample;
         self.failures = self.failures.saturating_add(1);
         self.past().failed_at = now;
         if let Some(trip) = &self.trip {
             if !trip.half_open {
                 return None;
             }
-            return self.await_next_probe(policy, early, now).or_else(|| {
+            return self.await_next_probe(policy, probe, now).or_else(|| {
                 let opening = Opening {
                     reason: OpenReason::ProbeFailed,
                     length,

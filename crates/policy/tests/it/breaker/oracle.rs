@@ -13,6 +13,8 @@ struct Outage {
     cap: Duration,
     /// When its last request failed.
     failed: BootInstant,
+    /// When that was sent; of the first one, when it failed.
+    asked: BootInstant,
     probes: Vec<(u64, Role, BootInstant)>,
 }
 
@@ -60,8 +62,12 @@ impl Oracle {
         let wait = (outage.failed.since(outage.began).as_secs_f64() * 0.2)
             .max(1.0)
             .min(outage.cap.as_secs_f64());
-        let waited = now.since(outage.failed).as_secs_f64();
-        if waited < wait * 0.9 - 1e-5 {
+        // The wait counts from the last probe on, and half of it from its answer on.
+        let has_waited = |share: f64| {
+            now.since(outage.asked).as_secs_f64() >= wait * share
+                && now.since(outage.failed).as_secs_f64() >= wait * share / 2.0
+        };
+        if !has_waited(0.9 - 1e-5) {
             return Some(false);
         }
         let most = self.policy.trial_calls[role.index()] as usize;
@@ -72,7 +78,7 @@ impl Oracle {
             live.filter(|probe| probe.1 == role).count() < most
         };
         match free {
-            true if waited < wait * 1.1 + 1e-5 => None,
+            true if !has_waited(1.1 + 1e-5) => None,
             free => Some(free),
         }
     }
@@ -85,7 +91,13 @@ impl Oracle {
         self.epoch
     }
 
-    pub(super) fn answered(&mut self, id: u64, epoch: u64, outcome: Outcome, now: BootInstant) {
+    pub(super) fn answered(
+        &mut self,
+        (id, sent): (u64, BootInstant),
+        epoch: u64,
+        outcome: Outcome,
+        now: BootInstant,
+    ) {
         if epoch != self.epoch {
             return;
         }
@@ -98,7 +110,7 @@ impl Oracle {
             (Some(outage), _) => {
                 self.failed_probes += 1;
                 self.probes_after_reset += u32::from(now >= outage.began + outage.cap);
-                outage.failed = now;
+                (outage.asked, outage.failed) = (sent, now);
                 outage.probes.clear();
                 self.epoch += 1;
             }
@@ -133,6 +145,7 @@ impl Oracle {
             began: now,
             cap: self.cap(),
             failed: now,
+            asked: now,
             probes: Vec::new(),
         });
     }

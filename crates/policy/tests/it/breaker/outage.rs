@@ -116,7 +116,7 @@ fn run(policy: &BreakerPolicy, steps: &[Step]) -> Result<Oracle, TestCaseError> 
                 let (permit, role, epoch) = in_flight.remove(which);
                 let question = question(policy, role, sample);
                 let settled = site.settle(&question, &permit, &report(outcome, &permit), now);
-                oracle.answered(permit.id, epoch, outcome, now);
+                oracle.answered((permit.id, permit.at), epoch, outcome, now);
                 oracle.count(settled.transition.as_ref());
             }
             Step::Lose { which } if which < in_flight.len() => {
@@ -222,6 +222,21 @@ fn waits_grow_with_the_outage_up_to_the_reset_and_it_stays_one_open() {
         &OpenReason::Consecutive,
         "the reason of the open"
     );
+}
+
+#[test]
+fn the_time_of_the_answer_is_part_of_the_wait_up_to_half_of_it() {
+    for (took, next) in [(100, 1_000), (500, 1_000), (800, 1_300), (30_000, 33_100)] {
+        let (policy, mut site) = (one_failure(), Site::default());
+        let _ = fails(&mut site, &policy, at(0));
+        let question = question(&policy, Role::Metadata, 0.5);
+        let Entry::Go(permit) = site.enter(&question, at(1_000)).entry else {
+            panic!("refused")
+        };
+        let now = at(1_000 + took);
+        let _ = site.settle(&question, &permit, &report(Outcome::Failure, &permit), now);
+        assert_eq!(next_probe(&site, now), at(1_000 + next), "{took} ms");
+    }
 }
 
 #[test]

@@ -72,14 +72,15 @@ local function probes_early(breaker, policy)
   return began and now < began + cap_of(breaker, policy)
 end
 
-local function await_next_probe(breaker, policy, jitter_sample)
+local function await_next_probe(breaker, policy, jitter_sample, sent)
   local began = outage_began(breaker)
   if not began or not jitter_sample then return nil end
   local wait = early_wait(math.max(now - began, 0), cap_of(breaker, policy), jitter_sample)
+  local till = math.max(sent + wait, now + math.floor(wait / 2))
   local from, trip = state_of(breaker), breaker.t
-  trip.u, trip.h, trip.l = now + wait, false, {}
+  trip.u, trip.h, trip.l = till, false, {}
   breaker.e = breaker.e + 1
-  return { from = from, to = 'open', fails = breaker.f, reset = wait, reason = 'early-probe-failed' }
+  return { from = from, to = 'open', fails = breaker.f, reset = till - now, reason = 'early-probe-failed' }
 end
 
 -- `early` is the jitter sample of early probes, where they apply.
@@ -102,13 +103,13 @@ local function open(breaker, policy, reason, length, early)
 end
 
 -- `length` is how long an open by refusals lasts, where that is learned.
-local function fail(breaker, policy, early, length)
+local function fail(breaker, policy, early, length, sent)
   breaker.f = breaker.f + 1
   local past = past_of(breaker)
   past.d = now
   if breaker.t then
     if not breaker.t.h then return nil end
-    return await_next_probe(breaker, policy, early) or open(breaker, policy, 'probe-failed', length, early)
+    return await_next_probe(breaker, policy, early, sent) or open(breaker, policy, 'probe-failed', length, early)
   end
   if policy.threshold > 0 then
     table.insert(past.r, now)
@@ -142,7 +143,7 @@ local function breaker_settle(breaker, ask, outcome, generation, sent, throttle_
     past_of(breaker).h = now
     length = throttle_wait and math.max(throttle_wait, SHORTEST_OPEN)
   end
-  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil, length)
+  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil, length, sent)
 end
 
 local function breaker_block(breaker, till, reason)
