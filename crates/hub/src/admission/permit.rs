@@ -30,6 +30,8 @@ pub(crate) struct PermitState {
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
+    /// The headers of the answer have come, or there will be none.
+    answered: AtomicBool,
     leased: bool,
 }
 
@@ -84,11 +86,20 @@ impl PermitState {
         let _ = self.with_ask(|ask| self.lane.site.handle.stamp(ask, &self.permit));
     }
 
+    /// Takes note of the headers of the answer, or that there will be none; with what they mean,
+    /// where that is known.
+    pub(crate) fn note_answer(&self, outcome: Option<Outcome>) {
+        if !self.answered.swap(true, Ordering::AcqRel) {
+            let site = &self.lane.site;
+            site.caution.note_answer(outcome, || site.runtime.boot());
+        }
+    }
+
     /// Returns whether no caller has settled the attempt yet: only the first reports to the store.
     fn is_first_to_settle(&self, outcome: Option<Outcome>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
-            self.lane.site.caution.note_ended(outcome);
+            self.note_answer(outcome);
         }
         if first && self.leased {
             self.lane.site.end_lease(self.permit.id);
@@ -161,6 +172,7 @@ impl HeldPermit {
             permit,
             slots: Mutex::new(Some(slots)),
             settled: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
             leased,
         }))
     }

@@ -210,6 +210,7 @@ impl Inner {
         {
             class.outcome = Outcome::Failure;
         }
+        permit.state().note_answer(Some(class.outcome));
         let retry_after = self.retry_after(&head, class);
         track.note(&target.host, target.role, || What::Headers {
             status: head.status,

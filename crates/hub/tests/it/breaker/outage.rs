@@ -1,15 +1,16 @@
 //! What an outage of ten seconds costs, by the ledger of the origin.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use docstokg_hub::Patience;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::event::What;
 use docstokg_hub::policy::breaker::{OpenReason, State, Transition};
+use docstokg_hub::{Patience, RequestGroup};
 use docstokg_origin_sim::{Origin, Reply};
 use parking_lot::Mutex;
 
-use crate::support::{World, config, get, ms, seconds};
+use crate::support::{World, config, count, get, ms, seconds};
 
 const REQUESTS: u64 = 200;
 /// When the last request is offered, at ten per second.
@@ -95,4 +96,80 @@ fn an_outage_of_ten_seconds_costs_thirteen_and_few_requests_meet_it() {
             );
         }
     }
+}
+
+/// After a failure few requests are on their way, and yet every one of many gets its turn: slow
+/// answers, lost ones and cancelled requests keep none of the others waiting.
+#[test]
+fn after_a_failure_more_requests_than_may_go_at_once_all_get_through() {
+    let asked = AtomicUsize::new(0);
+    let origin = Origin::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
+        0 => Reply::status(500).after(ms(50)),
+        // Nothing tells for a while whether the host is down.
+        1..=25 => Reply::ok("").after(seconds(8)),
+        _ => Reply::ok("").after(ms(100)),
+    });
+    let flags = Flags {
+        rate: vec![
+            "a.example:metadata=rates:20/SECOND,max_concurrent:40,max_delay_ms:60000".into(),
+        ],
+        ..Flags::default()
+    };
+    let world = World::new([origin], config(flags));
+    let group = Arc::new(RequestGroup::default());
+    let cancel = Arc::clone(&group);
+    let simulation = world.simulation.clone();
+    world.simulation.start(async move {
+        simulation.sleep(seconds(3)).await;
+        cancel.cancel();
+    });
+    let requests = (0..60).map(|number| {
+        let request = get(&format!("http://a.example/{number}"))
+            .patience(Patience::Wait)
+            .deadline(seconds(120));
+        if number % 6 == 5 {
+            request.in_group(Arc::clone(&group))
+        } else {
+            request
+        }
+    });
+    let outcomes = world.fetch_all(requests.collect());
+    let ended = |word: &str| outcomes.iter().filter(|outcome| outcome.1 == word).count();
+    assert_eq!(ended("200") + ended("cancelled"), 60, "{outcomes:?}");
+    assert!(ended("200") >= 50, "{outcomes:?}");
+    assert!(outcomes.last().expect("the last").0 < 14.0, "{outcomes:?}");
+    let events = world.events.0.lock();
+    let waits = events.iter().filter_map(|event| match event.what {
+        What::WaitCaution { failures } => Some(failures),
+        _ => None,
+    });
+    assert!(waits.clone().count() > 0, "the waits are explained");
+    assert!(waits.max() <= Some(2));
+}
+
+/// A request that may not wait long goes, whatever is on its way.
+#[test]
+fn after_a_failure_a_request_waits_no_longer_than_it_may() {
+    let asked = AtomicUsize::new(0);
+    let origin = Origin::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
+        0 => Reply::status(500).after(ms(50)),
+        _ => Reply::ok("").after(seconds(20)),
+    });
+    let flags = Flags {
+        rate: vec!["a.example:metadata=rates:100/SECOND,max_concurrent:40,max_delay_ms:300".into()],
+        ..Flags::default()
+    };
+    let world = World::exact([origin], config(flags));
+    let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
+    world.simulation.start(async move {
+        simulation.sleep(ms(500)).await;
+        let _ = hub.fetch(get("http://a.example/hurried")).await;
+    });
+    let requests = (0..10).map(|number| get(&format!("http://a.example/{number}")));
+    let outcomes = world.fetch_all(requests.collect());
+    assert_eq!(count(&outcomes, "200"), 10, "{outcomes:?}");
+    let arrivals = world.ledger().at("a.example");
+    let hurried = arrivals.iter().find(|arrival| arrival.path == "/hurried");
+    let at = hurried.expect("it came").at.since(arrivals[0].at);
+    assert!((ms(700)..ms(900)).contains(&at), "{at:?}");
 }
