@@ -112,17 +112,18 @@ impl Spacing {
     }
 }
 
-/// Returns the spacing windows of these windows: those of the slowest short window, and one for
-/// each long window that is slower still.
-pub(crate) fn spacings(list: &[Window]) -> Vec<Spacing> {
+/// Returns the spacing windows of those windows of a list that are spaced: those of the slowest short
+/// window, and one for each long window that is slower still.
+pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> Vec<Spacing> {
     let distance = |window: &Window| micros(window.per) / u64::from(window.limit.get());
-    let short = list.iter().filter(|window| window.per < LONG);
+    let short = (list.iter()).filter(|window| window.per < LONG && is_spaced(window));
     let slowest = short.max_by_key(|window| distance(window));
     let mut spacings = slowest.map_or_else(Vec::new, of_short);
     let shortest = slowest.map_or(0, distance);
     for (index, window) in list.iter().enumerate() {
         let distance = distance(window);
-        if window.per >= LONG && distance > shortest && window.limit.get() > 1 {
+        let is_long = window.per >= LONG && is_spaced(window);
+        if is_long && distance > shortest && window.limit.get() > 1 {
             let group = group_at(distance);
             let guard = (group * distance / 50).min(LARGEST_GUARD);
             spacings.push(Spacing::new(group, group * distance, guard, Some(index)));
@@ -170,7 +171,7 @@ mod tests {
             let width = Duration::from_micros(spacing.width).as_secs_f64() * 1_000.0;
             (spacing.window.limit.get(), width, spacing.spread_of)
         };
-        spacings(&list).iter().map(shown).collect()
+        spacings(&list, |_| true).iter().map(shown).collect()
     }
 
     #[test]

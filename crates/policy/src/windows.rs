@@ -63,10 +63,26 @@ impl Windows {
     /// Joins windows that all hold, spread as `pacing` says.
     #[must_use]
     pub fn paced(list: impl Into<Box<[Window]>>, guard: Duration, pacing: Pacing) -> Self {
-        let list = list.into();
+        Self::spaced(list.into(), guard, pacing, |_| true)
+    }
+
+    /// Joins these windows and those that a host states, which all hold. Those of the host are spread
+    /// by what it says is left of them, not by a distance of their own.
+    #[must_use]
+    pub fn with_stated(&self, list: impl Into<Box<[Window]>>) -> Self {
+        let is_own = |window: &Window| self.list.contains(window);
+        Self::spaced(list.into(), self.guard, self.pacing, is_own)
+    }
+
+    fn spaced(
+        list: Box<[Window]>,
+        guard: Duration,
+        pacing: Pacing,
+        is_spaced: impl Fn(&Window) -> bool,
+    ) -> Self {
         let spacings = match pacing {
             Pacing::Burst => Vec::new(),
-            Pacing::Even => pacing::spacings(&list),
+            Pacing::Even => pacing::spacings(&list, is_spaced),
         };
         let spaced = spacings.iter().map(|spacing| spacing.window().limit.get());
         let exact = list

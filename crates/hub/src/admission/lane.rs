@@ -254,7 +254,7 @@ impl LaneState {
         let stated = if stated == own.list() {
             Arc::clone(own)
         } else {
-            Arc::new(Windows::paced(stated, windows.guard(), windows.pacing()))
+            Arc::new(windows.with_stated(stated))
         };
         let has_changed = !Arc::ptr_eq(&stated, windows) || concurrency != *slots;
         *known = has_changed.then_some(StatedLimits {

@@ -16,6 +16,11 @@ pub(super) const MEMORY: Duration = Duration::from_secs(3_600);
 const LONG: Duration = Duration::from_secs(60);
 /// By how much two statements of one reset differ at most: headers round to whole seconds.
 const ROUNDING: Duration = Duration::from_millis(1_500);
+/// Up to this length a window is kept without regard to its reset, as long as no other client shares
+/// it.
+const SHORT: Duration = Duration::from_secs(2);
+/// How long another client is believed to share a quota.
+const SHARED_MEMORY: Duration = Duration::from_secs(60);
 /// What a reset is short of where seconds are rounded down.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
 /// Requests at a shorter distance may come in bursts of this length.
@@ -50,6 +55,11 @@ pub(super) struct StatedQuota {
     renewed: Option<BootInstant>,
     /// Whether it counts in a sliding window, of which a little is free again and again.
     slides: bool,
+    /// How much was permitted after the request whose answer made the last statement, where that is
+    /// known.
+    after: Option<u32>,
+    /// When more was used than the requests of this site explain: other clients share the quota.
+    shared_at: BootInstant,
     /// How many bytes an answer takes of a quota of bytes, by what was left after earlier ones.
     answer_bytes: u32,
     /// How many requests were permitted since the last statement.
@@ -95,6 +105,8 @@ impl StatedQuota {
             rounds_down: false,
             renewed: None,
             slides: false,
+            after: None,
+            shared_at: BootInstant::ZERO,
             answer_bytes: 0,
             permitted: 0,
         };
@@ -132,7 +144,11 @@ impl StatedQuota {
         }
         if let Some(remaining) = remark.quota.remaining.filter(|_| !is_new_period) {
             self.learn_bytes(remaining);
+            if self.is_shared(remaining, remark.after) {
+                self.shared_at = now;
+            }
         }
+        self.after = remark.after;
         self.permitted = 0;
         (self.by, self.stated) = (remark.sent, now);
         self.limit = remark.quota.limit.or(self.limit);
@@ -188,6 +204,15 @@ impl StatedQuota {
         self.answer_bytes
     }
 
+    /// Returns whether more was used since the last statement than the requests of this site between
+    /// the two explain.
+    fn is_shared(&self, remaining: u32, after: Option<u32>) -> bool {
+        let used = self.reported.saturating_sub(remaining);
+        let own = (self.after.zip(after))
+            .map(|(before, after)| (before + self.permitted).saturating_sub(after));
+        own.is_some_and(|own| used > own)
+    }
+
     /// Learns how many bytes an answer takes.
     fn learn_bytes(&mut self, remaining: u32) {
         let used = self.reported.saturating_sub(remaining);
@@ -223,7 +248,7 @@ impl StatedQuota {
     pub(super) fn turn(&self, need: Need, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
         // What costs nothing of it goes whatever is left.
         let amount = self.amount(cost)?;
-        let left = self.left.filter(|(_, reset)| *reset > now && !self.slides);
+        let left = (self.left).filter(|(_, reset)| *reset > now && !self.is_kept_by_window(now));
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
             let gap = self.window_gap(amount)?;
@@ -264,13 +289,19 @@ impl StatedQuota {
             return;
         };
         self.permitted = self.permitted.saturating_add(1);
-        let gap = match self.left.filter(|_| !self.slides) {
+        let gap = match self.left.filter(|_| !self.is_kept_by_window(now)) {
             Some((left, reset)) => self.gap(left / amount, amount, reset),
             None => self.window_gap(amount).unwrap_or_default(),
         };
         let due = self.due + gap;
         // Requests that wake a little late do not move the schedule.
-        let lag = (self.window.unwrap_or(self.period) / 2).min(MAX_LAG);
+        // Of what a short window held back little is caught up: it would come as a burst.
+        let part = if self.is_kept_by_window(now) && !self.slides {
+            5
+        } else {
+            2
+        };
+        let lag = (self.window.unwrap_or(self.period) / part).min(MAX_LAG);
         let due = match self.left {
             _ if due <= now => due.max(now - lag),
             Some(_) => now,
@@ -301,6 +332,7 @@ impl StatedQuota {
             &mut self.stated,
             &mut self.last,
             &mut self.due,
+            &mut self.shared_at,
         ] {
             *instant = shift(*instant);
         }
@@ -336,6 +368,13 @@ impl StatedQuota {
             return due;
         }
         due.max(self.last + gap / 2 * count)
+    }
+
+    /// Returns whether the window alone says when requests may go: it slides, or it is so short that
+    /// a reset in whole seconds says less, and no other client shares it.
+    fn is_kept_by_window(&self, now: BootInstant) -> bool {
+        let is_short = self.window.is_some_and(|window| window <= SHORT);
+        self.slides || (is_short && self.limit.is_some() && self.shared_at + SHARED_MEMORY <= now)
     }
 
     /// Returns the even distance in the stated window of requests that take an amount each. The

@@ -23,9 +23,9 @@ pub use event::{Answered, Applied, LimitEvent};
 /// older one is forgotten.
 const LEARNED: u8 = 6;
 /// The tag of stated quotas.
-const QUOTAS: u8 = 5;
+const QUOTAS: u8 = 7;
 /// The tags of earlier layouts.
-const OUTDATED: [u8; 3] = [1, 2, 4];
+const OUTDATED: [u8; 4] = [1, 2, 4, 5];
 
 /// What is known of a host's own limits.
 #[derive(Clone, Debug, Default, PartialEq)]
