@@ -24,7 +24,7 @@ section! {
         attempts: NonZeroU32 = "4",
         /// The first backoff after a transient fault, in milliseconds; doubles each time
         transient_base_ms: u64 = "200",
-        /// The least backoff after a 429 that states no Retry-After, in milliseconds
+        /// The least backoff after a 429 that states no Retry-After, in milliseconds; where limits are learned, the learned wait takes its place
         throttled_base_ms: u64 = "1000",
         /// The longest backoff of our own, in milliseconds; Retry-After is never cut to it
         ceiling_ms: u64 = "30000",
