@@ -35,6 +35,9 @@ impl Learner {
         self.doubtful = None;
         if now - refused_at < SERVED_WITHIN {
             self.take_in_refusal(first, refused_at, refused_at, None);
+        } else {
+            // It was down, and is back.
+            self.not_before = self.not_before.min(now);
         }
     }
 }
