@@ -21,12 +21,12 @@ mod confirmed;
 mod doubt;
 mod hypothesis;
 mod log;
+mod min_distance;
 mod origin;
 mod pacing;
 mod probe;
 mod refusal;
 mod search;
-mod spacing;
 
 use std::time::Duration;
 
@@ -409,6 +409,7 @@ impl Learner {
         match answer {
             Answer::Served => {
                 self.raise(sent, sent_at, seconds);
+                self.resolve_doubt(sent_at, seconds);
                 self.admitted(sent, sent_at, seconds);
             }
             Answer::Neutral => {
@@ -462,7 +463,6 @@ impl Learner {
         if self.round_trip == 0.0 || round_trip < self.round_trip {
             self.round_trip = round_trip;
         }
-        self.resolve_doubt(sent_at, now);
         self.resume(sent_at);
         if sent_at < self.epoch {
             return;
@@ -485,7 +485,7 @@ impl Learner {
             if search.window() != before {
                 self.search_moved = now;
             }
-            self.settle_spacing(sent_at, now);
+            self.settle_distance(sent_at, now);
             self.settle_search(now);
         } else if sent.purpose == Purpose::Probe {
             self.probe_admitted(sent, sent_at, now);

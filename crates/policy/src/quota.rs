@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::rate::Window;
 use crate::rate_headers::{Reading, Unit};
 use crate::time::BootInstant;
+use crate::windows::Windows;
 
 mod stated;
 
@@ -60,13 +61,15 @@ pub struct Turn {
 
 /// What a request needs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Need {
+pub struct Need<'a> {
     /// How many waiting requests come before it.
     pub earlier: u32,
     /// How many requests its caller still has, itself included; zero if that is not known.
     pub backlog: u32,
     /// What the request weighs.
     pub weight: u32,
+    /// The windows that hold for it, those that the host states among them.
+    pub windows: Option<&'a Windows>,
 }
 
 /// The quotas of a site.
@@ -157,7 +160,7 @@ impl Quotas {
 
     /// Returns when a request of a lane may go; `None` where its quotas say nothing.
     #[must_use]
-    pub fn turn(&self, lane: &str, need: Need, now: BootInstant) -> Option<Turn> {
+    pub fn turn(&self, lane: &str, need: Need<'_>, now: BootInstant) -> Option<Turn> {
         self.of(lane)?.turn(need, now)
     }
 
@@ -346,7 +349,7 @@ impl LaneQuotas {
     }
 
     /// Returns when a request may go; `None` where the quotas say nothing.
-    fn turn(&self, need: Need, now: BootInstant) -> Option<Turn> {
+    fn turn(&self, need: Need<'_>, now: BootInstant) -> Option<Turn> {
         let cost = self.cost_of(need.weight);
         let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
         let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));

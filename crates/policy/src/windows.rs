@@ -70,7 +70,11 @@ impl Windows {
     /// by what it says is left of them, not by a distance of their own.
     #[must_use]
     pub fn with_stated(&self, list: impl Into<Box<[Window]>>) -> Self {
-        let is_own = |window: &Window| self.list.contains(window);
+        // One that the host raises is of the same length.
+        let is_own = |window: &Window| {
+            let mut own = self.list.iter();
+            own.any(|own| own == window || (own.per == window.per && own.limit < window.limit))
+        };
         Self::spaced(list.into(), self.guard, self.pacing, is_own)
     }
 

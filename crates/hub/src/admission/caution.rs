@@ -33,7 +33,7 @@ pub(super) struct Caution {
 
 /// Why a request has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct Hold {
     failures: u32,
     until: BootInstant,
 }
@@ -69,7 +69,7 @@ impl Caution {
     }
 
     /// Returns why a request has to wait, where it has to.
-    fn holds(&self, fail_max: u32, now: impl FnOnce() -> BootInstant) -> Option<Held> {
+    fn holds(&self, fail_max: u32, now: impl FnOnce() -> BootInstant) -> Option<Hold> {
         let failures = self.failures.load(Ordering::Relaxed);
         if failures == 0 {
             return None;
@@ -78,13 +78,13 @@ impl Caution {
         let failed_at = BootInstant::from_micros(self.failed_at.load(Ordering::Relaxed));
         let until = failed_at + LONGEST;
         let is_held = self.unanswered.load(Ordering::Relaxed) >= most && now() < until;
-        is_held.then_some(Held { failures, until })
+        is_held.then_some(Hold { failures, until })
     }
 }
 
 impl Lane {
     /// Returns why requests have to wait for answers to others, where they have to.
-    fn held_by_caution(&self) -> Option<Held> {
+    fn held_by_caution(&self) -> Option<Hold> {
         let breaker = &self.rules.breaker;
         let site = &self.site;
         let held = (site.caution).holds(breaker.fail_max.get(), || site.runtime.boot())?;
@@ -109,17 +109,23 @@ impl Lane {
         }
         let since = context.runtime.boot();
         let patience = terms.latest.min(terms.deadline);
+        let mut is_noted = false;
         loop {
             let mut changed = pin!(self.site.caution.changed.notified());
             changed.as_mut().enable();
-            let Some(held) = self.held_by_caution() else {
+            // A request that cannot wait that long goes now: its time may be needed for the rate.
+            let Some(held) = self.held_by_caution().filter(|held| held.until <= patience) else {
                 break;
             };
-            track.note(&self.key.host, self.key.role, || What::WaitCaution {
-                failures: held.failures,
-            });
-            let until = held.until.min(patience);
-            if before(&**context.runtime, until, changed).await.is_none() {
+            if !std::mem::replace(&mut is_noted, true) {
+                track.note(&self.key.host, self.key.role, || What::WaitCaution {
+                    failures: held.failures,
+                });
+            }
+            if before(&**context.runtime, held.until, changed)
+                .await
+                .is_none()
+            {
                 break;
             }
         }

@@ -91,6 +91,8 @@ impl PermitState {
     pub(crate) fn note_answer(&self, outcome: Option<Outcome>) {
         if !self.answered.swap(true, Ordering::AcqRel) {
             let site = &self.lane.site;
+            // A role that counts for itself has a breaker of its own.
+            let outcome = outcome.filter(|_| !self.lane.rules.isolated);
             site.caution.note_answer(outcome, || site.runtime.boot());
         }
     }

@@ -21,6 +21,10 @@ impl Learner {
         if sent_at < self.epoch {
             return;
         }
+        if sent_at > self.not_before + PAUSE.1 {
+            // The last one was long ago: this is another outage.
+            self.doubtful = None;
+        }
         let first = *self.doubtful.get_or_insert(sent);
         let since = self.seconds(first.at);
         self.pause(now - since, PAUSE, now, jitter_sample);

@@ -57,9 +57,9 @@ impl Learner {
         let Some((n, window)) = search.window() else {
             return self.last_sent + 1.0 / f64::from(search.rate);
         };
-        if let Some(spacing) = search.spacing() {
+        if let Some(distance) = search.min_distance() {
             let passed = self.resumed.map_or(0.0, |resumed| now - resumed);
-            return self.last_sent + 1.0 / spacing.ramp(n / window, passed);
+            return self.last_sent + 1.0 / distance.ramp(n / window, passed);
         }
         if window < search::LONG {
             // A window that refuses nothing for a while may admit more: one is tried.

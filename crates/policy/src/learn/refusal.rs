@@ -117,7 +117,10 @@ impl Learner {
             return;
         }
         self.doubtful = None;
-        let advice = retry_after.map(|end| (self.seconds(end) - now).max(0.0));
+        // A wait of zero says nothing about when to come back.
+        let advice = retry_after
+            .map(|end| self.seconds(end) - now)
+            .filter(|advice| *advice > 0.0);
         let verdict = self.take_in_refusal(sent, sent_at, now, advice);
         self.testing = Some(now);
         self.wait(verdict, advice, now);
@@ -276,12 +279,12 @@ impl Learner {
 
     /// Confirms the distance of two requests that was admitted, once it is admitted again for a
     /// while.
-    pub(super) fn settle_spacing(&mut self, sent_at: f64, now: f64) {
+    pub(super) fn settle_distance(&mut self, sent_at: f64, now: f64) {
         let passed = self.resumed.map_or(0.0, |resumed| sent_at - resumed);
-        let spacing = self.search.and_then(|search| search.spacing());
-        if let Some(spacing) = spacing.filter(|spacing| spacing.is_held(passed)) {
+        let distance = self.search.and_then(|search| search.min_distance());
+        if let Some(found) = distance.filter(|own| own.is_held(&self.log, sent_at, passed)) {
             self.search = None;
-            let rate = spacing.admitted_rate();
+            let rate = found.admitted_rate();
             self.confirm(Confirmed::new(Shape::Rate, rate, 1), now);
         }
     }

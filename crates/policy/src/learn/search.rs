@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hypothesis::{Hypothesis, Refusal};
 use super::log::Log;
+use super::min_distance::MinDistance;
 use super::refusal::LONGEST_WAIT;
-use super::spacing::Spacing;
 
 /// The windows that are tried, in seconds.
 pub(super) const GRID: [f32; 18] = [
@@ -55,7 +55,7 @@ pub(super) enum Acting {
 pub(super) struct Search {
     hypotheses: [Hypothesis; GRID.len()],
     /// The host may count no window, but how soon a request follows another.
-    spacing: Option<Spacing>,
+    min_distance: Option<MinDistance>,
     pub(super) acting: Acting,
     /// The measured rate, requests per second.
     pub(super) rate: f32,
@@ -83,7 +83,7 @@ impl Search {
         let fill = (log.count(5.0, refusal.at) / 5.0).max(0.2) as f32;
         let mut search = Self {
             hypotheses,
-            spacing: Spacing::new(log, refusal),
+            min_distance: MinDistance::new(log, refusal),
             acting: Acting::Rate,
             rate: refusal.measured.0.max(0.01) as f32,
             fresh: 0,
@@ -175,7 +175,8 @@ impl Search {
     /// Scores a further refusal. Returns the rate of a host that counts the distance of requests, if
     /// both refusals agree with it.
     pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) -> Option<f64> {
-        self.spacing = (self.spacing).and_then(|spacing| spacing.refused(log, refusal));
+        self.min_distance = (self.min_distance).and_then(|distance| distance.refused(log, refusal));
+        let before = self.hypotheses.map(|hypothesis| hypothesis.score);
         if refusal.fresh {
             self.contradicted = 0;
         } else if self.ban > 0.0 {
@@ -205,8 +206,13 @@ impl Search {
             self.rate = (low * high.min(2.0 * low)).sqrt().max(0.01) as f32;
         }
         self.choose();
-        let spacing = self.spacing.filter(|_| refusal.fresh)?;
-        Some(spacing.rate())
+        // A window that is full at the same count again explains more than a distance does.
+        let gained = |(own, before): (&Hypothesis, f32)| own.score >= before + 0.9;
+        if self.hypotheses.iter().zip(before).any(gained) {
+            self.min_distance = None;
+        }
+        let distance = self.min_distance.filter(|_| refusal.fresh)?;
+        Some(distance.rate())
     }
 
     /// Scores an admission at `at`, which the log contains.
@@ -255,8 +261,8 @@ impl Search {
     }
 
     /// Returns the distance of two requests that one refusal alone agrees with.
-    pub(super) fn spacing(&self) -> Option<Spacing> {
-        self.spacing.filter(|_| self.fresh == 0)
+    pub(super) fn min_distance(&self) -> Option<MinDistance> {
+        self.min_distance.filter(|_| self.fresh == 0)
     }
 
     /// Returns the window that the client acts on: how many, and in how many seconds.

@@ -9,6 +9,7 @@ use super::{Need, QuotaCost, Turn};
 use crate::rate::Window;
 use crate::rate_headers::{MIN_WINDOW, Quota, Source, Unit, spread};
 use crate::time::BootInstant;
+use crate::windows::Windows;
 
 /// How long a statement without a reset is believed.
 pub(super) const MEMORY: Duration = Duration::from_secs(3_600);
@@ -148,6 +149,9 @@ impl StatedQuota {
                 self.shared_at = now;
             }
         }
+        if remark.is_refusal {
+            self.shared_at = now;
+        }
         self.after = remark.after;
         self.permitted = 0;
         (self.by, self.stated) = (remark.sent, now);
@@ -209,7 +213,7 @@ impl StatedQuota {
     fn is_shared(&self, remaining: u32, after: Option<u32>) -> bool {
         let used = self.reported.saturating_sub(remaining);
         let own = (self.after.zip(after))
-            .map(|(before, after)| (before + self.permitted).saturating_sub(after));
+            .map(|(before, after)| before.saturating_add(self.permitted).saturating_sub(after));
         own.is_some_and(|own| used > own)
     }
 
@@ -245,10 +249,11 @@ impl StatedQuota {
     }
 
     /// Returns when a request may go; `None` where the quota says nothing.
-    pub(super) fn turn(&self, need: Need, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
+    pub(super) fn turn(&self, need: Need<'_>, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
         // What costs nothing of it goes whatever is left.
         let amount = self.amount(cost)?;
-        let left = (self.left).filter(|(_, reset)| *reset > now && !self.is_kept_by_window(now));
+        let is_kept = self.is_kept_by_window(now) && (self.slides || self.is_held_by(need.windows));
+        let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
             let gap = self.window_gap(amount)?;
@@ -374,7 +379,17 @@ impl StatedQuota {
     /// a reset in whole seconds says less, and no other client shares it.
     fn is_kept_by_window(&self, now: BootInstant) -> bool {
         let is_short = self.window.is_some_and(|window| window <= SHORT);
-        self.slides || (is_short && self.limit.is_some() && self.shared_at + SHARED_MEMORY <= now)
+        let is_own = self.unit == Unit::Requests && self.shared_at + SHARED_MEMORY <= now;
+        self.slides || (is_short && is_own && self.limit > Some(0))
+    }
+
+    /// Returns whether the windows of a request hold what is stated.
+    fn is_held_by(&self, windows: Option<&Windows>) -> bool {
+        let stated = self.limit.zip(self.window);
+        stated.zip(windows).is_some_and(|((limit, per), windows)| {
+            let mut list = windows.list().iter();
+            list.any(|window| window.per == per && window.limit.get() <= limit)
+        })
     }
 
     /// Returns the even distance in the stated window of requests that take an amount each. The

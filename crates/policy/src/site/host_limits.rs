@@ -124,6 +124,7 @@ impl HostLimits {
             earlier: earlier(ask, waiting),
             backlog: ask.backlog,
             weight: weight(ask),
+            windows: ask.costs.first().map(|cost| &*cost.windows),
         };
         quotas.turn(lane, need, now)
     }

@@ -3,7 +3,7 @@
 use crate::classes::Class;
 use crate::server::{Rule, Server};
 use crate::table::{FIRST, Learning, mean};
-use crate::world::{Run, run_for, run_until};
+use crate::world::{Client, Outcome, Run, run_for, run_until};
 
 /// How long a run lasts, in seconds.
 const LENGTH: f64 = 60.0;
@@ -136,4 +136,59 @@ fn an_outage_by_503_is_not_taken_for_a_limit() {
     let run = run_for(server, &mut client, 1, LENGTH);
     assert!(client.learner.knows_nothing(), "{:?}", client.learner);
     assert!(run.share >= 0.93, "{run:?}");
+}
+
+/// A client that has one request a second for half a minute after its first refusal.
+struct Trickle {
+    learning: Learning,
+    refused_at: Option<f64>,
+    sent_at: f64,
+}
+
+impl Client for Trickle {
+    fn next(&mut self, now: f64) -> Option<f64> {
+        let at = self.learning.next(now)?;
+        let is_slow = self.refused_at.is_some_and(|refused| now < refused + 30.0);
+        Some(if is_slow {
+            at.max(self.sent_at + 1.0)
+        } else {
+            at
+        })
+    }
+
+    fn sent(&mut self, now: f64) -> usize {
+        self.sent_at = now;
+        self.learning.sent(now)
+    }
+
+    fn answered(&mut self, request: usize, now: f64, outcome: Outcome) {
+        if matches!(outcome, Outcome::Throttled(_)) {
+            self.refused_at.get_or_insert(now);
+        }
+        self.learning.answered(request, now, outcome);
+    }
+}
+
+/// A client that had little to send has not shown that a host admits what it refused.
+#[test]
+fn a_trickle_after_a_refusal_confirms_no_rate() {
+    for (n, seconds) in [
+        (5.0, 1.0),
+        (10.0, 1.0),
+        (20.0, 1.0),
+        (10.0, 2.0),
+        (15.0, 3.0),
+    ] {
+        let runs = (0..20).map(|number| {
+            let mut client = Trickle {
+                learning: Learning::new(number),
+                refused_at: None,
+                sent_at: 0.0,
+            };
+            let server = near(&Rule::log(n, seconds), 0.005);
+            run_for(server, &mut client, number, 90.0)
+        });
+        let run = mean(runs);
+        assert!(run.throttled <= 4.0, "{n} per {seconds} s: {run:?}");
+    }
 }

@@ -235,7 +235,7 @@ impl World {
                     retry_after: retry_after_ms.map(Duration::from_millis),
                     sent: self.permits[which].0.at,
                     wants_retry: percent % 3 > 0,
-                    maybe_refused: false,
+                    maybe_refused: percent % 4 == 0,
                 };
                 self.settle(which, &report, f64::from(percent) / 100.0)?;
             }

@@ -22,18 +22,20 @@ const LONGEST_ADVICE: f64 = 1.05;
 const RAMP: f64 = 2.0;
 /// How long requests have to be admitted after the refusal, in seconds,
 const HELD: f64 = 1.5;
-/// and how many of them.
+/// how many of them,
 const HELD_REQUESTS: f64 = 8.0;
+/// and which share of what the distance allows in that time.
+const HELD_SHARE: f64 = 0.85;
 
 /// The shortest distance of two requests that was admitted, and the longest that was refused, in
 /// seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Spacing {
+pub(super) struct MinDistance {
     admitted: f32,
     refused: f32,
 }
 
-impl Spacing {
+impl MinDistance {
     /// Returns the hypothesis, if a first refusal agrees with it.
     pub(super) fn new(log: &Log, refusal: &Refusal) -> Option<Self> {
         if (refusal.advice).is_some_and(|advice| advice > LONGEST_ADVICE) {
@@ -76,8 +78,10 @@ impl Spacing {
         1.0 / f64::from(self.admitted * self.refused).sqrt()
     }
 
-    /// Returns whether requests have been admitted long enough, so many seconds after the first.
-    pub(super) fn is_held(self, passed: f64) -> bool {
-        passed >= HELD.max(HELD_REQUESTS * f64::from(self.admitted))
+    /// Returns whether requests have been admitted long enough, so many seconds after the first. A
+    /// client that had little to send has shown nothing.
+    pub(super) fn is_held(self, log: &Log, at: f64, passed: f64) -> bool {
+        let length = HELD.max(HELD_REQUESTS * f64::from(self.admitted));
+        passed >= length && log.count(length, at) >= HELD_SHARE * length * self.admitted_rate()
     }
 }
