@@ -83,17 +83,19 @@ impl Caution {
 }
 
 impl Lane {
-    /// Returns why requests have to wait for answers to others, where they have to.
-    fn held_by_caution(&self) -> Option<Hold> {
+    /// Returns why a request has to wait for answers to others, where it has to. One that cannot
+    /// wait that long goes now: its time may be needed for the rate.
+    fn held_by_caution(&self, terms: &Terms) -> Option<Hold> {
         let breaker = &self.rules.breaker;
         let site = &self.site;
         let held = (site.caution).holds(breaker.fail_max.get(), || site.runtime.boot())?;
-        (!breaker.shadow && !self.costs.is_empty()).then_some(held)
+        let can_wait = held.until <= terms.latest.min(terms.deadline);
+        (can_wait && !breaker.shadow && !self.costs.is_empty()).then_some(held)
     }
 
-    /// Returns whether requests have to wait for answers to others.
-    pub(super) fn is_cautious(&self) -> bool {
-        self.held_by_caution().is_some()
+    /// Returns whether a request has to wait for answers to others.
+    pub(super) fn is_cautious(&self, terms: &Terms) -> bool {
+        self.held_by_caution(terms).is_some()
     }
 
     /// Waits for answers to other requests after a failure, where the request may wait.
@@ -104,17 +106,15 @@ impl Lane {
         track: &Track,
         waits: &mut Waits,
     ) {
-        if !self.is_cautious() {
+        if !self.is_cautious(terms) {
             return;
         }
         let since = context.runtime.boot();
-        let patience = terms.latest.min(terms.deadline);
         let mut is_noted = false;
         loop {
             let mut changed = pin!(self.site.caution.changed.notified());
             changed.as_mut().enable();
-            // A request that cannot wait that long goes now: its time may be needed for the rate.
-            let Some(held) = self.held_by_caution().filter(|held| held.until <= patience) else {
+            let Some(held) = self.held_by_caution(terms) else {
                 break;
             };
             if !std::mem::replace(&mut is_noted, true) {

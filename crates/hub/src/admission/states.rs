@@ -128,9 +128,10 @@ impl<'a, 'b> Admission<'a, 'b> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
-        if position == QueuePosition::Head && lane.is_cautious() {
-            // A waiting request holds no slot.
+        if position == QueuePosition::Head && lane.is_cautious(&self.terms) {
+            // A waiting request holds no slot, and keeps no other process waiting behind it.
             self.slots = None;
+            self.waiting.give_up_reservation();
             lane.wait_cautiously(&self.terms, self.context, self.track, self.waits)
                 .await;
         }
