@@ -50,6 +50,9 @@ const START_RATE: f32 = 2.0;
 const FAST: f32 = 50.0;
 /// After this time an unanswered request is not waited for, in seconds.
 const LOST_AFTER: f64 = 60.0;
+/// How long after a request that was answered with 503 another one has to be served, to show that the
+/// host is up and has refused it.
+pub const SERVED_WITHIN: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause of a host that is down, in seconds.
 const OUTAGE_PAUSE: (f64, f64) = (1.0, 60.0);
 /// Added to the end of a Retry-After: the server's clock and ours differ.

@@ -102,9 +102,9 @@ impl PermitState {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
             self.note_answer(outcome);
-        }
-        if first && self.leased {
-            self.lane.site.end_lease(self.permit.id);
+            if self.leased {
+                self.lane.site.end_lease(self.permit.id);
+            }
         }
         first
     }

@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
+use docstokg_policy::learn::SERVED_WITHIN;
 use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// How long after a refused request another one has to be served to show that the origin is up.
-const SERVED_WITHIN: Duration = Duration::from_secs(2);
 /// How long an origin is known to throttle so.
 const MEMORY: Duration = Duration::from_secs(600);
 /// How long ago an origin that serves one request and refuses the next is not down.

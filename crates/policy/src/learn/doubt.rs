@@ -5,10 +5,8 @@
 //! has refused one too many: that is then taken in as any other refusal, as of the instant at which
 //! it happened. Until then one request at a time goes, after a short pause.
 
-use super::{Learner, Sent};
+use super::{Learner, SERVED_WITHIN, Sent};
 
-/// How long after a doubtful answer another request has to be served, in seconds.
-const SERVED_WITHIN: f64 = 2.0;
 /// The pause after a doubtful answer, in seconds, and the longest one of a row of them.
 const PAUSE: (f64, f64) = (0.5, 60.0);
 
@@ -37,7 +35,7 @@ impl Learner {
             return;
         };
         self.doubtful = None;
-        if now - refused_at < SERVED_WITHIN {
+        if now - refused_at < SERVED_WITHIN.as_secs_f64() {
             self.take_in_refusal(first, refused_at, refused_at, None);
         } else {
             // It was down, and is back.

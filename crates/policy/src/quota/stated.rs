@@ -252,7 +252,7 @@ impl StatedQuota {
     pub(super) fn turn(&self, need: Need<'_>, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
         // What costs nothing of it goes whatever is left.
         let amount = self.amount(cost)?;
-        let is_kept = self.is_kept_by_window(now) && (self.slides || self.is_held_by(need.windows));
+        let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
         let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
@@ -294,18 +294,15 @@ impl StatedQuota {
             return;
         };
         self.permitted = self.permitted.saturating_add(1);
-        let gap = match self.left.filter(|_| !self.is_kept_by_window(now)) {
+        let is_short = self.is_short(now);
+        let gap = match self.left.filter(|_| !self.slides && !is_short) {
             Some((left, reset)) => self.gap(left / amount, amount, reset),
             None => self.window_gap(amount).unwrap_or_default(),
         };
         let due = self.due + gap;
         // Requests that wake a little late do not move the schedule.
         // Of what a short window held back little is caught up: it would come as a burst.
-        let part = if self.is_kept_by_window(now) && !self.slides {
-            5
-        } else {
-            2
-        };
+        let part = if is_short && !self.slides { 5 } else { 2 };
         let lag = (self.window.unwrap_or(self.period) / part).min(MAX_LAG);
         let due = match self.left {
             _ if due <= now => due.max(now - lag),
@@ -375,12 +372,11 @@ impl StatedQuota {
         due.max(self.last + gap / 2 * count)
     }
 
-    /// Returns whether the window alone says when requests may go: it slides, or it is so short that
-    /// a reset in whole seconds says less, and no other client shares it.
-    fn is_kept_by_window(&self, now: BootInstant) -> bool {
-        let is_short = self.window.is_some_and(|window| window <= SHORT);
+    /// Returns whether the window is so short that a reset in whole seconds says less, and no other
+    /// client shares it.
+    fn is_short(&self, now: BootInstant) -> bool {
         let is_own = self.unit == Unit::Requests && self.shared_at + SHARED_MEMORY <= now;
-        self.slides || (is_short && is_own && self.limit > Some(0))
+        is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT)
     }
 
     /// Returns whether the windows of a request hold what is stated.
