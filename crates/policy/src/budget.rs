@@ -18,6 +18,7 @@ use crate::windows::{Multiplier, Windows};
 
 mod first_layout;
 mod fit;
+mod forecast;
 mod history;
 mod reservation;
 mod slots;
@@ -25,6 +26,7 @@ mod slots;
 pub use first_layout::FirstLayout;
 pub(crate) use fit::Counted;
 pub use fit::Fit;
+pub use forecast::{Demand, Forecast};
 pub use history::History;
 pub(crate) use reservation::{Reservation, Stage};
 use slots::SlotLease;
@@ -33,7 +35,7 @@ use slots::SlotLease;
 const HOUR: u64 = 3_600_000_000;
 /// How many of the latest waits are kept for display.
 const WAITS: usize = 8;
-/// How long an adaptive rate lasts without an answer: after that, its run has ended.
+/// How long an adaptive rate lasts without an answer: after that, its run was killed.
 const FORGET_RATE: Duration = Duration::from_secs(600);
 
 /// A wait that ended, for display.
@@ -292,6 +294,17 @@ impl Budget {
     #[must_use]
     pub fn multiplier(&self) -> Multiplier {
         self.multiplier
+    }
+
+    /// Replaces the multiplier in force, and returns the one before.
+    pub(crate) fn replace_multiplier(&mut self, multiplier: Multiplier) -> Multiplier {
+        std::mem::replace(&mut self.multiplier, multiplier)
+    }
+
+    /// Forgets the adaptive rate. Returns whether answers were counted for it.
+    pub(crate) fn forget_adaptation(&mut self) -> bool {
+        self.multiplier = Multiplier::FULL;
+        self.counts.take().is_some()
     }
 
     /// Counts an answer for the adaptive rate; the history stays whatever the multiplier becomes.

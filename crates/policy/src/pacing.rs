@@ -4,6 +4,11 @@
 //! aligned window at the origin refuses that. Requests at equal distances satisfy each of them and
 //! lose nothing in a long run. So a budget gets spacing windows, `k` per `k x W/N`, beside its own.
 //!
+//! Only its short windows are spaced. A window of a minute or more beside them is used as fast as
+//! they allow and then waited for: at 2 a second and 500 an hour, 1,000 requests take 64 minutes so,
+//! and two hours at equal distances. Where there is no short window, the shortest of the long ones
+//! is spread over a minute.
+//!
 //! Spacing is not a limit: a request that it would refuse goes by the windows alone,
 //! though never before a request with an earlier position.
 
@@ -60,13 +65,16 @@ const AVERAGED_OVER: u32 = 10;
 const LARGEST_GUARD: u64 = 10_000;
 /// The largest group, so that a spacing window is remembered exactly.
 const LARGEST_GROUP: u64 = 400;
-/// Windows of this length and more are spread only if the backlog exceeds what they have left.
+/// Windows of this length and more are long. One that is spread is spread over this time: servers
+/// that count smoothly know seconds and minutes, longer quotas are counters.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A spacing window of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spacing {
     window: Window,
+    /// The limit whose requests are spaced.
+    limit: Window,
     /// The width at the full rate, guard included, in microseconds.
     width: u64,
     /// The guard, in microseconds.
@@ -77,10 +85,11 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    fn new(group: u64, per: u64, guard: u64, spread_of: Option<usize>) -> Self {
-        let limit = u32::try_from(group).ok().and_then(NonZeroU32::new);
+    fn new(limit: Window, group: u64, per: u64, guard: u64, spread_of: Option<usize>) -> Self {
+        let count = u32::try_from(group).ok().and_then(NonZeroU32::new);
         Self {
-            window: Window::new(limit.unwrap_or(NonZeroU32::MIN), Duration::from_micros(per)),
+            window: Window::new(count.unwrap_or(NonZeroU32::MIN), Duration::from_micros(per)),
+            limit,
             width: per + guard,
             guard,
             spread_of,
@@ -91,6 +100,12 @@ impl Spacing {
     #[must_use]
     pub fn window(&self) -> &Window {
         &self.window
+    }
+
+    /// Returns the limit whose requests it spaces.
+    #[must_use]
+    pub fn limit(&self) -> &Window {
+        &self.limit
     }
 
     /// Returns by how much the window is widened.
@@ -113,23 +128,25 @@ impl Spacing {
 }
 
 /// Returns the spacing windows of those windows of a list that are spaced: those of the slowest short
-/// window, and one for each long window that is slower still.
+/// window, or that of the shortest long one where there is no short window.
 pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> Vec<Spacing> {
     let distance = |window: &Window| micros(window.per) / u64::from(window.limit.get());
     let short = (list.iter()).filter(|window| window.per < LONG && is_spaced(window));
-    let slowest = short.max_by_key(|window| distance(window));
-    let mut spacings = slowest.map_or_else(Vec::new, of_short);
-    let shortest = slowest.map_or(0, distance);
-    for (index, window) in list.iter().enumerate() {
-        let distance = distance(window);
-        let is_long = window.per >= LONG && is_spaced(window);
-        if is_long && distance > shortest && window.limit.get() > 1 {
-            let group = group_at(distance);
-            let guard = (group * distance / 50).min(LARGEST_GUARD);
-            spacings.push(Spacing::new(group, group * distance, guard, Some(index)));
-        }
+    if let Some(slowest) = short.max_by_key(|window| distance(window)) {
+        return of_short(slowest);
     }
-    spacings
+    let long = (list.iter().enumerate()).filter(|(_, window)| is_spaced(window));
+    let shortest = long.min_by_key(|(_, window)| window.per);
+    let spread = shortest.filter(|(_, window)| window.limit.get() > 1);
+    spread.map_or_else(Vec::new, |(index, window)| vec![of_long(index, window)])
+}
+
+/// Returns the spacing window of a long window.
+fn of_long(index: usize, window: &Window) -> Spacing {
+    let distance = micros(window.per.min(LONG)) / u64::from(window.limit.get());
+    let group = group_at(distance);
+    let guard = (group * distance / 50).min(LARGEST_GUARD);
+    Spacing::new(*window, group, group * distance, guard, Some(index))
 }
 
 /// Returns how many requests go together at this distance.
@@ -148,15 +165,22 @@ fn of_short(window: &Window) -> Vec<Spacing> {
     let distance = in_time(1);
     let guard = (distance / 50).min(LARGEST_GUARD);
     if distance >= AVERAGED {
-        return vec![Spacing::new(1, distance, guard, None)];
+        return vec![Spacing::new(*window, 1, distance, guard, None)];
     }
     let group = group_at(distance);
     let over = group * u64::from(AVERAGED_OVER);
     vec![
         // Never closer than nine tenths of the distance, and the distance itself on average.
-        Spacing::new(group, in_time(group) * 9 / 10, 0, None),
-        Spacing::new(over, in_time(over), in_time(over) / 50, None),
+        Spacing::new(*window, group, in_time(group) * 9 / 10, 0, None),
+        Spacing::new(*window, over, in_time(over), in_time(over) / 50, None),
     ]
+}
+
+/// Returns the distance of requests that fill a long window, as a share of the even distance, if a
+/// share of the window is used: the first half goes fast, the rest ever more slowly, so that a run
+/// that ends within the window does not wait for its end.
+pub(crate) fn fill_distance(used: f64) -> f64 {
+    0.1 + 1.8 * (used - 0.5).max(0.0)
 }
 
 #[cfg(test)]
@@ -184,14 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_short_window_and_slower_long_ones_are_spaced() {
+    fn only_the_slowest_short_window_is_spaced() {
         assert_eq!(spaced("10/SECOND+20/10SECOND"), [(1, 510.0, None)]);
-        assert_eq!(
-            spaced("2/SECOND+500/HOUR"),
-            [(1, 510.0, None), (1, 7_210.0, Some(1))]
-        );
-        // A day that allows what the second allows needs no spacing of its own.
+        assert_eq!(spaced("2/SECOND+500/HOUR"), [(1, 510.0, None)]);
+        assert_eq!(spaced("4/SECOND+40/MINUTE"), [(1, 255.0, None)]);
         assert_eq!(spaced("1/2SECOND+100000/DAY"), []);
+    }
+
+    #[test]
+    fn a_long_window_without_a_short_one_is_spread_over_a_minute() {
         assert_eq!(spaced("300/MINUTE"), [(1, 204.0, Some(0))]);
+        assert_eq!(spaced("600/HOUR"), [(1, 102.0, Some(0))]);
+        assert_eq!(spaced("900/HOUR+30/MINUTE"), [(1, 2_010.0, Some(1))]);
+        assert_eq!(spaced("1/HOUR"), []);
     }
 }

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use words::{limit_in_words, rates_in_words, window_in_words};
+
+mod words;
+
 /// At most `limit` permits in any interval of length `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {

@@ -21,8 +21,10 @@ mod decide;
 mod draft;
 mod fields;
 mod value;
+mod window;
 
 pub use decide::{Trust, spread, tighten, tighten_concurrency};
+pub use window::ImpliedWindow;
 
 /// The longest window of a [`Quota`]. A longer one is cut to it, and its limit in proportion.
 pub const MAX_WINDOW: Duration = Duration::from_secs(86_400);

@@ -70,6 +70,8 @@ pub struct Ended {
     pub deadline: BootInstant,
     /// Whether the site's budget for retries is used up.
     pub is_over_budget: bool,
+    /// Whether the caller waits for the next probe of a breaker that a failure has opened.
+    pub awaits_probe: bool,
     /// Whether the limiter learns from refusals when the host admits the next request.
     pub is_learned: bool,
 }
@@ -95,6 +97,11 @@ pub enum StopReason {
         /// When it would come.
         until: BootInstant,
     },
+    /// The breaker is open after the failure.
+    BreakerOpen {
+        /// When the next probe may be sent.
+        until: BootInstant,
+    },
     /// The method is not idempotent and the caller did not allow repeats.
     NotRepeatable,
     /// Retries to the host have used up what its successes earned.
@@ -109,8 +116,18 @@ impl StopReason {
             Self::Final => "final",
             Self::Attempts => "attempts",
             Self::Deadline { .. } => "deadline",
+            Self::BreakerOpen { .. } => "breaker-open",
             Self::NotRepeatable => "not-repeatable",
             Self::RetryBudget => "retry-budget",
+        }
+    }
+
+    /// Returns when the next attempt is due, where it is only too late for this request.
+    #[must_use]
+    pub const fn until(self) -> Option<BootInstant> {
+        match self {
+            Self::Deadline { until } | Self::BreakerOpen { until } => Some(until),
+            Self::Final | Self::Attempts | Self::NotRepeatable | Self::RetryBudget => None,
         }
     }
 }
@@ -130,7 +147,8 @@ pub fn wants_retry(
 ///
 /// A wait that the server asks for takes the place of the backoff: the server knows best, and
 /// nothing is added to it. It is never cut to the backoff's ceiling. A block or open of the breaker
-/// is a minimum in every case. Backoff has equal jitter: half of it fixed, half of it random. After
+/// is a minimum in every case; if a failure has opened it, only callers that await its probe try
+/// again. Backoff has equal jitter: half of it fixed, half of it random. After
 /// a refusal there is none where the limiter learns: it holds all requests to the host back, this
 /// one among them.
 #[must_use]
@@ -153,6 +171,13 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
         Outcome::Throttled if ended.is_learned => now,
         outcome => now + backoff(policy, outcome, ended.attempt, jitter_sample),
     };
+    if let Some(until) = ended.open_until.filter(|until| *until > now)
+        && ended.class.outcome == Outcome::Failure
+        && asked.is_none()
+        && !ended.awaits_probe
+    {
+        return Next::Stop(StopReason::BreakerOpen { until });
+    }
     let at = asked.unwrap_or_else(own);
     let at = ended.open_until.map_or(at, |open| at.max(open));
     if at > ended.deadline {
@@ -195,6 +220,7 @@ mod tests {
             asked_until: None,
             deadline: NOW + Duration::from_secs(120),
             is_over_budget: false,
+            awaits_probe: true,
             is_learned: false,
         }
     }
@@ -312,6 +338,18 @@ mod tests {
             }),
             Next::Stop(StopReason::Deadline { until })
         );
+        let open = Ended {
+            open_until: Some(NOW + Duration::from_secs(5)),
+            awaits_probe: false,
+            ..base
+        };
+        let until = NOW + Duration::from_secs(5);
+        assert_eq!(stop(open), Next::Stop(StopReason::BreakerOpen { until }));
+        let stated = Ended {
+            asked_until: Some(until),
+            ..open
+        };
+        assert_eq!(stop(stated), Next::RetryAt(until), "the server stated it");
         assert_eq!(Repeatable::of(&Method::POST), Repeatable::No);
         assert_eq!(Repeatable::of(&Method::PUT), Repeatable::Yes);
     }

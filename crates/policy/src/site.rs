@@ -14,7 +14,7 @@ use crate::budget::{Budget, Fit, Reservation, Stage};
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
-use crate::windows::Windows;
+use crate::windows::{Multiplier, Windows};
 
 mod added;
 mod ask;
@@ -169,10 +169,29 @@ impl Site {
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
-    /// Decides on a request after time has been applied: the breaker first, then the windows, then
-    /// shared slots.
+    /// Decides on a request after time has been applied. A process that does not adapt its rate
+    /// goes by the full one, whatever others have found.
     #[inline]
     fn decide(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
+        if ask.adaptive.is_some() {
+            return self.decide_at_rates(ask, id, now);
+        }
+        let full = |budget: &mut Budget| budget.replace_multiplier(Multiplier::FULL);
+        let adapted: Vec<(usize, Multiplier)> = (ask.costs.iter())
+            .map(|cost| (cost.budget, full(&mut self.budgets[cost.budget])))
+            .filter(|(_, multiplier)| *multiplier != Multiplier::FULL)
+            .collect();
+        let entry = self.decide_at_rates(ask, id, now);
+        for (budget, multiplier) in adapted {
+            self.budgets[budget].replace_multiplier(multiplier);
+        }
+        entry
+    }
+
+    /// Decides on a request at the rates in force: the breaker first, then the windows, then shared
+    /// slots.
+    #[inline]
+    fn decide_at_rates(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
         let admitted = match self.pass_breaker(ask, id, now) {
             ControlFlow::Continue(admitted) => admitted,
             ControlFlow::Break(entry) => return entry,

@@ -136,6 +136,17 @@ impl Windows {
         &self.spacings
     }
 
+    /// Returns the limit whose requests a window spaces; `None` if the window is a limit itself.
+    #[must_use]
+    pub fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
+        if self.list.contains(window) {
+            return None;
+        }
+        let mut spacings = self.spacings.iter();
+        let spacing = spacings.find(|spacing| spacing.window() == window)?;
+        Some(*spacing.limit())
+    }
+
     /// Returns how requests are spread over the windows.
     #[must_use]
     pub fn pacing(&self) -> Pacing {

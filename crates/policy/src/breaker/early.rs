@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Breaker, BreakerPolicy, OpenReason, State, Transition};
+use super::{Breaker, BreakerPolicy, OpenReason, Past, State, Transition};
 use crate::time::BootInstant;
 
 /// The shortest time to the next probe.
@@ -39,13 +39,20 @@ pub(super) struct FailedProbe {
     pub(super) sent: BootInstant,
     /// The jitter sample of early probes, where they apply.
     pub(super) jitter_sample: Option<f64>,
+    /// How long the host is to be left alone, if that was stated or learned.
+    pub(super) wait: Option<Duration>,
 }
 
 impl FailedProbe {
-    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`. The time that
-    /// the answer took is part of the wait, up to half of it.
+    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`: when the
+    /// server said, or by the schedule. The time that the answer took is part of the schedule's
+    /// wait, up to half of it.
     fn next(self, elapsed: Duration, cap: Duration, now: BootInstant) -> Option<BootInstant> {
-        let wait = wait(elapsed, cap, self.jitter_sample?);
+        let jitter_sample = self.jitter_sample?;
+        if let Some(stated) = self.wait {
+            return Some(now + stated);
+        }
+        let wait = wait(elapsed, cap, jitter_sample);
         let half = Duration::from_micros(u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX));
         Some((self.sent + wait).max(now + half))
     }
@@ -59,12 +66,14 @@ impl Breaker {
         (began > BootInstant::ZERO).then_some(began)
     }
 
-    /// Returns how long the fixed reset of the open in force is.
-    fn cap(&self, policy: &BreakerPolicy) -> Duration {
-        let (opens, learned) = self
-            .past
-            .as_deref()
-            .map_or((0, Duration::ZERO), |past| (past.opens, past.learned_reset));
+    /// Returns the reset in force: of the open that there is, or of the next one.
+    #[must_use]
+    pub fn reset_in_force(&self, policy: &BreakerPolicy) -> Duration {
+        let opens = |past: &Past| if self.has_tripped() { past.opens } else { 0 };
+        let past = self.past.as_deref();
+        let (opens, learned) = past.map_or((0, Duration::ZERO), |past| {
+            (opens(past), past.learned_reset)
+        });
         policy.reset_after(opens, learned)
     }
 
@@ -73,7 +82,7 @@ impl Breaker {
         policy.early_probes
             && self
                 .outage_began()
-                .is_some_and(|began| now < began + self.cap(policy))
+                .is_some_and(|began| now < began + self.reset_in_force(policy))
     }
 
     /// Waits for the next probe of a running outage after one that failed, and returns `None`
@@ -84,7 +93,7 @@ impl Breaker {
         probe: FailedProbe,
         now: BootInstant,
     ) -> Option<Transition> {
-        let (began, cap) = (self.outage_began()?, self.cap(policy));
+        let (began, cap) = (self.outage_began()?, self.reset_in_force(policy));
         let until = probe.next(now.since(began), cap, now)?;
         let (from, fail_count) = (self.state(now), self.failures);
         let trip = self.trip.as_deref_mut()?;

@@ -19,9 +19,9 @@ pub struct RollingWindow {
 pub struct BreakerPolicy {
     /// Failures in a row that open it.
     pub fail_max: NonZeroU32,
-    /// How long the first open lasts; with early probes, the longest wait for one.
+    /// How long an open lasts; with early probes, the longest wait for one during the first open.
     pub reset: Duration,
-    /// The longest that repeated opens lengthen to.
+    /// The longest that repeated opens, or what servers ask for, lengthen it to.
     pub reset_ceiling: Duration,
     /// The longest block that a server may ask for.
     pub retry_after_cap: Duration,
@@ -62,10 +62,14 @@ impl Default for BreakerPolicy {
 
 impl BreakerPolicy {
     /// Returns how long the `opens`-th open in a row lasts: twice the one before, up to the
-    /// ceiling.
+    /// ceiling; always the same without early probes.
     #[must_use]
     pub fn reset_after(&self, opens: u32, learned: Duration) -> Duration {
-        let doublings = opens.saturating_sub(1).min(20);
+        let doublings = if self.early_probes {
+            opens.saturating_sub(1).min(20)
+        } else {
+            0
+        };
         self.reset
             .max(learned)
             .saturating_mul(1 << doublings)

@@ -8,7 +8,7 @@ use super::{Breaker, BreakerPolicy, FORGET, OpenReason, State, Transition};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
-/// The least time that an open by refusals lasts, whatever was learned.
+/// The least time that an open lasts, whatever was stated or learned.
 const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 
 /// The result of a request, as a breaker counts it.
@@ -22,9 +22,9 @@ pub struct Settlement {
     pub sent: BootInstant,
     /// A random share in 0..1, for the wait before the next probe.
     pub jitter_sample: f64,
-    /// How long nothing is sent after a refusal, where that is learned: an open by refusals lasts
-    /// as long.
-    pub throttle_wait: Option<Duration>,
+    /// How long the host is to be left alone, if the server stated it or a learned limit implies
+    /// it. An open by this result lasts as long, instead of the reset.
+    pub wait: Option<Duration>,
 }
 
 /// How an open begins.
@@ -73,18 +73,15 @@ impl Breaker {
                 if outcome == Outcome::Throttled {
                     self.past().throttled_at = now;
                 }
-                // A throttled origin is up: it says when to come back, or the reset holds.
+                // A throttled origin is up: it says when to come back, or the reset applies.
                 let early = (policy.early_probes && outcome == Outcome::Failure)
                     .then_some(settlement.jitter_sample);
-                let length = settlement
-                    .throttle_wait
-                    .filter(|_| outcome == Outcome::Throttled)
-                    .map(|wait| wait.max(SHORTEST_OPEN));
                 let probe = FailedProbe {
                     sent,
                     jitter_sample: early,
+                    wait: settlement.wait.map(|wait| wait.max(SHORTEST_OPEN)),
                 };
-                self.fail(policy, probe, length, now)
+                self.fail(policy, probe, now)
             }
         }
     }
@@ -113,10 +110,9 @@ impl Breaker {
         &mut self,
         policy: &BreakerPolicy,
         probe: FailedProbe,
-        length: Option<Duration>,
         now: BootInstant,
     ) -> Option<Transition> {
-        let early = probe.jitter_sample;
+        let (early, length) = (probe.jitter_sample, probe.wait);
         self.failures = self.failures.saturating_add(1);
         self.past().failed_at = now;
         if let Some(trip) = &self.trip {

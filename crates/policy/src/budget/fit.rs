@@ -279,7 +279,7 @@ impl Budget {
 
     /// Returns the instant of the `k`-th latest permit that `window` remembers.
     #[inline]
-    fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
+    pub(super) fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
         if window.limit.get() <= EXACT_LIMIT {
             self.ring.back(k)
         } else {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::log::Log;
+use crate::pacing::fill_distance;
 
 /// What a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,8 +149,7 @@ impl Pace {
         let gap = self.window / self.n;
         // A long window that was empty for a while is filled faster than it could be emptied.
         let spaced = if self.window >= 5.0 {
-            let used = log.count(self.window, now) / self.n;
-            gap * (0.1 + 1.8 * (used - 0.5).max(0.0)).min(0.98)
+            gap * fill_distance(log.count(self.window, now) / self.n).min(0.98)
         } else {
             1.005 * gap
         };

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::log::Log;
-use super::search::LONG;
 
 /// The least score that is kept, so that a hypothesis can recover.
 const LOWEST_SCORE: f32 = -3.0;
@@ -65,7 +64,7 @@ impl Hypothesis {
     pub(super) fn free_at(&self, log: &Log) -> Option<f64> {
         let (window, n) = (f64::from(self.window), f64::from(self.n).floor());
         // One of them may not have counted, and to be a little late costs less than a refusal.
-        let spare = if n >= 8.0 && window <= LONG { 1.0 } else { 0.0 };
+        let spare = if n >= 8.0 { 1.0 } else { 0.0 };
         let full = log.nth_last(n - spare)?;
         Some(full + window + late_arrival(window))
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::confirmed::{Confirmed, Shape};
 use super::hypothesis::{Refusal, tolerance};
-use super::search::{Acting, Search};
+use super::search::{Acting, LONG, Search};
 use super::{LONG_AGO, Learner, Purpose, Sent};
 use crate::time::BootInstant;
 
@@ -21,6 +21,9 @@ const CONFIRMED_WAIT: f64 = 0.2;
 /// (the first, and later ones), and not after this one.
 const EARLIEST_TEST: (f64, f64) = (0.8, 0.2);
 const LATEST_TEST: f64 = 1.5;
+/// In a long row of refusals the next window is not passed over: a test waits for no more than this
+/// share of the time since the last admission.
+const NEXT_WINDOW: f64 = 0.4;
 
 /// By how much a limit that refuses without a probe is lowered at most.
 const LOWERED: f64 = 0.96;
@@ -387,15 +390,21 @@ impl Learner {
         let ban = self.search.map_or(self.ban, |search| search.ban);
         own = own.max(f64::from(ban).min(LONGEST_WAIT));
         let earliest = if times == 0.0 {
-            EARLIEST_TEST.0
+            EARLIEST_TEST.0 * own
         } else {
-            EARLIEST_TEST.1
+            let passed = now - self.log.nth_last(1.0).unwrap_or(now);
+            let earliest = EARLIEST_TEST.1 * own;
+            if passed < LONG {
+                earliest
+            } else {
+                earliest.min(NEXT_WINDOW * passed)
+            }
         };
         if let Some(search) = self
             .search
             .as_ref()
             .filter(|search| advice.is_none() && search.ban == 0.0)
-            && let Some(at) = search.next_free(&self.log, now + earliest * own)
+            && let Some(at) = search.next_free(&self.log, now + earliest)
             && at < now + LATEST_TEST * own
         {
             own = at - now + f64::from(self.margin);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Ask, Permit, Site};
 use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{OpenReason, Settlement, State, Transition};
+use crate::budget::Budget;
 use crate::classify::Outcome;
 use crate::learn::Confirmed;
 use crate::time::BootInstant;
@@ -42,6 +43,19 @@ pub struct Report {
     /// Whether a failure may be a refusal of one request too many (503): what the host serves next
     /// tells.
     pub maybe_refused: bool,
+}
+
+impl Report {
+    /// Returns whether the adaptive rate counts the answer as throttled: 429 and 503 (the one
+    /// failure that may be a refusal, or state a Retry-After).
+    #[must_use]
+    pub fn is_throttling(&self) -> bool {
+        match self.outcome {
+            Outcome::Throttled => true,
+            Outcome::Failure => self.maybe_refused || self.retry_after.is_some(),
+            Outcome::Success | Outcome::Neutral => false,
+        }
+    }
 }
 
 /// The condition of the breakers of a site: what a heartbeat returns from a shared store.
@@ -86,7 +100,7 @@ impl Condition {
 
 fn settlement(ask: &Ask<'_>, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
     Settlement {
-        throttle_wait: None,
+        wait: None,
         outcome,
         generation: permit.generation,
         sent,
@@ -148,21 +162,21 @@ impl Site {
         let wants_retry = report.wants_retry && !permit.probe;
         let retry_refused = !self.settle_retries(report.outcome, wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now);
-        let throttle_wait = self.learned_wait(ask, now);
+        let learned_wait = self
+            .learned_wait(ask, now)
+            .filter(|_| report.outcome == Outcome::Throttled);
+        let stated = report
+            .retry_after
+            .map(|asked| asked.min(ask.breaker.retry_after_cap));
         let breaker = self.breaker_for(ask);
         let released = permit.probe && breaker.release(permit.id);
         let settlement = Settlement {
-            throttle_wait,
+            wait: stated.or(learned_wait),
             ..settlement(ask, permit, report.outcome, report.sent)
         };
         let mut transition = breaker.settle(ask.breaker, &settlement, now);
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
-            let stated = report.retry_after.map(|asked| {
-                (
-                    asked.min(ask.breaker.retry_after_cap),
-                    OpenReason::RetryAfter,
-                )
-            });
+            let stated = stated.map(|length| (length, OpenReason::RetryAfter));
             let throttled = (report.outcome == Outcome::Throttled)
                 .then_some(ask.breaker.throttle_block)
                 .flatten();
@@ -181,7 +195,7 @@ impl Site {
             .map(|(until, _)| until);
         let adjusted = ask
             .adaptive
-            .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
+            .and_then(|policy| self.adapt(ask, policy, report.is_throttling(), now));
         Settled {
             wakes: released || transition.is_some(),
             calls_next: self.learned().is_some(),
@@ -203,6 +217,13 @@ impl Site {
         let cost = ask.costs.first()?;
         let adjustment = self.budgets[cost.budget].observe(policy, throttled, now)?;
         Some((cost.budget, adjustment))
+    }
+
+    /// Forgets the adaptive rates, whose run has ended. Returns whether there were any.
+    pub fn forget_adaptation(&mut self) -> bool {
+        self.touched = true;
+        let forgotten = self.budgets.iter_mut().map(Budget::forget_adaptation);
+        forgotten.fold(false, |any, forgotten| any | forgotten)
     }
 
     /// Blocks every breaker of the site until `until`.

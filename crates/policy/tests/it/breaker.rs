@@ -97,18 +97,136 @@ fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
     );
 }
 
+/// Enters at `now`, and settles with an outcome and what the server stated.
+fn answer(
+    site: &mut Site,
+    policy: &BreakerPolicy,
+    (outcome, retry_after): (Outcome, Option<Duration>),
+    now: BootInstant,
+) -> Permit {
+    let question = ask(&[], policy);
+    let Entry::Go(permit) = site.enter(&question, now).entry else {
+        panic!("refused")
+    };
+    let report = Report {
+        outcome,
+        retry_after,
+        sent: now,
+        wants_retry: false,
+        maybe_refused: false,
+    };
+    site.settle(&question, &permit, &report, now);
+    permit
+}
+
+/// Opens in a row, without a success in between: each lasts twice as long as the one before with
+/// early probes, and as long as the first without.
+#[test]
+fn without_early_probes_the_reset_is_fixed() {
+    for (early_probes, expected) in [(true, [1, 2, 4, 6]), (false, [1, 1, 1, 1])] {
+        let policy = BreakerPolicy {
+            early_probes,
+            window: None,
+            fail_max: NonZeroU32::MIN,
+            ..policy()
+        };
+        let resets = [1, 2, 3, 4].map(|opens| policy.reset_after(opens, Duration::ZERO).as_secs());
+        assert_eq!(resets, expected, "early probes: {early_probes}");
+        if early_probes {
+            continue;
+        }
+        let (mut site, mut now) = (Site::default(), at(0));
+        for _ in 0..4 {
+            fail(&mut site, &policy, now);
+            let (until, _) = site.breaker().open_until(now).expect("an open");
+            assert_eq!(until.since(now), policy.reset);
+            assert_eq!(site.breaker().reset_in_force(&policy), policy.reset);
+            now = until;
+        }
+    }
+}
+
+/// What servers ask for lengthens the reset, and is what is shown.
+#[test]
+fn the_reset_in_force_is_what_was_learned() {
+    let policy = BreakerPolicy {
+        window: None,
+        ..policy()
+    };
+    let mut site = Site::default();
+    assert_eq!(site.breaker().reset_in_force(&policy), policy.reset);
+    let mut now = at(0);
+    for _ in 0..2 {
+        let stated = (Outcome::Throttled, Some(Duration::from_secs(4)));
+        answer(&mut site, &policy, stated, now);
+        now = site.breaker().open_until(now).expect("a block").0;
+        answer(&mut site, &policy, (Outcome::Success, None), now);
+    }
+    assert_eq!(
+        site.breaker().reset_in_force(&policy),
+        Duration::from_secs(4)
+    );
+}
+
+/// A stated time replaces the reset: for the failure that opens the breaker, for a probe of an open
+/// by refusals, and for one of an outage, early probes or not.
+#[test]
+fn a_stated_time_wins_over_the_reset_for_probes_too() {
+    for early_probes in [false, true] {
+        let policy = BreakerPolicy {
+            window: None,
+            fail_max: NonZeroU32::new(2).expect("not zero"),
+            reset: Duration::from_secs(60),
+            reset_ceiling: Duration::from_secs(900),
+            retry_after_cap: Duration::from_secs(900),
+            early_probes,
+            ..policy()
+        };
+        let second = Some(Duration::from_secs(1));
+        for opened_by in [Outcome::Throttled, Outcome::Failure] {
+            for probe in [Outcome::Throttled, Outcome::Failure] {
+                let (mut site, mut now) = (Site::default(), at(0));
+                for _ in 0..2 {
+                    answer(&mut site, &policy, (opened_by, second), now);
+                    now = site
+                        .breaker()
+                        .open_until(now)
+                        .map_or(now, |(until, _)| until);
+                }
+                assert_eq!(now, at(2_000), "two answers, each with a stated second");
+                for _ in 0..3 {
+                    let permit = answer(&mut site, &policy, (probe, second), now);
+                    assert!(permit.probe);
+                    let (until, _) = site.breaker().open_until(now).expect("open");
+                    assert_eq!(
+                        until.since(now),
+                        Duration::from_secs(1),
+                        "{opened_by:?} {probe:?}"
+                    );
+                    now = until;
+                }
+                // Without a statement the reset applies to a refused probe.
+                answer(&mut site, &policy, (Outcome::Throttled, None), now);
+                let (until, _) = site.breaker().open_until(now).expect("open");
+                assert!(until.since(now) >= Duration::from_secs(60));
+            }
+        }
+    }
+}
+
 #[test]
 fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() {
     let policy = BreakerPolicy {
         window: None,
         fail_max: NonZeroU32::MIN,
+        early_probes: true,
         ..policy()
     };
     let mut site = Site::default();
     let mut now = at(0);
     let mut lengths = Vec::new();
     for _ in 0..5 {
-        fail(&mut site, &policy, now);
+        answer(&mut site, &policy, (Outcome::Throttled, None), now);
         let (until, _) = site.breaker().open_until(now).expect("open");
         lengths.push(until.since(now).as_millis());
         now = until;
@@ -131,7 +249,7 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
         now,
     );
     now += Duration::from_secs(10);
-    fail(&mut site, &policy, now);
+    answer(&mut site, &policy, (Outcome::Throttled, None), now);
     assert_eq!(
         site.breaker()
             .open_until(now)

@@ -98,3 +98,28 @@ proptest! {
         read_robots(&bytes);
     }
 }
+
+#[test]
+fn values_of_any_depth_and_length_are_read_or_ignored() {
+    for part in [
+        "(",
+        "a=(",
+        "\"",
+        ";q=",
+        "a;",
+        ":",
+        "?1,",
+        "limit=",
+        "10/SECOND+",
+        "1s;w=",
+    ] {
+        let value = part.repeat(100_000);
+        for name in ["RateLimit", "RateLimit-Policy", "X-RateLimit-Limit"] {
+            read_rate_headers(&format!("{name}: {value}"));
+        }
+        read_retry_after(&value, None, Timestamp::from_micros(0));
+        read_date(&value);
+        read_rates(&value);
+        read_robots(value.as_bytes());
+    }
+}

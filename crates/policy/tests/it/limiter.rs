@@ -229,7 +229,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     };
     let mut site = of_one_budget();
     let mut now = at(0);
-    for _ in 0..20 {
+    for round in 0..20 {
         let question = Ask {
             adaptive: Some(&adaptive),
             latest: BootInstant::FAR,
@@ -250,22 +250,40 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
             &question,
             &permit,
             &Report {
-                outcome: Outcome::Throttled,
+                // 429 and 503 alike.
+                outcome: [Outcome::Throttled, Outcome::Failure][round % 2],
                 retry_after: None,
                 sent: now,
                 wants_retry: false,
-                maybe_refused: false,
+                maybe_refused: round % 2 == 1,
             },
             now,
         );
     }
-    assert!((site.budgets()[0].multiplier().share() - 0.3).abs() < 1e-9);
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), now).entry else {
-        panic!("permitted")
+    let multiplier = |site: &Site| site.budgets()[0].multiplier().share();
+    assert!((multiplier(&site) - 0.3).abs() < 1e-9);
+    let next = |site: &mut Site, adaptive| {
+        let question = Ask {
+            adaptive,
+            ..ask(&costs, &policy)
+        };
+        match site.enter(&question, now).entry {
+            Entry::Refused(refusal) => refusal.until.since(now).as_millis(),
+            other => panic!("{other:?}"),
+        }
     };
+    let adapting = next(&mut site, Some(&adaptive));
     assert_eq!(
-        refusal.until.since(now).as_millis(),
-        3_333,
+        adapting, 3_333,
         "one per second at 0.3 is one in 3.33 seconds, not none"
     );
+    let other = next(&mut site, None);
+    assert_eq!(other, 1_000, "another process does not adapt");
+    assert!(
+        (multiplier(&site) - 0.3).abs() < 1e-9,
+        "and changes nothing"
+    );
+    assert!(site.forget_adaptation(), "the run has ended");
+    assert_eq!(next(&mut site, Some(&adaptive)), 1_000);
+    assert!(!site.forget_adaptation());
 }

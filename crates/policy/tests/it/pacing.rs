@@ -25,8 +25,11 @@ fn even(rates: &str, weight: u32) -> Cost {
     }
 }
 
-/// A process whose head waits for its turn, wakes late, and has so many requests to send.
+/// A process whose head waits for its turn, wakes late, and has so many requests to send from an
+/// instant on.
 struct Process {
+    from: BootInstant,
+    ended: Option<BootInstant>,
     left: u32,
     late: Duration,
     waits: Option<(u64, BootInstant)>,
@@ -41,7 +44,11 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
     let mut now = at(0);
     while processes.iter().any(|process| process.left > 0) {
         // The next one to wake; those that do not wait ask at once.
-        let wakes = |process: &Process| process.waits.map_or(now, |(_, at)| at + process.late);
+        let wakes = |process: &Process| {
+            process
+                .waits
+                .map_or(now.max(process.from), |(_, at)| at + process.late)
+        };
         let next = processes
             .iter_mut()
             .filter(|process| process.left > 0)
@@ -61,6 +68,7 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
             Entry::Go(_) => {
                 sent.push(now);
                 next.left -= 1;
+                next.ended = Some(now);
                 next.waits = None;
             }
             Entry::Wait(reserved) => next.waits = Some((reserved.id, reserved.at)),
@@ -74,6 +82,8 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
 fn processes(count: usize, left: u32, late: Duration) -> Vec<Process> {
     (0..count)
         .map(|_| Process {
+            from: at(0),
+            ended: None,
             left,
             late,
             waits: None,
@@ -116,16 +126,47 @@ fn late_wake_ups_cost_little_where_distances_are_short() {
     assert!(closest(&sent) >= Duration::from_micros(22_500));
 }
 
-/// 2 per second and 500 per hour: 400 files are no reason to spread the hour, 600 are.
+/// 1,000 files at 2 per second and 500 per hour: 500 at the pace of the second, the others an hour
+/// later. Equal distances over the hour would take two.
 #[test]
-fn a_long_window_is_spread_only_when_the_backlog_exceeds_what_it_has_left() {
-    let rates = "2/SECOND+500/HOUR";
-    let few = run(rates, &mut processes(1, 400, ms(1)), true);
-    assert!(took(&few) <= ms(400 * 515), "{:?}", took(&few));
-    let many = run(rates, &mut processes(1, 600, ms(1)), true);
-    assert!(closest(&many[..99]) >= ms(7_200));
-    let unknown = run(rates, &mut processes(1, 400, ms(1)), false);
-    assert!(took(&unknown) <= ms(400 * 515));
+fn an_hour_is_used_as_fast_as_the_second_allows_and_then_waited_for() {
+    let sent = run("2/SECOND+500/HOUR", &mut processes(1, 1_000, ms(1)), true);
+    assert!(closest(&sent) >= ms(510), "{:?}", closest(&sent));
+    assert!(took(&sent[..500]) <= ms(500 * 515));
+    assert!(
+        took(&sent) <= Duration::from_secs(65 * 60),
+        "{:?}",
+        took(&sent)
+    );
+    assert!(
+        windows("500/HOUR")
+            .iter()
+            .all(|window| holds(&sent, window))
+    );
+}
+
+/// Processes that share the host take turns when the window opens again, the late one included.
+#[test]
+fn a_process_that_comes_late_gets_its_share_of_the_next_hour() {
+    let mut all = processes(2, 600, ms(1));
+    (all[1].left, all[1].from) = (20, at(600_000));
+    let sent = run("2/SECOND+500/HOUR", &mut all, true);
+    assert!(
+        windows("500/HOUR")
+            .iter()
+            .all(|window| holds(&sent, window))
+    );
+    let ended = all[1].ended.expect("an end");
+    assert!(ended <= sent[500 + 50], "it waited for all of the other");
+}
+
+/// 30 per minute alone: nginx counts minutes smoothly, so a backlog goes at equal distances.
+#[test]
+fn a_minute_without_a_short_window_is_spread_when_the_backlog_exceeds_what_it_has_left() {
+    let many = run("30/MINUTE", &mut processes(1, 90, ms(1)), true);
+    assert!(closest(&many[..29]) >= ms(2_000));
+    let few = run("30/MINUTE", &mut processes(1, 20, ms(1)), true);
+    assert!(took(&few) <= ms(100), "{:?}", took(&few));
 }
 
 #[test]
@@ -229,7 +270,7 @@ proptest! {
         let rates = format!("{limit}/{per_ms}MILLISECOND+{}/2MINUTE", long * 20);
         let mut all: Vec<Process> = late
             .iter()
-            .map(|late| Process { left: each, late: ms(*late), waits: None })
+            .map(|late| Process { from: at(0), ended: None, left: each, late: ms(*late), waits: None })
             .collect();
         let sent = run(&rates, &mut all, backlog);
         prop_assert_eq!(sent.len(), late.len() * each as usize);

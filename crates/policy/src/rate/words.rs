@@ -1,0 +1,89 @@
+//! Windows in words, the same in every message: `2 a second, 500 an hour`.
+
+use std::time::Duration;
+
+use super::Window;
+
+/// Describes a window: `500 an hour`, `20 in 5 s`, `one every 7.2 s`.
+#[must_use]
+pub fn window_in_words(window: &Window) -> String {
+    let unit = match window.per.as_millis() {
+        1_000 => "a second",
+        60_000 => "a minute",
+        3_600_000 => "an hour",
+        86_400_000 => "a day",
+        _ if window.limit.get() == 1 => return format!("one every {}", time_in_words(window.per)),
+        _ => return format!("{} in {}", window.limit, time_in_words(window.per)),
+    };
+    format!("{} {unit}", window.limit)
+}
+
+/// Describes windows that all hold: `2 a second, 500 an hour`; `no limit` for an empty list.
+#[must_use]
+pub fn rates_in_words(windows: &[Window]) -> String {
+    if windows.is_empty() {
+        return "no limit".to_owned();
+    }
+    let windows: Vec<String> = windows.iter().map(window_in_words).collect();
+    windows.join(", ")
+}
+
+/// Describes the limit that a request waits for: `500 an hour`, or, where `window` only spaces the
+/// requests of the limit `spaced`, `2 a second, spread evenly: one every 0.5 s`.
+#[must_use]
+pub fn limit_in_words(window: &Window, spaced: Option<&Window>) -> String {
+    let Some(limit) = spaced else {
+        return window_in_words(window);
+    };
+    let distance = time_in_words(window.per / window.limit.get());
+    let limit = window_in_words(limit);
+    format!("{limit}, spread evenly: one every {distance}")
+}
+
+/// Formats a length of time exactly to a millisecond, without needless digits: `7.2 s`, `10 min`.
+fn time_in_words(length: Duration) -> String {
+    let millis = length.as_millis();
+    for (unit, size) in [("days", 86_400_000), ("h", 3_600_000), ("min", 60_000)] {
+        if millis >= size && millis.is_multiple_of(size) {
+            return format!("{} {unit}", millis / size);
+        }
+    }
+    let seconds = format!("{:.3}", length.as_secs_f64());
+    format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::parse_rates;
+
+    #[test]
+    fn windows_are_described_as_people_say_them() {
+        for (rates, words) in [
+            ("2/SECOND+500/HOUR", "2 a second, 500 an hour"),
+            ("30/MINUTE+100000/DAY", "30 a minute, 100000 a day"),
+            ("1/SECOND", "1 a second"),
+            ("1/3SECOND", "one every 3 s"),
+            ("1/7200ms", "one every 7.2 s"),
+            ("20/5SECOND", "20 in 5 s"),
+            ("100/10MINUTE+7/2HOUR", "100 in 10 min, 7 in 2 h"),
+        ] {
+            assert_eq!(rates_in_words(&parse_rates(rates).unwrap()), words);
+        }
+        assert_eq!(rates_in_words(&[]), "no limit");
+    }
+
+    #[test]
+    fn a_spacing_names_its_limit_and_its_distance() {
+        let read = |text: &str| text.parse::<Window>().unwrap();
+        assert_eq!(
+            limit_in_words(&read("1/7200ms"), Some(&read("500/HOUR"))),
+            "500 an hour, spread evenly: one every 7.2 s"
+        );
+        assert_eq!(
+            limit_in_words(&read("4/20ms"), Some(&read("200/SECOND"))),
+            "200 a second, spread evenly: one every 0.005 s"
+        );
+        assert_eq!(limit_in_words(&read("500/HOUR"), None), "500 an hour");
+    }
+}
