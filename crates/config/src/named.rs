@@ -19,6 +19,9 @@ pub trait Naming: Clone + Default {
     /// What it is the name of, for messages: `host`.
     const NOUN: &'static str;
 
+    /// The pattern of a name in JSON schema, if not every text is one.
+    const PATTERN: Option<&'static str> = None;
+
     /// Reads a name.
     ///
     /// # Errors
@@ -106,7 +109,11 @@ impl<N: Naming, T: Section> Section for Named<N, T> {
     }
 
     fn schema() -> Json {
-        json!({ "type": "object", "additionalProperties": T::schema() })
+        let mut schema = json!({ "type": "object", "additionalProperties": T::schema() });
+        if let Some(pattern) = N::PATTERN {
+            schema["propertyNames"] = json!({ "pattern": pattern });
+        }
+        schema
     }
 
     fn show(&self) -> Json {

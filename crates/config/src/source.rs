@@ -26,6 +26,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// Returns whether the user wrote it, and not the program that was built.
+    #[must_use]
+    pub const fn is_written(&self) -> bool {
+        !matches!(self, Self::Default | Self::Shipped)
+    }
+
     /// Returns the line in a file; what is not in a file comes after all that is.
     pub(crate) fn line(&self) -> u64 {
         if let Self::File { line, .. } = self {

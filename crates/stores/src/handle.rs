@@ -212,6 +212,10 @@ pub trait SiteHandle: Send + Sync {
     /// Forgets what was learned of the host's limits. Returns whether there was anything.
     fn forget_learned(&self) -> Answer<bool>;
 
+    /// Forgets the adaptive rates of the site: the run that found them has ended. Returns whether
+    /// there were any.
+    fn forget_adaptation(&self) -> Answer<bool>;
+
     /// Returns a copy of the state of the site.
     fn view(&self) -> Answer<SiteView>;
 }

@@ -221,6 +221,10 @@ impl SiteHandle for MemorySite {
         Answer::now(self.step(|site, _| site.forget_learned()))
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        Answer::now(self.step(|site, _| site.forget_adaptation()))
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let state = self.state.lock();
         let budgets = state.budgets.iter().map(ToString::to_string).collect();

@@ -37,6 +37,21 @@ pub fn signature() -> Arc<str> {
     .into()
 }
 
+/// Returns whether the process of a [`signature`] may still run. Those of other machines may.
+#[must_use]
+pub fn may_run(signature: &str) -> bool {
+    let node = rustix::system::uname();
+    let of_this_machine = signature
+        .strip_prefix("pid ")
+        .and_then(|rest| rest.split_once(" on "))
+        .filter(|(_, other)| *other == node.nodename().to_string_lossy());
+    let pid = of_this_machine
+        .and_then(|(pid, _)| pid.parse().ok())
+        .and_then(rustix::process::Pid::from_raw);
+    // Another user's process may not be asked about, and runs.
+    pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 /// Returns the first of a range of ids that no other process, and no other handle of this one,
 /// uses.
 #[must_use]
@@ -51,4 +66,20 @@ pub fn first_name() -> u64 {
         (fastrand::u64(..) ^ now ^ u64::from(std::process::id()).rotate_left(32) ^ handle << 48)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed >> 43) | 1) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_told_from_one_that_may_run() {
+        assert!(may_run(&signature()));
+        assert!(may_run("pid 1 on another-machine"));
+        assert!(may_run("something else"));
+        let node = rustix::system::uname();
+        let node = node.nodename().to_string_lossy();
+        // Above the largest id that a system gives.
+        assert!(!may_run(&format!("pid 2000000000 on {node}")));
+    }
 }

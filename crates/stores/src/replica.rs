@@ -253,9 +253,17 @@ impl Replica {
         Ok(grown)
     }
 
+    /// Returns until when and why the host, or a role alone, is open, whichever is longest.
     fn open(&self) -> Option<(BootInstant, String)> {
-        let (until, reason) = self.site.breaker().open_until(BootInstant::ZERO)?;
-        Some((until, reason.to_string()))
+        let (breaker, isolated) = self.site.breakers();
+        let of_roles = isolated.iter().filter_map(|(role, breaker)| {
+            let (until, reason) = breaker.open_until(BootInstant::ZERO)?;
+            Some((until, format!("{reason} ({role} alone)")))
+        });
+        let of_host = breaker.open_until(BootInstant::ZERO);
+        of_roles
+            .chain(of_host.map(|(until, reason)| (until, reason.to_string())))
+            .max_by_key(|(until, _)| *until)
     }
 
     fn encode_header(&self) -> Vec<u8> {

@@ -228,3 +228,27 @@ fn deep_nesting_is_a_problem_and_takes_little_stack() {
         }
     }
 }
+
+#[test]
+fn nesting_and_chains_of_every_form_end_with_a_result() {
+    let depth = 100_000;
+    let anchors: Vec<_> = (1..20_000)
+        .map(|n| format!("a{n}: &a{n} [*a{}]\n", n - 1))
+        .collect();
+    for text in [
+        "- ".repeat(depth),
+        "? ".repeat(depth),
+        "a: ".repeat(depth),
+        "&a ".repeat(depth),
+        "!t ".repeat(depth),
+        "[".repeat(depth),
+        "{a: ".repeat(depth),
+        format!("{}{}", "[".repeat(depth), "]".repeat(depth)),
+        format!("a0: &a0 1\n{}", anchors.concat()),
+    ] {
+        let mut problems = Vec::new();
+        let read = read_text(&text, "house.yaml", &mut problems);
+        let start = text.get(..12);
+        assert!(read.is_some() || !problems.is_empty(), "{start:?}");
+    }
+}

@@ -127,6 +127,18 @@ impl BodyReader {
         }
     }
 
+    /// Returns whether every chunk has been read.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        match &self.0 {
+            Source::Ended => true,
+            Source::Whole(rest) => rest.is_empty(),
+            Source::File { body, progress, .. } => progress
+                .as_ref()
+                .is_some_and(|progress| progress.offset == body.length),
+        }
+    }
+
     /// Skips the beginning of a verified body, before anything of it is read. Returns how many bytes
     /// were skipped: none where they have to be read to verify the rest.
     pub fn skip(&mut self, bytes: u64) -> u64 {

@@ -191,6 +191,11 @@ impl SiteHandle for WrappedSite {
         treat(&self.hook, "forget_learned", || self.inner.forget_learned())
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        let forget = || self.inner.forget_adaptation();
+        treat(&self.hook, "forget_adaptation", forget)
+    }
+
     fn view(&self) -> Answer<SiteView> {
         treat(&self.hook, "view", || self.inner.view())
     }

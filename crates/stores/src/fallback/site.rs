@@ -391,6 +391,11 @@ impl SiteHandle for FallbackSite {
         self.0.shared.forget_learned()
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        let _ = self.0.own.forget_adaptation();
+        self.0.shared.forget_adaptation()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         self.0.shared.view()
     }

@@ -204,6 +204,10 @@ impl SiteHandle for MultiprocessSite {
         self.step(|site, _| site.forget_learned())
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        self.step(|site, _| site.forget_adaptation())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let mut local = self.local.get().lock();
         let now = self

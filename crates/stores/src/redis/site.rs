@@ -269,6 +269,12 @@ impl SiteHandle for RedisSite {
         begin(self.server(), work, |_| ())
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        let mut call = self.call("forget_adaptation");
+        call.text(&self.server().who);
+        self.run(call, |reply| reply.flag(1), |_| ())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let (names, server) = (self.names.lock().clone(), Arc::clone(self.server()));
         let call = self.call("view");

@@ -308,6 +308,10 @@ impl SiteHandle for SplitSite {
         self.0.limits.forget_learned()
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        self.0.limits.forget_adaptation()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         both(
             self.0.breakers.view(),

@@ -173,6 +173,10 @@ impl SiteHandle for SqliteSite {
         self.step(|site, _| site.forget_learned())
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        self.step(|site, _| site.forget_adaptation())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
         ask(&self.worker, move |database, turn| {

@@ -1,11 +1,14 @@
 //! What goes wrong with stores: each fault has a sentence, and no window is exceeded.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::site::Entry;
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Entry, Report};
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -152,11 +155,45 @@ fn an_operator_reads_cooldowns_with_plain_sql() {
         ("a.example", "cli-open:lunch", true)
     );
     assert!((80.0..=90.1).contains(left), "{left}");
+
+    // A role that is open alone is listed, and named.
+    let policy = BreakerPolicy {
+        fail_max: NonZeroU32::MIN,
+        early_probes: false,
+        ..BreakerPolicy::default()
+    };
+    let ask = Ask {
+        role: Role::Artifact,
+        isolated: true,
+        ..Ask::at_once(&[], &policy)
+    };
+    let site = store.site(&"c.example".into());
+    let Entry::Go(permit) = arrive(site.enter(&ask)).entry else {
+        panic!("refused")
+    };
+    let report = Report {
+        outcome: Outcome::Failure,
+        retry_after: None,
+        sent: permit.at,
+        wants_retry: false,
+        maybe_refused: false,
+    };
+    arrive(site.settle(&ask, &permit, &report));
+    let reason: String = connection
+        .query_row(
+            "SELECT reason FROM breaker_cooldowns WHERE host = 'c.example'",
+            [],
+            |row| row.get(0),
+        )
+        .expect("a row");
+    assert_eq!(reason, "consecutive (artifact alone)");
     arrive(store.site(&"a.example".into()).unblock());
     let count: i64 = connection
-        .query_row("SELECT count(*) FROM breaker_cooldowns", [], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT count(*) FROM breaker_cooldowns WHERE host = 'a.example'",
+            [],
+            |row| row.get(0),
+        )
         .expect("a count");
     assert_eq!(count, 0);
 }

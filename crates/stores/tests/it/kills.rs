@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use docstokg_stores::StateStore;
 use docstokg_stores::conformance::arrive;
 
-use crate::worker::{Client, Worker};
+use crate::worker::{Client, PATIENCE, Worker};
 
 /// Kills a number of processes that use a store without pause, and checks after each that it
 /// answers and has exceeded no window.
@@ -30,7 +30,7 @@ pub(crate) fn kill(location: &str, store: &dyn StateStore, times: u64) {
         let start = Instant::now();
         let _ = client.enter();
         assert!(
-            start.elapsed() < Duration::from_secs(1),
+            start.elapsed() < PATIENCE,
             "{location}: wedged after kill {round}"
         );
         let view = arrive(client.site.view());

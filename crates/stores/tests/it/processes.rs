@@ -8,7 +8,7 @@ use docstokg_stores::StateStore;
 use docstokg_stores::conformance::arrive;
 
 use crate::server::Server;
-use crate::worker::{Client, LEASE, Worker, open};
+use crate::worker::{Client, PATIENCE, Worker, open};
 
 /// Runs a test on every store that processes share.
 fn on_every_store(test: impl Fn(&str, &dyn StateStore)) {
@@ -30,13 +30,10 @@ fn path(directory: &tempfile::TempDir, name: &str) -> String {
 
 /// Waits for an effect of the end of another process.
 #[expect(clippy::disallowed_methods, reason = "leases expire in real time")]
-fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut happens: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happens() {
-        assert!(
-            start.elapsed() < limit,
-            "{what} takes longer than {limit:?}"
-        );
+        assert!(start.elapsed() < PATIENCE, "{what} does not expire");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -106,7 +103,7 @@ fn a_killed_process_leaves_a_reservation_that_expires() {
             1,
             "{location}"
         );
-        within(Duration::from_secs(8), "a dead reservation", || {
+        wait_until("a dead reservation", || {
             matches!(client.enter(), Entry::Go(_))
         });
     });
@@ -122,9 +119,7 @@ fn a_killed_process_leaves_a_shared_slot_that_expires() {
             panic!("{location}: the slot is taken")
         };
         worker.kill();
-        within(LEASE * 2, "a dead slot", || {
-            matches!(client.confirm(id), Entry::Go(_))
-        });
+        wait_until("a dead slot", || matches!(client.confirm(id), Entry::Go(_)));
     });
 }
 
@@ -139,7 +134,7 @@ fn a_killed_process_leaves_the_only_probe_to_others() {
             "{location}: the probe is in flight"
         );
         worker.kill();
-        within(LEASE * 2, "a dead probe", || {
+        wait_until("a dead probe", || {
             matches!(client.enter(), Entry::Go(Permit { probe: true, .. }))
         });
         assert_eq!(arrive(client.site.view()).state(), State::HalfOpen);

@@ -31,7 +31,9 @@ mod learning;
 pub(crate) use learning::remaining;
 
 /// How long a slot or the lease of a probe lasts after its holder has ended.
-pub(crate) const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(1);
+/// The same for what is looked at before it expires: a busy machine comes to that late.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(10);
 
 /// Opens the store at a path or DSN: by its scheme or its extension.
 pub(crate) fn open(location: &str) -> Arc<dyn StateStore> {
@@ -57,6 +59,8 @@ pub(crate) struct Client {
     breaker: BreakerPolicy,
     /// How limits are learned, and the name of the host's quotas, where they count.
     pub(crate) learn: Option<(LearnPolicy, Arc<str>)>,
+    /// How long what it holds lasts after its end.
+    pub(crate) lease: Duration,
 }
 
 impl Client {
@@ -84,6 +88,7 @@ impl Client {
                 ..BreakerPolicy::default()
             },
             learn: None,
+            lease: LEASE,
         }
     }
 
@@ -99,10 +104,15 @@ impl Client {
         }
     }
 
+    /// Changes how long what it holds lasts after its end.
+    pub(crate) fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
     pub(crate) fn ask(&self, latest: BootInstant) -> Ask<'_> {
         Ask {
             latest,
-            lease: LEASE,
+            lease: self.lease,
             learn: self.learn.as_ref().map(|(policy, _)| policy),
             quota_lane: self.learn.as_ref().map(|(_, lane)| lane),
             patience: if latest == BootInstant::ZERO {
@@ -145,6 +155,10 @@ impl Client {
         );
     }
 }
+
+/// How long a test waits for anything before it fails, and how long a worker lives at most: only what
+/// hangs takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A worker that is running.
 pub(crate) struct Worker {
@@ -193,15 +207,19 @@ impl Worker {
         self.child.wait().expect("its end");
     }
 
-    /// Kills the worker, and returns when it was permitted to send, in microseconds.
+    /// Waits until the worker was permitted to send so often, and returns when, in microseconds.
+    pub(crate) fn hear_permits(&mut self, count: usize) -> Vec<u64> {
+        let lines = self.lines.by_ref().lines().map_while(Result::ok);
+        let permits: Vec<u64> = lines.filter_map(|line| permit(&line)).take(count).collect();
+        assert_eq!(permits.len(), count, "the worker ended early");
+        permits
+    }
+
+    /// Kills the worker, and returns when else it was permitted to send, in microseconds.
     pub(crate) fn end(mut self) -> Vec<u64> {
         self.kill();
-        let mut written = String::new();
-        let _ = self.lines.read_to_string(&mut written);
-        let words = written
-            .lines()
-            .filter_map(|line| line.split("permitted ").nth(1));
-        words.filter_map(|word| word.trim().parse().ok()).collect()
+        let lines = self.lines.by_ref().lines().map_while(Result::ok);
+        lines.filter_map(|line| permit(&line)).collect()
     }
 
     /// Waits for the worker to end by itself, and counts the permits that it reports.
@@ -225,6 +243,11 @@ impl Drop for Worker {
     }
 }
 
+/// Reads the instant of a permit, in microseconds, from a line of a worker.
+fn permit(line: &str) -> Option<u64> {
+    line.split("permitted ").nth(1)?.trim().parse().ok()
+}
+
 fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
@@ -232,6 +255,11 @@ fn say(word: &str) {
 
 /// Does a worker's work, as its environment says.
 pub(crate) fn work() {
+    std::thread::spawn(|| {
+        // The test that waits for a worker fails when it ends.
+        pause(PATIENCE);
+        std::process::exit(1);
+    });
     let variable = |name: &str| std::env::var(name).expect("started by another test");
     let store = open(&variable("WORKER_LOCATION"));
     let key = variable("WORKER_KEY");
@@ -256,12 +284,12 @@ pub(crate) fn work() {
             hold_forever();
         }
         "hold a slot" => {
-            let client = client("1000/SECOND", Some(1));
+            let client = client("1000/SECOND", Some(1)).with_lease(LONG_LEASE);
             assert!(matches!(client.enter(), Entry::Go(_)));
             hold_forever();
         }
         "hold the probe" => {
-            let client = client("1000/SECOND", None);
+            let client = client("1000/SECOND", None).with_lease(LONG_LEASE);
             arrive(client.site.block(
                 Duration::from_micros(1),
                 &OpenReason::Operator("test".into()),
@@ -282,12 +310,16 @@ pub(crate) fn work() {
 }
 
 /// Keeps what the worker holds until it is killed.
-#[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
 fn hold_forever() {
     say("holding");
     loop {
-        std::thread::sleep(Duration::from_secs(60));
+        pause(PATIENCE);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
+fn pause(length: Duration) {
+    std::thread::sleep(length);
 }
 
 /// Runs every operation without end: a kill hits it in the middle of one.

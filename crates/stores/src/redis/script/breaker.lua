@@ -45,7 +45,8 @@ local function lease(breaker, id, role, expires)
 end
 
 local function reset_after(policy, opens, learned)
-  local reset = math.max(policy.reset, learned) * 2 ^ math.min(math.max(opens - 1, 0), 20)
+  local doublings = policy.early_probes and math.min(math.max(opens - 1, 0), 20) or 0
+  local reset = math.max(policy.reset, learned) * 2 ^ doublings
   return math.min(reset, math.max(policy.ceiling, policy.reset))
 end
 
@@ -72,11 +73,12 @@ local function probes_early(breaker, policy)
   return began and now < began + cap_of(breaker, policy)
 end
 
-local function await_next_probe(breaker, policy, jitter_sample, sent)
+-- `length` is how long the host is to be left alone, if that was stated or learned.
+local function await_next_probe(breaker, policy, jitter_sample, length, sent)
   local began = outage_began(breaker)
   if not began or not jitter_sample then return nil end
   local wait = early_wait(math.max(now - began, 0), cap_of(breaker, policy), jitter_sample)
-  local till = math.max(sent + wait, now + math.floor(wait / 2))
+  local till = length and now + length or math.max(sent + wait, now + math.floor(wait / 2))
   local from, trip = state_of(breaker), breaker.t
   trip.u, trip.h, trip.l = till, false, {}
   breaker.e = breaker.e + 1
@@ -102,14 +104,15 @@ local function open(breaker, policy, reason, length, early)
   return { from = from, to = 'open', fails = breaker.f, reset = reset, reason = reason }
 end
 
--- `length` is how long an open by refusals lasts, where that is learned.
+-- `length` is how long an open lasts, if that was stated or learned.
 local function fail(breaker, policy, early, length, sent)
   breaker.f = breaker.f + 1
   local past = past_of(breaker)
   past.d = now
   if breaker.t then
     if not breaker.t.h then return nil end
-    return await_next_probe(breaker, policy, early, sent) or open(breaker, policy, 'probe-failed', length, early)
+    return await_next_probe(breaker, policy, early, length, sent)
+      or open(breaker, policy, 'probe-failed', length, early)
   end
   if policy.threshold > 0 then
     table.insert(past.r, now)
@@ -129,7 +132,7 @@ local function shut(breaker)
   return { from = 'half_open', to = 'closed', fails = 0, reset = -1, reason = '' }
 end
 
-local function breaker_settle(breaker, ask, outcome, generation, sent, throttle_wait)
+local function breaker_settle(breaker, ask, outcome, generation, sent, wait)
   local policy = ask.policy
   if generation ~= breaker.e then return nil end
   if outcome == 'success' or outcome == 'neutral' then
@@ -137,12 +140,11 @@ local function breaker_settle(breaker, ask, outcome, generation, sent, throttle_
     if breaker.t and breaker.t.h then return shut(breaker) end
     return nil
   end
-  local length = nil
   if outcome == 'throttled' then
     if policy.one_per_epoch and breaker.p and sent < breaker.p.h then return nil end
     past_of(breaker).h = now
-    length = throttle_wait and math.max(throttle_wait, SHORTEST_OPEN)
   end
+  local length = wait and math.max(wait, SHORTEST_OPEN)
   return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil, length, sent)
 end
 

@@ -369,7 +369,7 @@ local function limited_fit(ask, own, before, from, probe)
   return at, because
 end
 
-local function decide(ask, id)
+local function decide_at_rates(ask, id)
   local answer = { generation = breaker_for(ask).e }
   local complete, from, probe = pass_breaker(ask, id, answer)
   if complete then return answer end
@@ -415,6 +415,21 @@ local function decide(ask, id)
   answer.kind, answer.at = 'wait', at
   answer.id = reserve_at(ask, id, own, at, false)
   if probe then lease(breaker_for(ask), answer.id, ask.role, at + ask.lease) end
+  return answer
+end
+
+-- A process that does not adapt its rate goes by the full one, whatever others have found.
+local function decide(ask, id)
+  if ask.aimd then return decide_at_rates(ask, id) end
+  local adapted = {}
+  for _, cost in ipairs(ask.costs) do
+    if cost.budget.m ~= 1000 then
+      adapted[#adapted + 1] = { cost.budget, cost.budget.m }
+      cost.budget.m = 1000
+    end
+  end
+  local answer = decide_at_rates(ask, id)
+  for _, pair in ipairs(adapted) do pair[1].m = pair[2] end
   return answer
 end
 

@@ -134,7 +134,7 @@ function steps.settle()
   local may_retry = settle_retries(outcome, flag() and not probe)
   -- What the answer changes in the limits of the host: -1 as the version if nothing.
   local version, forced, event, throttle_wait, begins = number(), flag(), text(), number(), flag()
-  local ask = read_ask()
+  local is_throttling, ask = flag(), read_ask()
   local policy, history = ask.policy, begins and ask.costs[1] and ask.costs[1].budget.g or ''
   if outcome == 'throttled' and version >= 0 then
     -- How long nothing is sent depends on all that is known.
@@ -147,13 +147,14 @@ function steps.settle()
   elseif has_limits() then
     note(event)
   end
-  if throttle_wait < 0 then throttle_wait = nil end
+  local wait = outcome == 'throttled' and throttle_wait >= 0 and throttle_wait or nil
+  if asked >= 0 then wait = math.min(asked, policy.cap) end
   for _, cost in ipairs(ask.costs) do
     if cost.slots > 0 then release(cost.budget.s, id) end
   end
   local breaker = breaker_for(ask)
   local released = probe and breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago, throttle_wait)
+  local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago, wait)
   if outcome == 'failure' or outcome == 'throttled' then
     local length, reason = nil, nil
     if asked >= 0 then
@@ -167,7 +168,7 @@ function steps.settle()
   local till = state_of(breaker) == 'open' and trip_until(breaker.t) or -1
   local adjusted = nil
   if ask.aimd and ask.costs[1] then
-    adjusted = observe(ask.costs[1].budget, ask.aimd, outcome == 'throttled')
+    adjusted = observe(ask.costs[1].budget, ask.aimd, is_throttling)
   end
   save(ask.who)
   local wakes = truth(released or transition) + (may_retry and 0 or 2)
@@ -202,6 +203,17 @@ function steps.forget()
     save(who)
   end
   return reply
+end
+
+-- Forgets the adaptive rates, whose run has ended.
+function steps.forget_adaptation()
+  local who, forgotten = text(), false
+  for _, budget in pairs(site.u) do
+    forgotten = forgotten or budget.y ~= nil
+    budget.m, budget.y = 1000, nil
+  end
+  if forgotten then save(who) end
+  return { now, truth(forgotten) }
 end
 
 function steps.renew()

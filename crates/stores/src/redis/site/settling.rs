@@ -135,7 +135,8 @@ impl RedisSite {
             Some(Wait::Unknown) => call.text("-2"),
             Some(Wait::Unlearned) | None => call.text("-1"),
         };
-        call.flag(lesson.is_some_and(|lesson| lesson.begins));
+        call.flag(lesson.is_some_and(|lesson| lesson.begins))
+            .flag(report.is_throttling());
         call
     }
 }

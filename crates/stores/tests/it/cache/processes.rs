@@ -10,6 +10,7 @@ use docstokg_stores::clock::SystemClock;
 use super::worker::{CHURN, KEYS, LEASE, Worker, length_of};
 use super::{ROOMY, body, files, key, newest, open, open_at, put, read, wait};
 use crate::clock::ManualClock;
+use crate::worker::PATIENCE;
 
 /// Reads every key that workers churn, and checks each body against the seed in its metadata.
 /// Returns how many were there.
@@ -122,7 +123,7 @@ fn a_dead_leader_is_followed_when_its_lease_expires() {
     leader.kill();
     let start = Instant::now();
     while claim() != Claim::Leader {
-        assert!(start.elapsed() < 3 * LEASE, "a dead lease");
+        assert!(start.elapsed() < PATIENCE, "a dead lease");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -11,6 +11,7 @@ use docstokg_stores::clock::SystemClock;
 
 use super::{CacheStore, ROOMY, body, key, new, newest, open, open_at, put, wait};
 use crate::clock::ManualClock;
+use crate::worker::PATIENCE;
 
 /// How many keys churning workers share.
 pub(crate) const KEYS: u32 = 48;
@@ -20,7 +21,7 @@ pub(crate) const CHURN: Limits = Limits {
     ..Limits::of(3 << 20)
 };
 /// How long the lease of a worker lasts.
-pub(crate) const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
 /// The length of the body with a seed: small, in a file, and streamed.
 pub(crate) fn length_of(seed: u64) -> usize {
@@ -113,7 +114,7 @@ pub(crate) fn work() {
 #[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
 fn hold_forever() {
     loop {
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(PATIENCE);
     }
 }
 

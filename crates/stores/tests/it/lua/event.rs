@@ -55,6 +55,7 @@ pub(super) enum Event {
         quota: Quota,
     },
     Forget,
+    ForgetAdaptation,
     Renew,
     Block {
         millis: u64,
@@ -64,8 +65,8 @@ pub(super) enum Event {
 
 pub(super) fn any_event() -> impl Strategy<Value = Event> {
     use Event::{
-        Advance, Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Renew, Sent,
-        Settle, Stamp, Unblock,
+        Advance, Block, Confirm, Enter, ForgetAdaptation, GiveBack, Headers, Hold, LeaveReserved,
+        Renew, Sent, Settle, Stamp, Unblock,
     };
     let which = 0..8usize;
     let micros = prop_oneof![
@@ -120,6 +121,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         2 => which.clone().prop_map(|which| Stamp { which }),
         2 => (which, 0..4usize).prop_map(|(which, outcome)| Headers { which, outcome }),
         7 => settle,
+        1 => Just(ForgetAdaptation),
         1 => Just(Renew),
         1 => (1..6_000u64).prop_map(|millis| Block { millis }),
         1 => Just(Unblock),
@@ -156,6 +158,7 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
             Just("4/2SECOND+4100/5SECOND"),
             Just("30/SECOND"),
             Just("3/SECOND+40/MINUTE"),
+            Just("40/MINUTE"),
             Just("4/SECOND+5000/HOUR")
         ]
     };

@@ -163,7 +163,8 @@ impl World {
         Ask {
             role,
             isolated: self.isolated == Some(role.index()),
-            adaptive: self.adaptive.as_ref(),
+            // The other process does not adapt its rate.
+            adaptive: self.adaptive.as_ref().filter(|_| self.acting == 0),
             deadline: now + seconds(60),
             asked: now,
             learn: self.learn.as_ref(),
@@ -245,6 +246,10 @@ impl World {
             Event::Forget => {
                 let ours = self.pure.forget_learned();
                 prop_assert_eq!(arrive(self.script().forget_learned()), ours);
+            }
+            Event::ForgetAdaptation => {
+                let ours = self.pure.forget_adaptation();
+                prop_assert_eq!(arrive(self.script().forget_adaptation()), ours);
             }
             Event::Renew => self.renew()?,
             Event::Block { millis } => self.block(Duration::from_millis(millis))?,
