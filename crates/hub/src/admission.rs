@@ -6,7 +6,7 @@
 //! [`permits`] holds and settles what an attempt was permitted by all the sites it had to pass.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, State, Transition};
@@ -59,8 +59,12 @@ pub(crate) struct SiteAdmission {
     /// When this process last read an answer that blocks the site, in microseconds: permits from
     /// before that are not used, though the store learns of it shortly after.
     blocked_at: AtomicU64,
+    /// When the last request was sent that the origin served, in microseconds; 0 before the first.
+    served_at: AtomicU64,
     /// What a 503 of the origin means.
     unavailable: unavailable::Unavailable,
+    /// Whether this process has changed an adaptive rate of the site.
+    has_adapted: AtomicBool,
     /// Holds requests back while the host fails.
     caution: caution::Caution,
     /// Holds the requests back that waited for the end of an outage.
@@ -130,6 +134,23 @@ impl SiteAdmission {
         }
     }
 
+    /// Takes note of a sign of life: the response to a request that was sent at an instant is
+    /// neither a failure nor a refusal.
+    pub(crate) fn note_sign_of_life(&self, sent: BootInstant) {
+        self.served_at.fetch_max(sent.as_micros(), Ordering::AcqRel);
+    }
+
+    /// Returns when the last request of this process was sent that gave a sign of life.
+    pub(crate) fn last_served(&self) -> Option<BootInstant> {
+        let served = self.served_at.load(Ordering::Acquire);
+        (served > 0).then(|| BootInstant::from_micros(served))
+    }
+
+    /// Tells whether the breaker was closed all the time since an instant, as far as is known.
+    pub(crate) fn is_closed_since(&self, instant: BootInstant) -> bool {
+        self.seen.is_closed_since(instant)
+    }
+
     /// Takes note that the origin served a request that was sent at an instant.
     pub(crate) fn note_served(&self, sent: BootInstant, now: BootInstant) {
         self.unavailable.note_served(sent, now);
@@ -195,11 +216,11 @@ impl SiteAdmission {
         self.spread_change();
     }
 
-    /// Returns whether a request waits for the site or is on its way through it.
+    /// Returns whether a request waits for the site or is on its way through it, or the end of the
+    /// run has to be reported to it.
     fn is_used(&self) -> bool {
-        self.lanes
-            .lock()
-            .iter()
-            .any(|lane| Arc::strong_count(lane) > 1)
+        let lanes = self.lanes.lock();
+        self.has_adapted.load(Ordering::Relaxed)
+            || lanes.iter().any(|lane| Arc::strong_count(lane) > 1)
     }
 }

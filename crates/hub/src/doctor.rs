@@ -8,10 +8,11 @@ use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
 use docstokg_policy::quota::{Need, Quotas};
-use docstokg_policy::rate::Window;
+use docstokg_policy::rate::{Window, limit_in_words, window_in_words};
 use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
+use docstokg_stores::process::may_run;
 use docstokg_stores::{BudgetKey, SiteView, StoreError};
 
 use crate::admission::LaneKey;
@@ -68,6 +69,13 @@ pub struct Unreachable {
 pub enum Obstacle {
     /// A window is full.
     Window(Window),
+    /// The distance from the request before it, by even pacing.
+    Spacing {
+        /// The distance.
+        window: Window,
+        /// The limit whose requests are spaced.
+        limit: Window,
+    },
     /// A limit that was learned, as a window.
     Learned(Window),
     /// A quota that the host states: so many are left for so long.
@@ -80,15 +88,41 @@ pub enum Obstacle {
     Slots,
 }
 
+impl Obstacle {
+    /// Returns the limit that holds the request back, where a limit does.
+    #[must_use]
+    pub fn limit(&self) -> Option<&Window> {
+        match self {
+            Self::Window(limit)
+            | Self::Spacing { limit, .. }
+            | Self::Learned(limit)
+            | Self::Stated(limit)
+            | Self::Queue(_, limit) => Some(limit),
+            Self::Breaker(_) | Self::Slots => None,
+        }
+    }
+
+    /// Returns whether the configuration can change it.
+    #[must_use]
+    pub fn is_configured(&self) -> bool {
+        matches!(
+            self,
+            Self::Window(_) | Self::Spacing { .. } | Self::Queue(..)
+        )
+    }
+}
+
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = self.limit().map(window_in_words).unwrap_or_default();
         match self {
-            Self::Window(window) => write!(f, "window {window} is full"),
-            Self::Learned(window) => write!(f, "learned limit, about {window}"),
-            Self::Stated(window) => write!(f, "stated by the host, {window} left"),
-            Self::Queue(1, window) => write!(f, "1 waiting request comes first (window {window})"),
-            Self::Queue(waiting, window) => {
-                write!(f, "{waiting} waiting requests come first (window {window})")
+            Self::Window(_) => write!(f, "the limit of {words} is reached"),
+            Self::Spacing { window, limit } => f.write_str(&limit_in_words(window, Some(limit))),
+            Self::Learned(_) => write!(f, "learned limit, about {words}"),
+            Self::Stated(_) => write!(f, "stated by the host, {words} left"),
+            Self::Queue(1, _) => write!(f, "1 waiting request comes first ({words})"),
+            Self::Queue(waiting, _) => {
+                write!(f, "{waiting} waiting requests come first ({words})")
             }
             Self::Breaker(reason) => write!(f, "breaker: {reason}"),
             Self::Slots => f.write_str("every shared slot is taken"),
@@ -163,18 +197,25 @@ impl Hub {
                 isolated: lane.rules.isolated,
                 learn: lane.rules.learn.as_ref(),
                 quota_lane: lane.quota_lane(),
+                // It waits as a request of a bulk run does: even pacing refuses nobody.
+                latest: BootInstant::FAR,
+                backlog: backlog(&budgets),
                 ..Ask::at_once(&lane.costs, &lane.rules.breaker)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => {
-                    let because = obstacle(&refusal.reason, &budgets);
+                    let because = obstacle(&refusal.reason, &lane.costs, &budgets);
                     (refusal.until, because.map(|it| stated_or(it, &ask, &view)))
                 }
                 Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
-                Entry::Go(_)
-                | Entry::Wait(_)
-                | Entry::Queue { .. }
-                | Entry::WaitForBreaker { .. } => (BootInstant::ZERO, None),
+                Entry::Wait(reserved) => {
+                    let because = reserved.because;
+                    let because = because.map(|it| rate_obstacle(it, &lane.costs, &budgets));
+                    (reserved.at, because.map(|it| stated_or(it, &ask, &view)))
+                }
+                Entry::Go(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => {
+                    (BootInstant::ZERO, None)
+                }
             };
             let own = view
                 .site
@@ -206,7 +247,10 @@ impl Hub {
                 continue;
             };
             let view = self.store().site(&key).view().await?;
-            if let Some((until, reason)) = view.open_until() {
+            // The row of a process that was killed stays for a while.
+            if let Some((until, reason)) = view.open_until()
+                && may_run(who)
+            {
                 found.push(Unreachable {
                     who: who.to_owned(),
                     reason: reason.to_string(),
@@ -303,37 +347,47 @@ fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
     }
 }
 
-fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle> {
+/// Returns how many requests are thought to be still to come: very many where some wait, since
+/// then a run is under way.
+fn backlog(budgets: &[BudgetReport]) -> u32 {
+    if budgets.iter().any(|budget| budget.waiting > 0) {
+        u32::MAX
+    } else {
+        0
+    }
+}
+
+fn obstacle(reason: &RefusalReason, costs: &[Cost], budgets: &[BudgetReport]) -> Option<Obstacle> {
     match reason {
-        RefusalReason::Rate {
-            window: Some(window),
-        } => {
-            let mut known = budgets.iter().flat_map(|budget| &budget.windows);
-            if !known.any(|(other, _)| other == window) {
-                return Some(Obstacle::Learned(*window));
-            }
-            let is_full = |budget: &BudgetReport| {
-                budget
-                    .windows
-                    .iter()
-                    .any(|(other, used)| other == window && *used >= u64::from(window.limit.get()))
-            };
-            let waiting = budgets
-                .iter()
-                .map(|budget| budget.waiting)
-                .max()
-                .unwrap_or(0);
-            Some(if waiting > 0 && !budgets.iter().any(is_full) {
-                Obstacle::Queue(waiting, *window)
-            } else {
-                Obstacle::Window(*window)
-            })
-        }
-        RefusalReason::Rate { window: None } => None,
+        RefusalReason::Rate { window } => Some(rate_obstacle((*window)?, costs, budgets)),
         RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker(
             "half-open, its probes are out".to_owned(),
         )),
         RefusalReason::Open { reason, .. } => Some(Obstacle::Breaker(format!("open ({reason})"))),
         RefusalReason::Slots => Some(Obstacle::Slots),
+    }
+}
+
+/// Describes a window that asks for a wait: a limit, its even pacing, the queue, or what was learned.
+fn rate_obstacle(window: Window, costs: &[Cost], budgets: &[BudgetReport]) -> Obstacle {
+    let mut known = budgets.iter().flat_map(|budget| &budget.windows);
+    if !known.any(|(other, _)| *other == window) {
+        let mut costs = costs.iter();
+        let limit = costs.find_map(|cost| cost.windows.limit_spaced_by(&window));
+        return match limit {
+            Some(limit) => Obstacle::Spacing { window, limit },
+            None => Obstacle::Learned(window),
+        };
+    }
+    let is_full = |budget: &BudgetReport| {
+        let mut windows = budget.windows.iter();
+        windows.any(|(other, used)| *other == window && *used >= u64::from(window.limit.get()))
+    };
+    let waiting = budgets.iter().map(|budget| budget.waiting).max();
+    let waiting = waiting.unwrap_or(0);
+    if waiting > 0 && !budgets.iter().any(is_full) {
+        Obstacle::Queue(waiting, window)
+    } else {
+        Obstacle::Window(window)
     }
 }

@@ -9,8 +9,10 @@ use docstokg_stores::StoreError;
 
 use crate::journey::Journey;
 
+mod disposition;
 mod refused;
 
+pub use disposition::{Disposition, StatedBy};
 pub use refused::{Refused, RefusedBy};
 
 /// A fetch that ended without an answer.
@@ -287,11 +289,7 @@ impl ErrorKind {
             Self::Fault {
                 fault: Fault::Tls, ..
             } => "--cacert FILE trusts a further certificate",
-            Self::Fault {
-                fault: Fault::NoRoute,
-                cause,
-                ..
-            } if cause.as_str().contains("open files") => {
+            fault if fault.is_lack_of_files() => {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with \
                  --max-inflight"
             }

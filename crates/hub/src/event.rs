@@ -49,6 +49,8 @@ pub enum What {
         resolver: Option<Arc<str>>,
         /// The kind of request, where the host has a budget for it.
         kind: Option<Arc<str>>,
+        /// The service on whose behalf it is, where that has a budget.
+        service: Option<Arc<str>>,
         /// Its weight.
         weight: u32,
         /// How long it may wait for the rate.
@@ -92,6 +94,8 @@ pub enum What {
         probe: bool,
         /// How long it waited for the rate.
         rate_delay: Duration,
+        /// The last window that it waited for.
+        rate_window: Option<Window>,
         /// How long it waited for slots.
         slot_wait: Duration,
         /// How long it waited for a breaker.
@@ -107,8 +111,8 @@ pub enum What {
         until: BootInstant,
         /// For which window; `None` for the jitter of a probe.
         window: Option<Window>,
-        /// Whether it waits for its distance from the request before it, and not for a limit.
-        is_spacing: bool,
+        /// The limit whose requests the window spaces, where it is not a limit itself.
+        spaced: Option<Window>,
         /// Whether the configuration has the window; if not, the host states it, or refusals have
         /// taught it.
         is_configured: bool,
@@ -192,7 +196,7 @@ pub enum What {
     },
     /// A breaker changed its state.
     Breaker {
-        /// Whose: a host, a site, or `resolver:NAME`.
+        /// Whose: a host, a site, `HOST:ROLE` for a role that is open alone, or `resolver:NAME`.
         key: Arc<str>,
         /// How.
         transition: Transition,

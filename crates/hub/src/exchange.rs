@@ -4,6 +4,8 @@ mod delivery;
 mod dial;
 mod receive;
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +91,7 @@ impl<R> Received<R> {
         sent: BootInstant,
         track: &Track,
     ) -> Answered<D::Output> {
+        let is_unavailable = self.head.status == StatusCode::SERVICE_UNAVAILABLE;
         let conclusion = Conclusion {
             reader: self.reader,
             permits,
@@ -97,7 +100,7 @@ impl<R> Received<R> {
                 retry_after: None,
                 sent,
                 wants_retry: false,
-                maybe_refused: false,
+                maybe_refused: is_unavailable && self.outcome == Outcome::Failure,
             },
             target: leg.target,
             track,
@@ -250,17 +253,16 @@ impl Inner {
     ) -> Result<Incoming, Unanswered> {
         let (host, transport) = (&target.host, &self.config.transport);
         let sent = self.runtime.boot();
-        let patience =
-            (sent + transport.connect_timeout + transport.header_timeout).min(track.deadline);
         let longest = transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(permit.state(), &self.runtime, longest, sent);
         track.journey.attempts += 1;
         let out = self.pauses.leave(&self.runtime, permit.state().permit.at);
         let dial = Arc::clone(&watch) as Arc<dyn Dial>;
         let sending = self.transport.send(outgoing, dial);
-        let answer = before(&*self.runtime, patience, sending).await;
+        let answer = self.headers_of(sending, &watch, track.deadline).await;
         let left_by = watch.over(out.as_ref());
-        if let DialStage::Up(took) = left_by {
+        if let DialStage::Up { since, at } = left_by {
+            let took = at.since(since);
             track.note(host, target.role, || What::Dialled { took });
         }
         match answer {
@@ -285,6 +287,31 @@ impl Inner {
                     transport.header_timeout.as_secs_f64()
                 ),
             }),
+        }
+    }
+
+    /// Waits for the headers of an answer: as long as they may take once there is a connection, and
+    /// not beyond the deadline.
+    async fn headers_of(
+        &self,
+        sending: impl Future<Output = Result<Incoming, SendError>>,
+        watch: &DialWatch,
+        deadline: BootInstant,
+    ) -> Option<Result<Incoming, SendError>> {
+        let transport = &self.config.transport;
+        let (connect, headers) = (transport.connect_timeout, transport.header_timeout);
+        let mut sending = pin!(sending);
+        let mut due = watch.headers_due(connect, headers);
+        loop {
+            let until = due.min(deadline);
+            if let Some(answer) = before(&*self.runtime, until, sending.as_mut()).await {
+                return Some(answer);
+            }
+            // The connection may have come up meanwhile.
+            due = watch.headers_due(connect, headers);
+            if due.min(deadline) <= self.runtime.boot() {
+                return None;
+            }
         }
     }
 }

@@ -24,14 +24,16 @@
 
 mod entry;
 mod follow;
+mod host_failure;
 mod unprocessed;
 
 use docstokg_policy::classify::{Class, Fault};
 use docstokg_policy::retry::{self, Ended, Next, StopReason};
-use docstokg_policy::site::Report;
+use docstokg_policy::site::{Patience, Report};
 
 pub(crate) use self::entry::cancelled;
 use self::entry::note_entry;
+use self::host_failure::LastAttempt;
 use self::unprocessed::Unprocessed;
 use crate::admission::{AdmissionContext, Ending, Permits, Waits};
 use crate::cache::{Concluded, Found};
@@ -109,6 +111,7 @@ impl Inner {
             method: hop.method.clone(),
             resolver: request.resolver.clone(),
             kind: request.kind.clone(),
+            service: request.service.clone(),
             weight: request.weight,
             wait: request.rate_wait,
         });
@@ -186,6 +189,7 @@ impl Inner {
         let (target, request) = (leg.target, leg.request);
         let mut attempt = 1;
         let mut unprocessed = Unprocessed::default();
+        let mut first_sent = None;
         loop {
             // enter, wait, confirm
             let entered = self.enter(target, request, attempt, track);
@@ -194,7 +198,10 @@ impl Inner {
 
             // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
-            let finish = match self.exchange(leg, permits.site(), track).await {
+            let first_sent = *first_sent.get_or_insert(sent);
+            // Apart: most requests of a bulk run wait, and those need no room for it.
+            let exchange = Box::pin(self.exchange(leg, permits.site(), track));
+            let finish = match exchange.await {
                 Exchanged::Received(received) => {
                     return Ok(received.conclude(leg, permits, sent, track).await);
                 }
@@ -222,7 +229,16 @@ impl Inner {
 
             // decide
             match self.decide(leg, &finish, &settled, attempt, track) {
-                Next::Stop(_) => return finish.into_answer(&target.host),
+                Next::Stop(_) => {
+                    track.journey.host_failure = self.host_failure(&LastAttempt {
+                        target,
+                        finish: &finish,
+                        class: settled.class,
+                        open_until: settled.open_until,
+                        first_sent,
+                    });
+                    return finish.into_answer(&target.host);
+                }
                 Next::RetryAt(at) => {
                     self.wait_for_retry(leg, at, attempt, track).await?;
                     attempt += 1;
@@ -336,6 +352,8 @@ impl Inner {
             repeatable: leg.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
+            // A request that bounds the wait for its retry belongs to a run, which has time.
+            awaits_probe: request.patience == Patience::Wait || request.retry_wait.is_some(),
             is_learned: target.route.site.rules.learn.is_some(),
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
             deadline: request

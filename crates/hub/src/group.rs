@@ -43,9 +43,15 @@ impl RequestGroup {
     }
 
     /// Says how many requests of the group are still to come at a site, this one included. Where
-    /// requests are paced evenly, long windows are spread if they have less left than that.
+    /// requests are paced evenly, long windows are spread if they have less left than that. Zero
+    /// forgets the site: a run may visit a million.
     pub fn set_backlog(&self, site: SiteKey, role: Role, requests: u32) {
-        self.backlog.lock().insert((site, role), requests);
+        let mut backlog = self.backlog.lock();
+        if requests == 0 {
+            backlog.remove(&(site, role));
+        } else {
+            backlog.insert((site, role), requests);
+        }
     }
 
     /// Returns how many requests are still to come; zero where that is not known.
@@ -91,5 +97,21 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_without_a_backlog_is_forgotten() {
+        let group = RequestGroup::default();
+        let site: SiteKey = "a.example".into();
+        group.set_backlog(SiteKey::clone(&site), Role::Artifact, 2);
+        assert_eq!(group.backlog(&site, Role::Artifact), 2);
+        group.set_backlog(SiteKey::clone(&site), Role::Artifact, 0);
+        assert_eq!(group.backlog(&site, Role::Artifact), 0);
+        assert!(group.backlog.lock().is_empty());
     }
 }

@@ -325,12 +325,16 @@ impl Hub {
         self.site(host).handle.view().await
     }
 
-    /// Waits until every report to the store has reached it. A program calls this before it ends.
+    /// Forgets the adaptive rates of this run, and waits until every report to the store has
+    /// reached it. A program calls this before it ends.
     ///
     /// # Errors
     /// The store does not answer.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.0.registry.store.flush().await
+        let registry = &self.0.registry;
+        let forgotten = registry.forget_adaptation().await;
+        registry.store.flush().await?;
+        forgotten
     }
 
     /// Returns the site of a host.

@@ -9,7 +9,7 @@ use docstokg_policy::role::Role;
 use http::StatusCode;
 
 use crate::clock::{BootInstant, Runtime};
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, StatedBy};
 use crate::event::{Event, Observer, What};
 use crate::target::NamedHop;
 
@@ -38,10 +38,23 @@ pub struct Journey {
     pub elapsed: Duration,
     /// Why there was no further attempt, when the last one was not good.
     pub stopped: Option<StopReason>,
+    /// The failure of the host that ended the request, if the host may serve the request later.
+    pub host_failure: Option<HostFailure>,
     /// What the cache did, on the last hop.
     pub cache: CacheUse,
     /// Why the last hop was for the origin; `None` where the cache answered alone.
     pub forward: Option<Forward>,
+}
+
+/// A failure that is the host's, and not only this request's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFailure {
+    /// The host: that of the last hop.
+    pub host: Host,
+    /// How long to leave the host alone.
+    pub wait: Duration,
+    /// The source of that time.
+    pub stated_by: StatedBy,
 }
 
 /// Why a request is for the origin and not for the cache, in the words of RFC 9211 section 2.2.

@@ -33,7 +33,9 @@ mod exchange;
 pub mod fetch;
 pub mod files;
 mod flight;
+pub mod forecast;
 mod group;
+pub mod html;
 mod hub;
 pub mod journey;
 pub mod json;
@@ -62,11 +64,11 @@ pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::{Ends, Transfer};
-pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
+pub use error::{Cause, Disposition, ErrorKind, FetchError, Refused, RefusedBy, StatedBy};
 pub use group::RequestGroup;
 pub use hub::Hub;
-pub use journey::{CacheUse, Forward, Journey, StaleReason};
-pub use redact::{redact, redact_text};
+pub use journey::{CacheUse, Forward, HostFailure, Journey, StaleReason};
+pub use redact::{is_credential, redact, redact_text};
 pub use request::{
     Follow, IsFinal, Provenance, RateWait, RedirectGate, Relay, Request, RobotsPolicy,
 };

@@ -4,13 +4,17 @@
 //! become `***`; in the path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments
 //! that look like a key: long, and of a mixture that words and identifiers do not have. A URL that
 //! is hidden too much is read once more in the run's own input; one that is hidden too little is a
-//! leak. `code` and `nonce` are ordinary names, and one-time credentials only where a user signs in:
-//! they are hidden in URLs that look like that, and shown in all others.
+//! leak. `code` and `nonce` are ordinary names, and one-time credentials where a user signs in: they
+//! are hidden in URLs that look like that. Elsewhere a `code` shows that is short or a number, as
+//! those of catalogues are, and a `nonce` always. Header fields are judged by the same names
+//! (`field`).
 
 use url::Url;
 
+mod field;
 mod secret;
 
+pub use field::is_credential;
 use secret::{Names, decoded, is_key};
 
 const HIDDEN: &str = "***";
@@ -61,7 +65,7 @@ pub fn redact_text(text: &str) -> String {
             .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
         {
             Some((scheme, host)) => shown.push_str(&format!("{scheme}://{HIDDEN}@{host}")),
-            None if word.contains('=') || word.contains('%') => {
+            None if word.contains(['=', '%', ':']) => {
                 redact_pair(word, names, &mut shown);
             }
             None => shown.push_str(word),
@@ -88,18 +92,20 @@ fn redact_path(path: &str, names: Names, shown: &mut String) {
             }
         }
         // A title may end with such a word; a name that announces a secret is short.
-        after_a_name = segment.len() <= 24 && Names::Ordinary.is_secret(segment);
+        after_a_name = segment.len() <= 24 && Names::Ordinary.announces_secret(segment);
     }
 }
 
 fn redact_pair(pair: &str, names: Names, shown: &mut String) {
+    if let Some(end) = end_of_announcement(pair, names) {
+        shown.push_str(&pair[..end]);
+        shown.push_str(HIDDEN);
+        return;
+    }
     match pair.split_once('=').or_else(|| split_encoded(pair)) {
         Some((name, value))
             if !value.is_empty()
-                && (names.is_secret(name)
-                    || is_key(value)
-                    || hides_a_url(value)
-                    || hides_a_pair(value)) =>
+                && (names.hides(name, value) || hides_a_url(value) || hides_a_pair(value)) =>
         {
             shown.push_str(name);
             shown.push('=');
@@ -108,6 +114,22 @@ fn redact_pair(pair: &str, names: Names, shown: &mut String) {
         None if is_key(pair) => shown.push_str(HIDDEN),
         _ => shown.push_str(pair),
     }
+}
+
+/// Returns where the value of `NAME:VALUE` begins, if the name is a secret's.
+fn end_of_announcement(pair: &str, names: Names) -> Option<usize> {
+    let name_end = pair.find('=').unwrap_or(pair.len());
+    let colons = [":", "%3A", "%3a"].into_iter().flat_map(|colon| {
+        let places = pair[..name_end].match_indices(colon);
+        places.map(|(place, colon)| (place, place + colon.len()))
+    });
+    let announces = |(place, end): &(usize, usize)| {
+        let name = pair[..*place].rsplit(['/', ':']).next().unwrap_or_default();
+        // An address by its scheme is no parameter.
+        let is_address = name.eq_ignore_ascii_case("mailto");
+        *end < pair.len() && !is_address && names.is_secret(name)
+    };
+    colons.filter(announces).map(|(_, end)| end).min()
 }
 
 /// Splits a pair whose `=` is percent-encoded.
@@ -121,10 +143,13 @@ fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
     let pairs = value.split(['&', ';', '?', '#', '~', ' ']);
     let names = Names::of(&value, &pairs);
-    let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
-    pairs.any(|(name, value)| {
-        let name = name.rsplit(['/', ':']).next().unwrap_or(name);
-        !value.is_empty() && (names.is_secret_name(name) || is_key(value))
+    let mut pairs = pairs;
+    pairs.any(|pair| {
+        let is_hidden = |(name, value): (&str, &str)| {
+            let name = name.rsplit(['/', ':']).next().unwrap_or(name);
+            !value.is_empty() && names.hides(name, value)
+        };
+        end_of_announcement(pair, names).is_some() || pair.split_once('=').is_some_and(is_hidden)
     })
 }
 

@@ -18,6 +18,7 @@ use crate::clock::BootInstant;
 use crate::config::CacheAccess;
 use crate::cookies::CookieJar;
 use crate::group::RequestGroup;
+use crate::redact::is_credential;
 
 /// Where a URL came from: what the user supplied may point into the private network, what a server
 /// said may not.
@@ -48,7 +49,8 @@ pub struct Relay {
     /// Whose answers the cache holds: those of one user, or those of all clients.
     pub mode: Mode,
     /// The longest time from the beginning of the request to its being sent: one that would wait
-    /// longer is refused.
+    /// longer is refused. Before that, it waits as long at most for another request for the same,
+    /// then it is sent by itself.
     pub hold: Duration,
     /// The lifetime of answers that state none; the operator may ask for one.
     pub heuristic: Option<Heuristic>,
@@ -183,9 +185,13 @@ impl Request {
         self
     }
 
-    /// Adds a header.
+    /// Adds a header. One that carries credentials, by its name or its value, is sent to the origin
+    /// of the request and to no other, as by [`Request::secret_header`].
     #[must_use]
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
+        if is_credential(&name, &value) {
+            value.set_sensitive(true);
+        }
         self.headers.append(name, value);
         self
     }
@@ -352,7 +358,8 @@ impl Request {
         self
     }
 
-    /// Returns until when the request may wait before it is sent, where that is bounded.
+    /// Returns until when a request that begins then may wait before it is sent, where that is
+    /// bounded.
     pub(crate) fn held_until(&self, started: BootInstant) -> Option<BootInstant> {
         self.relay.map(|relay| started + relay.hold)
     }

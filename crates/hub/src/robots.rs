@@ -293,9 +293,9 @@ impl Inner {
                 until: now + MAX_AGE,
             },
             (Ruling::DisallowForNow, _) => {
-                let until = match stopped {
-                    Some(StopReason::Deadline { until }) => until.max(now + UNREAD_AGE),
-                    _ => now + UNREAD_AGE,
+                let until = match stopped.and_then(StopReason::until) {
+                    Some(until) => until.max(now + UNREAD_AGE),
+                    None => now + UNREAD_AGE,
                 };
                 let why = format!("it answered {}", head.status).into();
                 Known {

@@ -16,6 +16,9 @@ use crate::cache::Sharing;
 use crate::clock::Clock;
 use crate::config::{Backend, BackendKind, CacheConfig, Config, OnStoreFailure};
 
+/// Name of the `SQLite` file of limits and breakers in a directory of state.
+pub const SQLITE_FILE: &str = "state.sqlite";
+
 /// Opens the store that a configuration names: one for limits and breakers, or one for each where
 /// it names two.
 ///
@@ -123,7 +126,7 @@ pub fn reach(
     Ok(match backend.kind.value {
         BackendKind::Memory => Arc::new(MemoryStore::new(clock)),
         BackendKind::Sqlite => Arc::new(SqliteStore::open(
-            &place(backend, state_dir, "state.sqlite"),
+            &place(backend, state_dir, SQLITE_FILE),
             clock,
         )?),
         BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(

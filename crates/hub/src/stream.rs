@@ -22,8 +22,8 @@ use crate::journey::Track;
 pub(crate) struct OpenBody {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Vec<HeldPermit>,
-    pub(crate) outcome: Outcome,
-    pub(crate) sent: BootInstant,
+    /// The report of a body that ends well.
+    pub(crate) report: Report,
     pub(crate) host: Host,
     pub(crate) role: Role,
 }
@@ -46,8 +46,7 @@ struct Live {
     reader: BodyReader,
     held: Arc<Mutex<StreamPermits>>,
     track: Track,
-    outcome: Outcome,
-    sent: BootInstant,
+    report: Report,
     answered: BootInstant,
     host: Host,
     role: Role,
@@ -131,8 +130,7 @@ impl BodyStream {
             held: StreamPermits::watched(open.permits, longest, runtime),
             answered: track.now(),
             track,
-            outcome: open.outcome,
-            sent: open.sent,
+            report: open.report,
             host: open.host,
             role: open.role,
         };
@@ -167,8 +165,11 @@ impl BodyStream {
         let (body, track) = &mut **stored;
         let piece = body.next().await;
         let end = match &piece {
-            Ok(Some(_)) => return piece.map_err(|error| StreamError(error.to_string())),
-            Ok(None) => None,
+            // A caller that knows the length does not read on after the last piece.
+            Ok(Some(_)) if !body.is_at_end() => {
+                return piece.map_err(|error| StreamError(error.to_string()));
+            }
+            Ok(_) => None,
             Err(_) => Some("cache"),
         };
         track.end(end);
@@ -200,7 +201,7 @@ impl BodyStream {
             Ok(Some(piece)) => Ok(Some(piece)),
             Ok(None) => {
                 live.note_end(None);
-                live.settle(live.outcome).await;
+                live.settle(live.report).await;
                 live.track.end(None);
                 self.rest = Rest::Whole(None);
                 Ok(None)
@@ -209,7 +210,12 @@ impl BodyStream {
                 let (class, fault, why) = describe(error);
                 live.note_end(fault.map(|fault| (fault, why.as_str())));
                 if fault.is_some() {
-                    live.settle(Outcome::Failure).await;
+                    let report = Report {
+                        outcome: Outcome::Failure,
+                        maybe_refused: false,
+                        ..live.report
+                    };
+                    live.settle(report).await;
                 }
                 live.track.end(Some(class));
                 self.rest = Rest::Whole(None);
@@ -250,14 +256,8 @@ impl Live {
     }
 
     /// Settles what the stream holds.
-    async fn settle(&mut self, outcome: Outcome) {
-        let report = Report {
-            outcome,
-            retry_after: None,
-            sent: self.sent,
-            wants_retry: false,
-            maybe_refused: false,
-        };
+    async fn settle(&mut self, report: Report) {
+        let outcome = report.outcome;
         let permits = std::mem::take(&mut self.held.lock().permits);
         for permit in permits {
             permit.settle(&report, &self.track).await;

@@ -97,6 +97,10 @@ impl Inner {
             role,
             max_body: request.max_body,
         };
+        if request.weight == 0 {
+            let message = "its weight is 0; give the number of requests that it counts as";
+            return Err(ErrorKind::Unsendable(message.to_owned()));
+        }
         // Every budget has space for a weight of one.
         if request.weight > 1 {
             let site = self.site_lane(&named, hop, request);
@@ -115,13 +119,17 @@ impl Inner {
     /// Returns the lane that a hop takes into its site.
     fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> Lane {
         let (host, role) = (&named.host, named.role);
-        // Clients of a gateway send as many as they like.
-        let counts_head =
-            request.relay.is_some() || self.config.limits.of(host, role).count_head.value;
+        let count_head = &self.config.limits.of(host, role).count_head;
+        // Clients of a gateway send as many as they like: there only the user makes HEAD free.
+        let is_head_counted = if request.relay.is_some() && !count_head.source.is_written() {
+            true
+        } else {
+            count_head.value
+        };
         self.registry.lane(&LaneKey {
             kind: request.kind.clone(),
             service: request.service.clone(),
-            free: hop.method == Method::HEAD && !counts_head,
+            free: hop.method == Method::HEAD && !is_head_counted,
             ..LaneKey::plain(host, role)
         })
     }

@@ -25,6 +25,12 @@ impl HostWatch {
     pub fn open_until(&self) -> Option<BootInstant> {
         self.site.open_until()
     }
+
+    /// Tells whether the host's breaker is closed, as far as this process knows.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.site.is_closed_since(BootInstant::FAR)
+    }
 }
 
 impl Hub {
@@ -49,6 +55,13 @@ impl Hub {
             site,
             _listening: listening,
         }
+    }
+
+    /// Returns when the last request of this process was sent to which the host gave a sign of
+    /// life: a response that is neither a failure nor a refusal.
+    #[must_use]
+    pub fn last_served(&self, host: &Host) -> Option<BootInstant> {
+        self.site(host).last_served()
     }
 
     /// Counts the changes of breakers that this process knows of: a caller with watches waits for

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use docstokg_hub::clock::Random;
 use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::site::{Ask, Cost, Entry, Site};
 use docstokg_hub::policy::time::BootInstant;
@@ -20,7 +21,7 @@ use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
-use docstokg_hub::{Hub, Request};
+use docstokg_hub::{Hub, Request, RobotsPolicy};
 use docstokg_origin_sim::Simulation;
 use http::{HeaderMap, StatusCode, Version};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -46,6 +47,7 @@ fn kept<T>(work: impl FnOnce() -> T) -> (T, usize) {
 fn hosts_and_rings_stay_small_and_idle_hosts_are_forgotten() {
     idle_hosts();
     full_rings();
+    waiting_requests();
 }
 
 /// Answers everything at once, and remembers nothing.
@@ -114,6 +116,57 @@ fn idle_hosts() {
         "idle hosts were not dropped: {}",
         store.len()
     );
+}
+
+/// Refuses every connection.
+struct Refusing;
+
+impl Transport for Refusing {
+    fn send(
+        &self,
+        _: Outgoing,
+        _: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        let refused = SendError::Fault {
+            fault: Fault::Connect,
+            message: "connection refused".to_owned(),
+        };
+        Box::pin(async { Err(refused) })
+    }
+}
+
+/// Requests to hosts that refuse connections wait for their next attempt: a bulk run has thousands of
+/// them.
+fn waiting_requests() {
+    const REQUESTS: usize = 2_000;
+    let simulation = Simulation::exact();
+    let hub = Hub::builder(shipped().expect("a configuration"))
+        .runtime(simulation.runtime())
+        .random(Random::seeded(1))
+        .store(simulation.store())
+        .transport(Arc::new(Refusing))
+        .build()
+        .expect("a hub");
+    let start = |n: usize| {
+        let url = format!("http://h{n}.example/file.pdf");
+        let robots = RobotsPolicy::Obey {
+            exempt: Arc::default(),
+        };
+        let request = Request::get(url.parse().expect("a URL")).robots(robots);
+        let hub = hub.clone();
+        simulation.start(async move {
+            let path = std::path::Path::new("/nowhere/file");
+            let _ = hub.download_resumable(request, path).await;
+        });
+    };
+    start(REQUESTS);
+    simulation.run_for(Duration::from_millis(20));
+    let ((), bytes) = kept(|| {
+        (0..REQUESTS).for_each(start);
+        simulation.run_for(Duration::from_millis(20));
+    });
+    let each = bytes / REQUESTS;
+    assert!(each <= 22_000, "{each} bytes per request that waits");
 }
 
 fn full_rings() {

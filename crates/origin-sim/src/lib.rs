@@ -10,6 +10,7 @@ mod ledger;
 mod listener;
 pub mod ontologies;
 mod origin;
+pub mod pdf;
 mod reply;
 pub mod scholarly;
 mod simulation;

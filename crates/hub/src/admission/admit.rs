@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::Transition;
+use docstokg_policy::rate::Window;
 use docstokg_policy::site::{Cost, Entered, Entry, Permit, QueuePosition};
 use docstokg_stores::Answer;
 use tokio::sync::Semaphore;
@@ -38,6 +39,8 @@ impl AdmissionContext<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waits {
     pub(crate) rate: Duration,
+    /// The last window that was waited for.
+    pub(crate) rate_window: Option<Window>,
     pub(crate) slots: Duration,
     pub(crate) breaker: Duration,
 }
@@ -93,8 +96,9 @@ impl Lane {
                 }
             }
         };
+        // Apart: a request that has passed, or that waits for its retry, needs no room for it.
         let admission = Admission::new(waiting, terms, context, track, waits);
-        admission.run(first).await
+        Box::pin(admission.run(first)).await
     }
 
     /// Waits for the turn of a request after an outage, where it may wait that long.
@@ -162,8 +166,9 @@ impl SiteAdmission {
             }
             self.spread_change();
             self.show(&transition);
+            let key = lane.breaker_key(&self.key, &transition);
             track.note(&lane.key.host, lane.key.role, || What::Breaker {
-                key: Arc::clone(&self.key),
+                key,
                 transition,
             });
         }

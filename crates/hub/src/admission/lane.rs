@@ -8,16 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
-use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::rate_headers::{Hints, Reading, Trust, tighten, tighten_concurrency};
+use docstokg_policy::rate_headers::{
+    Hints, ImpliedWindow, Reading, Trust, tighten, tighten_concurrency,
+};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
 use docstokg_policy::windows::Windows;
-use docstokg_stores::BudgetKey;
+use docstokg_stores::{BudgetKey, SiteKey};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -52,8 +54,12 @@ pub(crate) struct LaneState {
     /// Counts the answers: while other requests are served, one that the origin did not process is
     /// sent again.
     pub(crate) answers: AtomicU32,
+    /// The breaker of the role alone is open, for failures of its own.
+    is_open_alone: AtomicBool,
     /// Under which name the site keeps what the host states about quotas.
     quota_lane: Arc<str>,
+    /// The window of the quota whose headers state none.
+    implied_window: Mutex<ImpliedWindow>,
     /// What the host states, where it states anything.
     stated: Mutex<Option<StatedLimits>>,
     has_stated: AtomicBool,
@@ -183,6 +189,7 @@ impl LaneState {
         let weighted = costs.len() - usize::from(key.crawl_delay.is_some());
         Self {
             quota_lane: key.quota_lane(),
+            implied_window: Mutex::default(),
             stated: Mutex::new(None),
             has_stated: AtomicBool::new(false),
             key,
@@ -193,17 +200,38 @@ impl LaneState {
             queue: WaitQueue::default(),
             closes: AtomicBool::new(false),
             answers: AtomicU32::new(0),
+            is_open_alone: AtomicBool::new(false),
         }
     }
 
-    /// Returns whether a window is none of the limits, but their even pacing.
-    pub(super) fn is_spacing(&self, window: &Window) -> bool {
-        let windows = || self.costs.iter().map(|cost| &cost.windows);
-        let is_one = |windows: &Arc<Windows>| {
-            let mut spacings = windows.spacings().iter();
-            spacings.any(|spacing| spacing.window() == window)
-        };
-        windows().any(is_one) && !windows().any(|windows| windows.list().contains(window))
+    /// Names the breaker that has changed: the site's, or `SITE:ROLE` where a role that counts for
+    /// itself is open alone. What a server or an operator stated holds for the site.
+    pub(super) fn breaker_key(&self, site: &SiteKey, transition: &Transition) -> SiteKey {
+        let is_alone = self.rules.isolated
+            && match (transition.to, &transition.reason) {
+                (
+                    State::Open,
+                    Some(OpenReason::RetryAfter | OpenReason::Throttled | OpenReason::Operator(_)),
+                ) => false,
+                (State::Open, _) => true,
+                (State::HalfOpen | State::Closed, _) => self.is_open_alone.load(Ordering::Relaxed),
+            };
+        let stays_open = is_alone && transition.to != State::Closed;
+        self.is_open_alone.store(stays_open, Ordering::Relaxed);
+        if is_alone {
+            format!("{site}:{}", self.key.role).into()
+        } else {
+            Arc::clone(site)
+        }
+    }
+
+    /// Returns the limit whose requests a window spaces, if it is not a limit itself.
+    pub(super) fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
+        let mut costs = self.costs.iter();
+        if self.is_configured(window) {
+            return None;
+        }
+        costs.find_map(|cost| cost.windows.limit_spaced_by(window))
     }
 
     /// Returns whether a window is one of the configured limits.
@@ -223,6 +251,12 @@ impl LaneState {
     /// Returns the name under which the site keeps stated quotas, unless headers are ignored.
     pub(crate) fn quota_lane(&self) -> Option<&Arc<str>> {
         self.rules.headers.as_ref().map(|_| &self.quota_lane)
+    }
+
+    /// Adds to what the host states what its earlier responses imply.
+    pub(crate) fn complete_statement(&self, reading: &mut Reading, is_refusal: bool) {
+        let mut implied = self.implied_window.lock();
+        implied.complete(reading, is_refusal);
     }
 
     /// Takes the limits that the host states into those of the lane: stricter windows, and where it
@@ -272,6 +306,18 @@ impl LaneState {
         let has_stated = self.has_stated.load(Ordering::Acquire);
         let stated = has_stated.then(|| self.stated.lock().clone())??;
         (now < stated.at + STATED_MEMORY).then_some(stated)
+    }
+
+    /// Returns what a request of weight one costs, with what the host states put in.
+    pub(crate) fn costs_now(&self, now: BootInstant) -> Cow<'_, [Cost]> {
+        let Some(stated) = self.stated(now).filter(|_| !self.key.free) else {
+            return Cow::Borrowed(&self.costs);
+        };
+        let mut costs = self.costs.to_vec();
+        if let Some(first) = costs.first_mut() {
+            (first.windows, first.slots) = (stated.windows, stated.concurrency);
+        }
+        Cow::Owned(costs)
     }
 
     /// Returns what an attempt costs, with its weight and what the host states put in.

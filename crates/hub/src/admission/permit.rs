@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::Statement;
+use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Permit, QueuePosition, Report, Settled, Standing};
 use parking_lot::Mutex;
 
@@ -109,6 +110,11 @@ impl PermitState {
         first
     }
 
+    /// Returns the role of the request.
+    pub(super) fn role(&self) -> Role {
+        self.lane.key.role
+    }
+
     /// Returns whether the site waits for the answer to learn from it.
     fn teaches(&self) -> bool {
         self.lane.rules.learn.is_some() && !self.permit.clean
@@ -123,6 +129,7 @@ impl PermitState {
             site.wake_heads();
         }
         if let Some((_, adjustment)) = settled.adjusted {
+            site.has_adapted.store(true, Ordering::Relaxed);
             track.note(&key.host, key.role, || What::Adapted(adjustment));
         }
         if let Some(limit) = settled.learned {

@@ -6,6 +6,7 @@
 
 use docstokg_policy::breaker::State;
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::role::Role;
 use docstokg_policy::site::{Refusal, Report};
 use docstokg_stores::StoreError;
 
@@ -163,7 +164,13 @@ impl Permits {
         };
         let consequence = self.site.settle(&report, track).await;
         if let Some(resolver) = &self.resolver {
+            let outcome = match report.outcome {
+                // A host that throttles its files says that the link was good.
+                Outcome::Throttled if resolver.state().role() == Role::Artifact => Outcome::Neutral,
+                outcome => outcome,
+            };
             let report = Report {
+                outcome,
                 retry_after: None,
                 wants_retry: false,
                 maybe_refused: false,

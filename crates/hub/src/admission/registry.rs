@@ -5,13 +5,13 @@ mod build;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_stores::memory::MemoryStore;
-use docstokg_stores::{BudgetKey, SiteKey, StateStore};
+use docstokg_stores::{BudgetKey, SiteKey, StateStore, StoreError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -159,6 +159,18 @@ impl Registry {
         Some(Lane::new(site, state))
     }
 
+    /// Forgets the adaptive rates that this process has changed: its run ends.
+    pub(crate) async fn forget_adaptation(&self) -> Result<(), StoreError> {
+        let sites: Vec<_> = (self.sites.read().by_key.values())
+            .filter(|site| site.has_adapted.swap(false, Ordering::Relaxed))
+            .cloned()
+            .collect();
+        for site in sites {
+            site.handle.forget_adaptation().await?;
+        }
+        Ok(())
+    }
+
     fn site(
         &self,
         store: &dyn StateStore,
@@ -195,6 +207,8 @@ impl Registry {
             heartbeat: Heartbeat::default(),
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
+            served_at: AtomicU64::new(0),
+            has_adapted: AtomicBool::new(false),
             unavailable: super::unavailable::Unavailable::default(),
             caution: super::caution::Caution::default(),
             slow_start: super::slow_start::SlowStart::default(),

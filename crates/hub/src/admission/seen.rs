@@ -19,6 +19,8 @@ struct Known {
     state: State,
     /// Until when it is open.
     until: BootInstant,
+    /// When the state last changed.
+    changed_at: BootInstant,
 }
 
 impl Default for Known {
@@ -26,6 +28,7 @@ impl Default for Known {
         Self {
             state: State::Closed,
             until: BootInstant::ZERO,
+            changed_at: BootInstant::ZERO,
         }
     }
 }
@@ -41,6 +44,7 @@ impl Seen {
         *self.0.lock() = Known {
             state: transition.to,
             until,
+            changed_at: now,
         };
     }
 
@@ -48,6 +52,12 @@ impl Seen {
     pub(super) fn open_until(&self, now: BootInstant) -> Option<BootInstant> {
         let known = *self.0.lock();
         (known.state == State::Open && known.until > now).then_some(known.until)
+    }
+
+    /// Tells whether the breaker was closed all the time since an instant, as far as is known.
+    pub(super) fn is_closed_since(&self, instant: BootInstant) -> bool {
+        let known = *self.0.lock();
+        known.state == State::Closed && known.changed_at < instant
     }
 
     /// Returns the transition that an answer shows to have happened elsewhere.
@@ -99,11 +109,14 @@ impl Seen {
         now: BootInstant,
     ) -> Option<Transition> {
         let open = open.filter(|_| to == State::Open);
-        let known = Known {
+        let mut known = self.0.lock();
+        let from = known.state;
+        *known = Known {
             state: to,
             until: open.map_or(BootInstant::ZERO, |(until, _)| until),
+            changed_at: if from == to { known.changed_at } else { now },
         };
-        let from = std::mem::replace(&mut *self.0.lock(), known).state;
+        drop(known);
         if from == to {
             return None;
         }

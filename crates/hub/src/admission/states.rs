@@ -255,7 +255,7 @@ impl<'a, 'b> Admission<'a, 'b> {
         self.note(What::WaitRate {
             until: reserved.at,
             window,
-            is_spacing: window.is_some_and(|window| self.waiting.lane.is_spacing(&window)),
+            spaced: window.and_then(|window| self.waiting.lane.limit_spaced_by(&window)),
             is_configured: window.is_none_or(|window| self.waiting.lane.is_configured(&window)),
         });
         let slept = self.sleep(reserved.at).await;
@@ -289,6 +289,7 @@ impl<'a, 'b> Admission<'a, 'b> {
     fn count_rate(&mut self, window: Option<Window>, slept: Duration) {
         if window.is_some() {
             self.waits.rate += slept;
+            self.waits.rate_window = window;
         } else {
             self.waits.breaker += slept;
         }

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::files::hex;
-use crate::redirect::is_credential;
+use crate::redact::is_credential;
 use crate::request::Request;
 
 /// Hashes what `Vary` names.
@@ -73,7 +73,7 @@ pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap) -> CacheKey {
     let mut hash = Sha256::new();
     hash.update(b"flight");
     hash.update(key.as_bytes());
-    hash_fields(&mut hash, headers, |name| {
+    hash_fields(&mut hash, headers, |name, _| {
         !OF_ONE_REQUEST.contains(&name.as_str())
     });
     CacheKey::new(hash.finalize().into())
@@ -83,17 +83,38 @@ pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap) -> CacheKey {
 /// response covers `Authorization`, so that an answer to one of several credentials, cookies and
 /// roles is not given to another, even where the origin forgets to say that it differs.
 pub(super) fn set_identity(headers: &mut HeaderMap, role: Role, secrets: &[HeaderName]) {
-    let is_secret =
-        |name: &HeaderName| *name == COOKIE || is_credential(name) || secrets.contains(name);
-    let mut hash = Sha256::new();
-    let identity = if hash_fields(&mut hash, headers, is_secret) == 0 {
-        HeaderValue::from_static(role.as_str())
-    } else {
-        let digest = hex(&hash.finalize());
-        HeaderValue::from_str(&format!("{role} {digest}"))
-            .unwrap_or(HeaderValue::from_static(role.as_str()))
+    let identity = match identity_of(headers, |_| true, secrets) {
+        None => HeaderValue::from_static(role.as_str()),
+        Some(digest) => HeaderValue::from_str(&format!("{role} {digest}"))
+            .unwrap_or(HeaderValue::from_static(role.as_str())),
     };
     headers.insert(AUTHORIZATION, identity);
+}
+
+/// Marks a request of a shared cache that has credentials in a field other than `Authorization`:
+/// the response is stored only where RFC 9111 section 3.5 allows it for that field.
+pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) {
+    if headers.contains_key(AUTHORIZATION) {
+        return;
+    }
+    let digest = identity_of(headers, |name| *name != COOKIE, secrets);
+    if let Some(mark) = digest.and_then(|digest| HeaderValue::from_str(&digest).ok()) {
+        headers.insert(AUTHORIZATION, mark);
+    }
+}
+
+/// Returns a digest of the credentials among the fields that count, if there are any.
+fn identity_of(
+    headers: &HeaderMap,
+    counts: impl Fn(&HeaderName) -> bool,
+    secrets: &[HeaderName],
+) -> Option<String> {
+    let is_secret = |name: &HeaderName, value: &HeaderValue| {
+        counts(name) && (is_credential(name, value) || secrets.contains(name))
+    };
+    let mut hash = Sha256::new();
+    let count = hash_fields(&mut hash, headers, is_secret);
+    (count > 0).then(|| hex(&hash.finalize()))
 }
 
 /// Adds the fields that are wanted to a hash, in the order of their names, and returns how many
@@ -101,9 +122,11 @@ pub(super) fn set_identity(headers: &mut HeaderMap, role: Role, secrets: &[Heade
 fn hash_fields(
     hash: &mut Sha256,
     headers: &HeaderMap,
-    is_wanted: impl Fn(&HeaderName) -> bool,
+    is_wanted: impl Fn(&HeaderName, &HeaderValue) -> bool,
 ) -> usize {
-    let wanted = headers.iter().filter(|(name, _)| is_wanted(name));
+    let wanted = headers
+        .iter()
+        .filter(|(name, value)| is_wanted(name, value));
     let mut fields: Vec<(&str, &[u8])> = wanted
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();

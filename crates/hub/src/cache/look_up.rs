@@ -169,8 +169,8 @@ impl Inner {
                 Joined::Follow(ending) => {
                     let end = self.patiently(ending.wait(), leg, track).await?;
                     return Ok(match end {
-                        FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
-                        FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
+                        Some(FlightEnd::Stored | FlightEnd::Abandoned) => Flown::LookAgain,
+                        Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => Flown::Alone,
                     });
                 }
                 Joined::Lead(flight) => *led = Some(flight),
@@ -205,28 +205,38 @@ impl Inner {
             }
             Claimed::Wait(until) => {
                 let changed = cache.changed(keys, state, until, &*self.runtime);
-                self.patiently(changed, leg, track).await?;
-                Ok(Flown::LookAgain)
+                if self.patiently(changed, leg, track).await?.is_some() {
+                    return Ok(Flown::LookAgain);
+                }
+                // Others of this process may have more patience: one of them leads.
+                drop(led.take());
+                Ok(Flown::Alone)
             }
         }
     }
 
-    /// Waits for another request, but not beyond the deadline of this one. A relayed request that
-    /// waits for the headers of an answer, or for a short body, is not held back: it would wait as
-    /// long for its own.
+    /// Waits for another request, but not beyond the deadline of this one. A relayed request waits
+    /// no longer than [`Relay::hold`](crate::Relay::hold), then it asks for itself: `None`. The
+    /// other one may have to wait for longer than its own would.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
         leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
-    ) -> Result<T, ErrorKind> {
+    ) -> Result<Option<T>, ErrorKind> {
         let begun = self.runtime.boot();
-        let work = before(&*self.runtime, track.deadline, work);
+        let relay = leg.request.relay;
+        let patience = relay.map(|relay| relay.hold.saturating_sub(track.journey.flight_wait));
+        let until = patience.map_or(track.deadline, |most| track.deadline.min(begun + most));
+        let work = before(&*self.runtime, until, work);
         let waited = leg.request.unless_cancelled(work).await;
         track.journey.flight_wait += self.runtime.boot().since(begun);
         let waited = waited.ok_or_else(|| cancelled(leg.target))?;
         let during = "while another request fetched the same URL";
-        waited.ok_or_else(|| track.deadline_error(&leg.target.host, during))
+        if waited.is_none() && until == track.deadline {
+            return Err(track.deadline_error(&leg.target.host, during));
+        }
+        Ok(waited)
     }
 
     /// Puts a hop as the cache sees it.
@@ -266,11 +276,11 @@ impl Inner {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
         }
         let mut fields = self.sent_headers(hop, target, request);
-        if request
-            .relay
-            .is_none_or(|relay| relay.mode == Mode::Private)
-        {
-            key::set_identity(&mut fields, target.role, &request.secret_headers);
+        match request.relay.map(|relay| relay.mode) {
+            None | Some(Mode::Private) => {
+                key::set_identity(&mut fields, target.role, &request.secret_headers);
+            }
+            Some(Mode::Shared) => key::mark_credentials(&mut fields, &request.secret_headers),
         }
         Arc::new(fields)
     }

@@ -11,9 +11,10 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
 use super::settings::{HostSettings, Settings, Warnings};
+use super::values::host_name;
 
 /// Every variable that is read, with what it is for.
-pub const VARIABLES: [(&str, &str); 11] = [
+pub const VARIABLES: [(&str, &str); 15] = [
     (
         "DOCSTOKG_CONFIG",
         "The configuration file, where `--config` names none",
@@ -34,6 +35,19 @@ pub const VARIABLES: [(&str, &str); 11] = [
         "DOCSTOKG_BREAKER__HOST",
         "The breaker of one host: `fail_max:5,reset:60`, keys as in `--breaker`",
     ),
+    (
+        "DOCSTOKG_BREAKER_RESOLVER__NAME",
+        "The breaker of one resolver: `fail_max:4,reset:45`, keys as in `--breaker-resolver`",
+    ),
+    (
+        "DOCSTOKG_BREAKER_DEFAULTS",
+        "`breakers.defaults`: `fail_max:5,reset:60`, keys as in `--breaker`",
+    ),
+    ("DOCSTOKG_COOLDOWN_STORE", "`breakers.cooldown_store.kind`"),
+    (
+        "DOCSTOKG_COOLDOWN_STORE_DSN",
+        "`breakers.cooldown_store.dsn`",
+    ),
     ("DOCSTOKG_RLIMIT_BACKEND", "`limits.backend.kind`"),
     ("DOCSTOKG_RLIMIT_DSN", "`limits.backend.dsn`"),
     ("DOCSTOKG_MAX_INFLIGHT", "`limits.global.max_inflight`"),
@@ -52,6 +66,8 @@ pub const VARIABLES: [(&str, &str); 11] = [
 const PREFIX: &str = "DOCSTOKG_";
 const OVERRIDE: &str = "DOCSTOKG_RLIMIT__";
 const BREAKER: &str = "DOCSTOKG_BREAKER__";
+const BREAKER_RESOLVER: &str = "DOCSTOKG_BREAKER_RESOLVER__";
+const BREAKER_DEFAULTS: &str = "DOCSTOKG_BREAKER_DEFAULTS";
 /// What variables for tests of the program begin with: they are read elsewhere.
 const FOR_TESTS: &str = "DOCSTOKG_TEST_";
 
@@ -81,9 +97,13 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
             _ if name.starts_with(OVERRIDE) => {
                 environment.overrides.push((name.clone(), value.clone()));
             }
-            _ if name.starts_with(BREAKER) => environment
-                .breaker_overrides
-                .push((name.clone(), value.clone())),
+            _ if name.starts_with(BREAKER)
+                || name.starts_with(BREAKER_RESOLVER)
+                || name == BREAKER_DEFAULTS =>
+            {
+                let breaker = (name.clone(), value.clone());
+                environment.breaker_overrides.push(breaker);
+            }
             _ => match VARIABLES.iter().find(|(known, _)| known == name) {
                 Some((known, _)) => environment.values.push((known, value.clone())),
                 None if name.starts_with(PREFIX) && !name.starts_with(FOR_TESTS) => {
@@ -114,23 +134,35 @@ impl Environment {
         }
         for (name, value) in &self.breaker_overrides {
             let source = Source::Environment(name.as_str().into());
-            let host = name.strip_prefix(BREAKER).unwrap_or(name);
-            if let Some(host) = known_host(host, below, &source, problems) {
-                let breaker = super::flags::breaker(
-                    &format!("breakers.hosts.{host}"),
-                    value,
-                    &source,
-                    problems,
-                );
-                settings.breakers.hosts.0.push((host, breaker));
+            let breakers = &mut settings.breakers;
+            let breaker = |path: &str, problems: &mut Vec<Problem>| {
+                super::flags::breaker(&format!("breakers.{path}"), value, &source, problems)
+            };
+            if name == BREAKER_DEFAULTS {
+                breakers.defaults = breaker("defaults", problems);
+            } else if let Some(resolver) = name.strip_prefix(BREAKER_RESOLVER) {
+                let own = breaker(&format!("resolvers.{resolver}"), problems);
+                breakers.resolvers.0.push((resolver.to_owned(), own));
+            } else if let Some(host) = name.strip_prefix(BREAKER)
+                && let Some(host) = known_host(host, below, &source, problems)
+            {
+                let own = breaker(&format!("hosts.{host}"), problems);
+                breakers.hosts.0.push((host, own));
             }
         }
-        settings.warnings = Warnings(self.unknown.iter().map(|name| unknown(name)).collect());
+        let known = || VARIABLES.iter().map(|(known, _)| *known);
+        let unknown = self
+            .unknown
+            .iter()
+            .map(|name| unknown_variable(name, known()));
+        settings.warnings = Warnings(unknown.collect());
         for (name, value) in &self.values {
             let source = Source::Environment((*name).into());
             let path: &[&str] = match *name {
                 "DOCSTOKG_RLIMIT_BACKEND" => &["limits", "backend", "kind"],
                 "DOCSTOKG_RLIMIT_DSN" => &["limits", "backend", "dsn"],
+                "DOCSTOKG_COOLDOWN_STORE" => &["breakers", "cooldown_store", "kind"],
+                "DOCSTOKG_COOLDOWN_STORE_DSN" => &["breakers", "cooldown_store", "dsn"],
                 "DOCSTOKG_MAX_INFLIGHT" => &["limits", "global", "max_inflight"],
                 "DOCSTOKG_MAILTO" => &["identity", "mailto"],
                 _ => continue,
@@ -170,9 +202,8 @@ fn host_and_role(
     known_host(host, below, source, problems).map(|host| (host, role))
 }
 
-/// Says that a variable is not known, and which one may have been meant.
-fn unknown(name: &str) -> Problem {
-    let known = VARIABLES.iter().map(|(known, _)| *known);
+/// Reports that a variable is not known, and which one may have been meant.
+pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let source = Source::Environment(name.into());
     Problem::without_key(&source, "this variable is not known and has no effect")
         .suggesting(nearest(name, known))
@@ -188,7 +219,7 @@ fn known_host(
     let found = if text.contains('_') {
         host_spelled(text, below, source)
     } else {
-        Host::parse(text).map_err(|error| Problem::without_key(source, error.to_string()))
+        host_name(text).map_err(|error| Problem::without_key(source, error))
     };
     found.map_err(|problem| problems.push(problem)).ok()
 }

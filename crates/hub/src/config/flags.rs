@@ -6,6 +6,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
 use super::settings::{BreakerSettings, HostSettings, Settings};
+use super::values::host_name;
 
 /// What the command line says, as written.
 #[derive(Clone, Debug, Default)]
@@ -103,14 +104,14 @@ fn single_values(flags: &Flags, problems: &mut Vec<Problem>) -> Vec<Settings> {
 fn host_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, BreakerSettings)> {
     let source = Source::Flag("--breaker".into());
     let (name, pairs) = assignment(text, "HOST=fail_max:5,reset:60", &source, problems)?;
-    match Host::parse(name) {
+    match host_name(name) {
         Ok(host) => {
             let path = format!("breakers.hosts.{host}");
             let breaker = breaker(&path, pairs, &source, problems);
             Some((host, breaker))
         }
         Err(error) => {
-            problems.push(Problem::without_key(&source, error.to_string()));
+            problems.push(Problem::without_key(&source, error));
             None
         }
     }
@@ -148,14 +149,14 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
             return None;
         }
     };
-    match Host::parse(host) {
+    match host_name(host) {
         Ok(host) => {
             let node = Node::nested(&[role.as_str()], Node::pairs(pairs, &source, problems));
             let limits = read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
             Some((host, limits))
         }
         Err(error) => {
-            problems.push(Problem::without_key(&source, error.to_string()));
+            problems.push(Problem::without_key(&source, error));
             None
         }
     }

@@ -74,6 +74,15 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     Ok((config, read.hub))
 }
 
+/// Returns the files that [`layers`] reads.
+#[must_use]
+pub fn files(sources: &Sources) -> Vec<PathBuf> {
+    let environment = environment::split(&sources.environment);
+    let whole = sources.file.clone().or(environment.config);
+    let files = [whole, environment.limits, environment.breakers];
+    files.into_iter().flatten().collect()
+}
+
 /// Reads all layers for a program whose sections include the hub's. The program adds what the
 /// environment and its flags say about its own sections, and resolves all of them.
 #[must_use]

@@ -27,7 +27,7 @@ const OF_LIMITS: [&str; 3] = ["backend", "aimd", "global"];
 const OF_BREAKERS: [&str; 2] = ["resolver_overrides", "cooldown_store"];
 /// The same, one level deeper: below `defaults`, and below each host.
 const ROLES: [&str; 3] = ["metadata", "landing", "artifact"];
-const OF_BREAKER: [&str; 10] = [
+const OF_BREAKER: [&str; 11] = [
     "fail_max",
     "reset_timeout_s",
     "reset_ceiling_s",
@@ -38,6 +38,7 @@ const OF_BREAKER: [&str; 10] = [
     "classify",
     "shadow",
     "roles",
+    "resolver_overrides",
 ];
 
 impl SectionFile {

@@ -12,8 +12,8 @@ mod limits;
 mod requests;
 
 pub use breakers::{
-    BreakerSettings, BreakersSettings, ClassifySettings, RoleBreakerSettings, RoleBreakersSettings,
-    RollingSettings, TrialSettings,
+    BreakerSettings, BreakersSettings, ClassifySettings, ResolverOverrideSettings,
+    RoleBreakerSettings, RoleBreakersSettings, RollingSettings, TrialSettings,
 };
 pub use cache::{CacheHostSettings, CacheRuleSettings, CacheSettings};
 pub use limits::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use docstokg_config::document;
+use docstokg_config::{Source, document};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::format_rates;
 use docstokg_policy::role::Role;
@@ -10,6 +10,12 @@ use serde_json::Value as Json;
 
 use super::settings::Settings;
 use super::{Config, RoleLimits};
+
+/// Says how to change the limits of a host and role.
+#[must_use]
+pub fn change_hint(host: &str, role: Role) -> String {
+    format!("to change it: --rate {host}:{role}=rates:RATES, or limits.hosts in the configuration")
+}
 
 /// One row of the table of limits.
 #[derive(Clone, Debug)]
@@ -20,16 +26,48 @@ pub struct LimitRow {
     pub role: Role,
     /// Rates, waits and concurrency, each with its source.
     pub limits: RoleLimits,
+    /// Keys whose shipped value for this host applies although the user's `limits.defaults` set
+    /// another.
+    pub over_defaults: Vec<&'static str>,
+}
+
+impl LimitRow {
+    fn new(host: &str, role: Role, limits: &RoleLimits, config: &Config) -> Self {
+        let defaults = by_key(&config.limits.defaults[role.index()]);
+        let over_defaults = by_key(limits)
+            .into_iter()
+            .zip(defaults)
+            .filter(|((_, own), (_, of_all))| **own == Source::Shipped && of_all.is_written())
+            .map(|((key, _), _)| key)
+            .collect();
+        Self {
+            host: host.to_owned(),
+            role,
+            limits: limits.clone(),
+            over_defaults,
+        }
+    }
+
+    /// Returns the keys of the row, each with the source of its value.
+    #[must_use]
+    pub fn sources(&self) -> [(&'static str, &Source); 4] {
+        by_key(&self.limits)
+    }
+}
+
+fn by_key(limits: &RoleLimits) -> [(&'static str, &Source); 4] {
+    [
+        ("rates", &limits.rates.source),
+        ("max_delay_ms", &limits.max_delay.source),
+        ("count_head", &limits.count_head.source),
+        ("max_concurrent", &limits.max_concurrent.source),
+    ]
 }
 
 /// Returns the effective limits: the defaults first, then each known host, by name.
 #[must_use]
 pub fn limit_rows(config: &Config, only: Option<&Host>) -> Vec<LimitRow> {
-    let row = |host: &str, role: Role, limits: &RoleLimits| LimitRow {
-        host: host.to_owned(),
-        role,
-        limits: limits.clone(),
-    };
+    let row = |host: &str, role, limits: &RoleLimits| LimitRow::new(host, role, limits, config);
     if let Some(host) = only {
         return Role::ALL
             .into_iter()

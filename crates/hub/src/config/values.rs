@@ -201,6 +201,26 @@ impl Setting for Statuses {
     }
 }
 
+/// Reads the name of a host as a key or value of the configuration. A wildcard names no host.
+///
+/// # Errors
+/// What is wrong with it, and what to write instead.
+pub(super) fn host_name(text: &str) -> Result<Host, String> {
+    match text.trim() {
+        "*" => Err(
+            "'*' is not a host; what applies to all other hosts stands in `defaults`".to_owned(),
+        ),
+        wildcard if wildcard.contains('*') => Err(format!(
+            "'{wildcard}' is not a host, and wildcards are not supported; name each host, or join \
+             hosts of one operator in `sites`"
+        )),
+        name => Host::parse(name).map_err(|error| error.to_string()),
+    }
+}
+
+/// What the name of a host looks like, as a pattern of JSON schema.
+pub(super) const HOST_PATTERN: &str = "^[^*/@\\s]+$";
+
 /// A list of hosts, in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts(pub Vec<Host>);
@@ -215,13 +235,12 @@ impl Setting for Hosts {
                 node.describe()
             ));
         };
-        let host =
-            |item: &Node| Host::parse(&String::read(item)?).map_err(|error| error.to_string());
+        let host = |item: &Node| host_name(&String::read(item)?);
         items.iter().map(host).collect::<Result<_, _>>().map(Self)
     }
 
     fn schema() -> Json {
-        json!({ "type": "array", "items": { "type": "string" } })
+        json!({ "type": "array", "items": { "type": "string", "pattern": HOST_PATTERN } })
     }
 
     fn show(&self) -> Json {

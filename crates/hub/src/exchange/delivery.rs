@@ -145,6 +145,11 @@ impl StoredBody {
         Ok(self.last.take())
     }
 
+    /// Returns whether every piece has been read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.last.is_none() && (self.left == 0 || self.reader.is_at_end())
+    }
+
     /// Reads a whole body into memory.
     pub(crate) async fn collect(&mut self) -> Result<Bytes, Unserved> {
         let read = self.reader.read_to_end().await;
@@ -350,12 +355,14 @@ impl Delivery for ToStream {
     }
 
     async fn conclude((): (), conclusion: Conclusion<'_>) -> OpenedBody {
-        let Report { outcome, sent, .. } = conclusion.report;
+        let report = conclusion.report;
         OpenedBody::Live(Box::new(OpenBody {
             reader: conclusion.reader,
-            permits: conclusion.permits.stream(sent, conclusion.track).await,
-            outcome,
-            sent,
+            permits: conclusion
+                .permits
+                .stream(report.sent, conclusion.track)
+                .await,
+            report,
             host: conclusion.target.host.clone(),
             role: conclusion.target.role,
         }))

@@ -26,6 +26,7 @@ pub(super) struct DialWatch {
     permit: Arc<PermitState>,
     runtime: Arc<dyn Runtime>,
     longest: Duration,
+    sent: BootInstant,
     stage: Mutex<DialStage>,
 }
 
@@ -38,8 +39,8 @@ pub(super) enum DialStage {
     Late,
     /// Being made.
     Dialling(BootInstant),
-    /// Made, after this long.
-    Up(Duration),
+    /// Made: begun and up at these instants.
+    Up { since: BootInstant, at: BootInstant },
 }
 
 impl DialStage {
@@ -70,15 +71,33 @@ impl DialWatch {
             permit: Arc::clone(permit),
             runtime: Arc::clone(runtime),
             longest,
+            sent,
             stage,
         })
+    }
+
+    /// Returns until when the headers are waited for, as far as is known now: a connection that is
+    /// still being made cannot be up before now.
+    pub(super) fn headers_due(&self, connect: Duration, headers: Duration) -> BootInstant {
+        match *self.stage.lock() {
+            DialStage::Pooled | DialStage::Late => self.sent + headers,
+            DialStage::Dialling(since) => {
+                (self.runtime.boot() + headers).min(since + connect + headers)
+            }
+            DialStage::Up { at, .. } => at + headers,
+        }
     }
 
     /// The headers are there, or will never be: whichever way the request left, it has left by now.
     /// Returns which way.
     pub(super) fn over(&self, out: Option<&RequestOut<'_>>) -> DialStage {
         let met_a_pause = out.is_some_and(RequestOut::met_a_pause);
-        let stage = std::mem::replace(&mut *self.stage.lock(), DialStage::Up(Duration::ZERO));
+        let now = self.runtime.boot();
+        let up = DialStage::Up {
+            since: now,
+            at: now,
+        };
+        let stage = std::mem::replace(&mut *self.stage.lock(), up);
         if stage == DialStage::Pooled && met_a_pause {
             // How much later than its stamp it arrived is unknown: not later than now.
             self.permit.hold(COLD_GRACE);
@@ -96,7 +115,7 @@ impl Dial for DialWatch {
         match *stage {
             DialStage::Pooled => self.permit.hold(self.longest),
             DialStage::Late => self.permit.hold_longer(self.longest),
-            DialStage::Dialling(_) | DialStage::Up(_) => return,
+            DialStage::Dialling(_) | DialStage::Up { .. } => return,
         }
         *stage = DialStage::Dialling(self.runtime.boot());
     }
@@ -110,7 +129,8 @@ impl Dial for DialWatch {
                 let DialStage::Dialling(since) = *stage else {
                     return Ok(());
                 };
-                *stage = DialStage::Up(self.runtime.boot().since(since));
+                let at = self.runtime.boot();
+                *stage = DialStage::Up { since, at };
             }
             // Where every request is dialled all of them are late alike, and waiting for headers
             // would only cost rate.

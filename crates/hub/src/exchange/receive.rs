@@ -191,6 +191,9 @@ impl Inner {
         let answered = self.runtime.boot();
         track.journey.header_time = answered.since(sent);
         let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
+        if matches!(class.outcome, Outcome::Success | Outcome::Neutral) {
+            lane.site.note_sign_of_life(sent);
+        }
         match class.outcome {
             Outcome::Success => lane.site.note_served(sent, answered),
             // Some servers refuse with 503 what is too fast.
@@ -265,8 +268,12 @@ impl Inner {
         if !rate_headers::is_stated(&head.headers) {
             return false;
         }
-        let reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
+        let mut reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
         let is_refusal = is_refusal(class, head.status);
+        leg.target
+            .route
+            .site
+            .complete_statement(&mut reading, is_refusal);
         let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
         let target = leg.target;
         track.note(&target.host, target.role, || {

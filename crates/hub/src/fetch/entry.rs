@@ -41,7 +41,9 @@ impl Inner {
             Some(most) if is_retry => track.deadline.min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
-        let deadline = match request.held_until(track.started) {
+        // What it waited for another request is no part of that: its own begins here.
+        let begun = track.started + track.journey.flight_wait;
+        let deadline = match request.held_until(begun) {
             Some(until) => deadline.min(until),
             None => deadline,
         };
@@ -126,6 +128,7 @@ pub(super) fn note_entry(
         attempt,
         probe: permit.probe,
         rate_delay: waits.rate,
+        rate_window: waits.rate_window,
         slot_wait: waits.slots,
         breaker_wait: waits.breaker,
         resolver: permits.resolver_state(),

@@ -31,7 +31,7 @@ const SECRET_NAMES: [&str; 25] = [
 
 /// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,
 /// `sessionToken`, `X-Amz-Signature`.
-const SECRET_ENDINGS: [&str; 18] = [
+const SECRET_ENDINGS: [&str; 19] = [
     "token",
     "apikey",
     "accesskey",
@@ -48,9 +48,18 @@ const SECRET_ENDINGS: [&str; 18] = [
     "credentials",
     "sessionid",
     "authorization",
+    "authentication",
     "cookie",
     "assertion",
 ];
+
+/// Words that follow a secret's own word: `token_hash`, `X-Hub-Signature-256`, `api_key_2`.
+const QUALIFIERS: [&str; 9] = [
+    "data", "hash", "header", "hex", "id", "index", "sha", "v", "value",
+];
+
+/// Lengths up to which a `code` is taken for one of a catalogue, outside sign-ins.
+const MAX_CATALOGUE_CODE: usize = 4;
 
 /// Names that are one-time credentials where a user signs in (OAuth 2.0, OIDC), and
 /// ordinary ones elsewhere: `code=10` of a catalogue is what the request asks for.
@@ -146,10 +155,26 @@ impl Names {
         }
     }
 
+    /// Judges the name of a pair or of a header field, which may be percent-encoded.
     pub(super) fn is_secret(self, name: &str) -> bool {
         let name = decoded(name);
         // `auth[token]` is judged by both of its parts.
-        name.split(['[', ']']).any(|part| self.is_secret_name(part))
+        let mut parts = name.split(['[', ']']);
+        parts.any(|part| self.is_secret_name(part) || self.is_secret_name(without_qualifiers(part)))
+    }
+
+    /// Judges a segment of a path, after which a secret would stand. Names with a number are
+    /// ordinary there: `/session-12/paper.pdf`.
+    pub(super) fn announces_secret(self, segment: &str) -> bool {
+        let segment = decoded(segment);
+        segment
+            .split(['[', ']'])
+            .any(|part| self.is_secret_name(part))
+    }
+
+    /// Judges a pair: some names are secrets only with values that look like one.
+    pub(super) fn hides(self, name: &str, value: &str) -> bool {
+        self.is_secret(name) || is_key(value) || is_sign_in_code(name, value)
     }
 
     /// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
@@ -157,6 +182,38 @@ impl Names {
         is_secret_anywhere(name)
             || (self == Self::SignIn && SIGN_IN_SECRETS.contains(&as_one_word(name).as_str()))
     }
+}
+
+/// Returns a name without the words at its end that only say which form a secret has.
+fn without_qualifiers(name: &str) -> &str {
+    let mut name = name;
+    loop {
+        let shorter = name.trim_end_matches(|letter: char| !letter.is_ascii_alphabetic());
+        let last = last_word(shorter);
+        let is_qualifier = QUALIFIERS
+            .iter()
+            .any(|word| last.eq_ignore_ascii_case(word));
+        let rest = shorter.strip_suffix(last).filter(|_| is_qualifier);
+        match rest.filter(|rest| !rest.is_empty()) {
+            Some(rest) => name = rest,
+            None => return shorter,
+        }
+    }
+}
+
+/// Returns whether a pair is the code of a sign-in (RFC 6749), whose URL may have no other sign of
+/// that. Codes of catalogues are short, or numbers.
+fn is_sign_in_code(name: &str, value: &str) -> bool {
+    as_one_word(&decoded(name)) == "code"
+        && value.len() > MAX_CATALOGUE_CODE
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Returns whether the last word of a name is a secret's name by itself: `X-SID`, `X-Otp`. In URLs
+/// such words are too common at the end of other names.
+pub(super) fn is_secret_last_word(name: &str) -> bool {
+    let last = last_word(without_qualifiers(name)).to_ascii_lowercase();
+    SECRET_NAMES.contains(&last.as_str())
 }
 
 /// Returns whether a pair has one of these names, in any spelling.
@@ -171,7 +228,7 @@ fn is_named(pair: &str, names: &[&str]) -> bool {
 }
 
 /// Writes a name as one word in lower case, whatever separates its parts.
-fn as_one_word(name: &str) -> String {
+pub(super) fn as_one_word(name: &str) -> String {
     name.chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())

@@ -1,7 +1,7 @@
 use super::*;
 
 /// URLs with secrets, and how each is shown.
-const WITH_SECRETS: [(&str, &str); 23] = [
+const WITH_SECRETS: [(&str, &str); 31] = [
     (
         "https://me:pw@example.org/a?b=1#f",
         "https://example.org/a?b=1",
@@ -91,6 +91,39 @@ const WITH_SECRETS: [(&str, &str); 23] = [
         "https://example.org/x?code_verifier=SECRET",
         "https://example.org/x?code_verifier=***",
     ),
+    // A sign-in may come back to any path, without a state.
+    (
+        "https://example.org/x?code=SECRET",
+        "https://example.org/x?code=***",
+    ),
+    (
+        "https://example.org/x?jwt:SECRET&page=2",
+        "https://example.org/x?jwt:***&page=2",
+    ),
+    (
+        "https://example.org/x?jwt%3ASECRET==",
+        "https://example.org/x?jwt%3A***",
+    ),
+    (
+        "https://example.org/token:abc/a.pdf",
+        "https://example.org/token:***/a.pdf",
+    ),
+    (
+        "https://example.org/x?q=api_key:SECRET",
+        "https://example.org/x?q=***",
+    ),
+    (
+        "https://example.org/x?token_hash=SECRET&api_key_2=SECRET&token2=SECRET",
+        "https://example.org/x?token_hash=***&api_key_2=***&token2=***",
+    ),
+    (
+        "https://example.org/x?X-Signature-256=SECRET&ticketId=SECRET",
+        "https://example.org/x?X-Signature-256=***&ticketId=***",
+    ),
+    (
+        "https://example.org/x?authentication=SECRET",
+        "https://example.org/x?authentication=***",
+    ),
     (
         "https://example.org/go?to=https%3A%2F%2Fa.example%2Fauth%2Fcallback%3Fcode%3DSECRET",
         "https://example.org/go?to=***",
@@ -120,6 +153,10 @@ fn secrets_do_not_show_in_text_that_is_no_url() {
             "a.example/back?code=***&redirect_uri=x",
         ),
         (
+            "a.example/x?jwt:SECRET and token:SECRET",
+            "a.example/x?jwt:*** and token:***",
+        ),
+        (
             "see http://me:SECRET@a b.example/",
             "see http://***@a b.example/",
         ),
@@ -127,6 +164,7 @@ fn secrets_do_not_show_in_text_that_is_no_url() {
             "10.1000/182 A title; with = signs, and 100 %",
             "10.1000/182 A title; with = signs, and 100 %",
         ),
+        ("mailto:x@y.example", "mailto:x@y.example"),
         ("", ""),
     ] {
         assert_eq!(redact_text(text), shown);
@@ -145,6 +183,9 @@ fn what_is_no_secret_shows() {
         "https://example.org/search?keyword=monkey&tokens=3&keys=a,b&signatures=2",
         "https://example.org/turkey/istanbul?author=smith&page=3",
         "https://example.org/articles?code=A12&year=2020",
+        "https://example.org/units?code=9780123456789",
+        "https://example.org/session-12/paper.pdf",
+        "https://example.org/doi:10.1000/182?id=urn:nbn:de:1",
         "https://example.org/units?country_code=DE&code=10.5555",
         "https://example.org/search?nonce=word&page=2",
         "https://example.org/authors?state=CA&page=2",

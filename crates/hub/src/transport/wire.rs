@@ -22,6 +22,11 @@ use super::streams::Streams;
 use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
 use crate::clock::{BootInstant, Clock, SystemClock};
 
+/// The most header fields of a response by HTTP/1. A response with more is a fault of its origin.
+const MAX_RESPONSE_FIELDS: usize = 1_024;
+/// The longest head of a response by HTTP/2, in bytes, as RFC 9113 section 6.5.2 counts them.
+const MAX_HTTP2_HEAD_BYTES: u32 = 128 << 10;
+
 /// How connections are made.
 #[derive(Clone, Debug)]
 pub struct WireOptions {
@@ -189,6 +194,8 @@ fn client(options: &WireOptions, tls: &ClientConfig) -> reqwest::ClientBuilder {
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
+        .http1_max_headers(MAX_RESPONSE_FIELDS)
+        .http2_max_header_list_size(MAX_HTTP2_HEAD_BYTES)
         .tcp_nodelay(true)
         .connect_timeout(options.connect_timeout)
         .pool_idle_timeout(options.idle_connection)

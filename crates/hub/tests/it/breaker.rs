@@ -280,6 +280,26 @@ fn an_origin_that_ends_every_connection_opens_its_breaker() {
 }
 
 #[test]
+fn a_file_that_is_throttled_says_nothing_against_the_resolver_of_its_link() {
+    let mut flags = flags("fail_max:100,reset:60");
+    flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45".into()];
+    for (status, is_open) in [(429, false), (503, true)] {
+        let origins = [
+            Origin::new("a.example").route("/", [Reply::status(status)]),
+            Origin::new("b.example"),
+        ];
+        let world = World::exact(origins, config(flags.clone()));
+        for _ in 0..2 {
+            let file = once("/").role(Role::Artifact).resolver("unpaywall");
+            let _ = world.run(|hub| async move { hub.fetch(file).await });
+        }
+        let other = get("http://b.example/").resolver("unpaywall");
+        let outcome = world.run(|hub| async move { hub.fetch(other).await });
+        assert_eq!(outcome.is_err(), is_open, "{status}");
+    }
+}
+
+#[test]
 fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing() {
     let mut flags = flags("fail_max:100,reset:60");
     flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45,early_probes:false".into()];

@@ -96,6 +96,27 @@ telemetri: {}
 }
 
 #[test]
+fn a_multiplier_that_would_stop_requests_is_refused() {
+    for (written, is_refused) in [
+        ("0", true),
+        ("0.001", true),
+        ("0.01", false),
+        ("0.3", false),
+    ] {
+        let (_directory, sources) = file(&format!(
+            "limits: {{ aimd: {{ min_multiplier: {written} }} }}\n"
+        ));
+        match load(&sources) {
+            Ok(_) => assert!(!is_refused, "{written}"),
+            Err(_) => assert!(
+                is_refused && problems(&sources).contains("the lowest share of a rate is 0.01"),
+                "{written}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn malformed_yaml_and_duplicate_keys_are_reported_with_their_line() {
     let (_directory, sources) = file("limits:\n  defaults: [\n");
     let told = problems(&sources);
@@ -311,4 +332,60 @@ limits:
     assert!(matches!(learn_of("a.example"), Learn::UpTo(_)));
     assert_eq!(learn_of("b.example"), Learn::Tighten);
     assert!(config.limits.headers_of(&host("b.example")).is_some());
+}
+
+#[test]
+fn values_that_would_do_nothing_or_block_a_host_are_problems() {
+    let (_directory, sources) = file(
+        "limits:
+  hosts:
+    '*': { artifact: { rates: [\"1/MINUTE\"] } }
+    '*.example': { artifact: { rates: [\"1/MINUTE\"] } }
+breakers:
+  defaults:
+    trial_calls: { metadata: 0 }
+    jitter_ms: 5000
+    roles: { landing: { trial_calls: 0 } }
+    classify: { failure: [429, 500], neutral: [404, 429] }
+  hosts: { '*': { fail_max: 1 } }
+sites:
+  one: { hosts: [\"*.example\"] }
+",
+    );
+    let found = problems(&sources);
+    assert_eq!(
+        found.lines().collect::<Vec<_>>(),
+        [
+            "docstokg.yaml:3: limits.hosts.*: '*' is not a host; what applies to all other hosts stands in `defaults`",
+            "docstokg.yaml:4: limits.hosts.*.example: '*.example' is not a host, and wildcards are not supported; name each host, or join hosts of one operator in `sites`",
+            "docstokg.yaml:7: breakers.defaults.trial_calls.metadata: 0 is too small; expected 1 or more",
+            "docstokg.yaml:8: breakers.defaults.jitter_ms: 5000 is more than 1000; it only keeps probes of several processes apart, and reset_timeout_s says how long a host is left alone",
+            "docstokg.yaml:9: breakers.defaults.roles.landing.trial_calls: 0 is too small; expected 1 or more",
+            "docstokg.yaml:10: breakers.defaults.classify.neutral: 429 is in classify.failure, too (docstokg.yaml:10); remove it from one",
+            "docstokg.yaml:11: breakers.hosts.*: '*' is not a host; what applies to all other hosts stands in `defaults`",
+            "docstokg.yaml:13: sites.one.hosts: '*.example' is not a host, and wildcards are not supported; name each host, or join hosts of one operator in `sites`",
+        ]
+    );
+    let flags = Flags {
+        rate: vec!["*:artifact=rates:1/MINUTE".into()],
+        breaker: vec!["*=fail_max:1".into()],
+        ..Flags::default()
+    };
+    let sources = Sources {
+        flags,
+        ..Sources::default()
+    };
+    assert_eq!(problems(&sources).matches("'*' is not a host").count(), 2);
+    let pattern = &keys::schema()["properties"]["limits"]["properties"]["hosts"]["propertyNames"];
+    assert_eq!(pattern["pattern"], "^[^*/@\\s]+$");
+}
+
+/// A status that the user lists as a failure is one, although it is neutral by default.
+#[test]
+fn a_failure_status_leaves_the_default_list_of_neutral_ones() {
+    let (_directory, sources) = file("breakers: { defaults: { classify: { failure: [403] } } }\n");
+    let (config, _) = load(&sources).expect("a configuration");
+    let classifier = &config.breakers.defaults.classifier;
+    assert_eq!(classifier.neutral, [401, 404, 410, 451]);
+    assert_eq!(classifier.failure.as_deref(), Some(&[403][..]));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::breaker::State;
-use docstokg_hub::{Host, Role};
+use docstokg_hub::{Host, Repeatable, Role};
 use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use crate::support::{World, config, get, ms, rates, seconds};
@@ -191,6 +191,46 @@ fn a_directory_that_is_not_there_is_said_so_and_not_retried() {
         "cannot write /nonexistent-directory/paper.pdf: No such file or directory (os error 2)"
     );
     assert!(world.ledger().is_empty(), "and nothing was sent for it");
+}
+
+#[test]
+fn headers_have_their_timeout_from_the_connection_on() {
+    // Latency and dialling of an origin, and after how long the request fails; on a new connection
+    // and on a kept one.
+    let cases = [
+        (seconds(15), ms(0), Some([1_000, 1_000])),
+        (seconds(3), ms(2_500), Some([3_500, 1_000])),
+        (ms(900), seconds(8), None),
+        (seconds(0), seconds(60), Some([11_000, 11_000])),
+    ];
+    for (latency, dialling, expected) in cases {
+        let origin = Origin::new("a.example")
+            .dial_delay(dialling)
+            .route("/slow", [Reply::ok("late").after(latency)]);
+        let mut configuration = config(rates(&["a.example:metadata=rates:1000/SECOND"]));
+        configuration.transport.header_timeout = seconds(1);
+        let world = World::exact([origin], configuration);
+        let took = [1, 2].map(|round| {
+            let start = world.simulation.elapsed();
+            let slow = get("http://a.example/slow").repeatable(Repeatable::No);
+            let outcome = world.run(|hub| async move { hub.fetch(slow).await });
+            assert_eq!(
+                outcome.map_err(|error| error.kind.class()).err(),
+                expected.map(|_| "timeout"),
+                "{latency:?} after {dialling:?}"
+            );
+            let took = world.simulation.elapsed().saturating_sub(start).as_millis();
+            if round == 1 && dialling < seconds(8) {
+                let good =
+                    world.run(|hub| async move { hub.fetch(get("http://a.example/")).await });
+                assert!(good.is_ok(), "a connection to keep");
+            }
+            took
+        });
+        if let Some(expected) = expected {
+            assert_eq!(took, expected, "{latency:?} after {dialling:?}");
+        }
+    }
 }
 
 #[test]

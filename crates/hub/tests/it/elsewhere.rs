@@ -367,7 +367,7 @@ fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
             .as_ref()
             .map(ToString::to_string)
             .as_deref(),
-        Some("window 2/SECOND is full"),
+        Some("the limit of 2 a second is reached"),
         "{metadata:?}"
     );
     assert_eq!(metadata.budgets[0].waiting, 1);

@@ -261,6 +261,10 @@ fn a_weight_counts_as_that_many_and_one_that_never_fits_is_an_error() {
         error.to_string(),
         "a.example: a weight of 5 never fits a limit of 4"
     );
+    let error = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/").weight(0)).await })
+        .expect_err("asks for nothing");
+    assert!(error.to_string().contains("its weight is 0"), "{error}");
 }
 
 #[test]

@@ -6,6 +6,8 @@
     reason = "a failed expectation is a failed test, and its counts are small"
 )]
 
+// The adaptive rate, run by run.
+mod adaptive;
 // The seeds' configuration as written, and the library that obeys it.
 mod as_written;
 // Opening, blocking, probing, closing, as callers meet it.

@@ -46,6 +46,10 @@ fn keys_are_not_sent_to_another_origin() {
     let world = World::new(origins, config(Flags::default()));
     let request = get("http://a.example/")
         .header(AUTHORIZATION, HeaderValue::from_static("Bearer SECRET"))
+        .header(
+            HeaderName::from_static("private-token"),
+            HeaderValue::from_static("SECRET"),
+        )
         .secret_header(
             HeaderName::from_static("x-own-key"),
             HeaderValue::from_static("SECRET"),
@@ -65,9 +69,10 @@ fn keys_are_not_sent_to_another_origin() {
     assert_eq!(
         (
             second[0].header("authorization"),
+            second[0].header("private-token"),
             second[0].header("x-own-key")
         ),
-        (None, None)
+        (None, None, None)
     );
 }
 

@@ -137,29 +137,47 @@ fn final_answers_are_not_tried_again() {
     }
 }
 
+/// The request's own answers open the breaker. It fails at once, with the time of the next probe,
+/// unless the server stated a time or the request belongs to a run, which has time.
 #[test]
-fn a_request_never_refuses_itself() {
-    // Its own failures open the breaker; its retry comes when the breaker lets it, not before and
-    // not never.
-    let flags = Flags {
-        breaker: vec!["a.example=fail_max:2,reset:30,early_probes:false".into()],
-        ..Flags::default()
+fn a_request_that_opens_the_breaker_waits_only_for_a_stated_time() {
+    let fetch = |bad: Reply, request: Request| {
+        let flags = Flags {
+            breaker: vec!["a.example=fail_max:2,reset:30,early_probes:false".into()],
+            ..Flags::default()
+        };
+        let replies = [bad.clone(), bad, Reply::ok("fine")];
+        let origin = Origin::new("a.example").route("/", replies);
+        let world = World::new([origin], config(flags));
+        let answer = world
+            .run(|hub| async move { hub.fetch(request).await })
+            .expect("an answer");
+        let next = answer.journey.stopped.map(|stopped| {
+            let until = stopped.until().expect("the time of the next probe");
+            (stopped.as_str(), until.since(world.simulation.boot()))
+        });
+        let (status, attempts) = (answer.head.status.as_u16(), answer.journey.attempts);
+        (status, attempts, next, world.simulation.elapsed())
     };
-    let origin = Origin::new("a.example").route(
-        "/",
-        [Reply::status(503), Reply::status(503), Reply::ok("fine")],
-    );
-    let world = World::new([origin], config(flags));
-    let answer = world
-        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
-        .expect("an answer");
-    assert_eq!(
-        (answer.head.status.as_u16(), answer.journey.attempts),
-        (200, 3)
-    );
-    let arrivals = world.ledger().arrivals();
-    let waited = arrivals[2].at.since(arrivals[1].at);
-    assert!(waited >= seconds(30) && waited < seconds(31), "{waited:?}");
+    let plain = || get("http://a.example/");
+    for status in [500, 503] {
+        let (found, attempts, next, took) = fetch(Reply::status(status), plain());
+        assert_eq!((found, attempts), (status, 2));
+        let (why, left) = next.expect("it stopped");
+        assert_eq!(why, "breaker-open");
+        assert!(
+            left > seconds(29) && took < seconds(1),
+            "{left:?} after {took:?}"
+        );
+    }
+    let stated = Reply::status(503).header("retry-after", "20");
+    let (found, attempts, next, took) = fetch(stated, plain());
+    assert_eq!((found, attempts, next), (200, 3, None));
+    assert!(took >= seconds(40), "{took:?}");
+    let of_a_run = plain().retry_wait(seconds(60));
+    let (found, attempts, _, took) = fetch(Reply::status(503), of_a_run);
+    assert_eq!((found, attempts), (200, 3));
+    assert!(took >= seconds(30) && took < seconds(32), "{took:?}");
 }
 
 #[test]

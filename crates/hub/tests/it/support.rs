@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use docstokg_hub::clock::{Clock, Random, SystemClock};
+use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
@@ -76,15 +76,13 @@ pub(crate) async fn expect_answers(hub: &Hub, origin: &str, expected: &[(&str, &
     }
 }
 
-/// Lets so many callers ask for one thing again and again, for so long. Each of them is answered
-/// each time.
-pub(crate) async fn apply_load(hub: &Hub, url: &str, callers: usize, length: Duration) {
-    let end = SystemClock.boot() + length;
+/// Lets so many callers ask for one thing so often. Each of them is answered each time.
+pub(crate) async fn apply_load(hub: &Hub, url: &str, callers: usize, each: usize) {
     let mut running = tokio::task::JoinSet::new();
     for _ in 0..callers {
         let (hub, url) = (hub.clone(), url.to_owned());
         running.spawn(async move {
-            while SystemClock.boot() < end {
+            for _ in 0..each {
                 assert_eq!(
                     hub.fetch(get(&url)).await.expect("an answer").head.status,
                     200

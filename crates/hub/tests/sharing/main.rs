@@ -18,11 +18,15 @@ use run::{HOST, Plan, Served};
 
 // Starting processes and reading the origin's ledger; the measurement `cargo xtask sharing` uses it
 // too.
+#[allow(dead_code, reason = "the measurement uses more of it")]
 mod run;
 // A Redis server of our own.
 #[allow(dead_code, reason = "the tests of stores use more of it")]
 #[path = "../../../stores/tests/it/server.rs"]
 mod server;
+
+/// How many seconds a test waits for anything before it fails: only what hangs takes so long.
+const PATIENCE: u64 = 300;
 
 const WORKER: [&str; 5] = [
     "as_a_worker",
@@ -57,12 +61,32 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
         limit: 50,
         processes: 4,
         callers: 4,
-        seconds: 3,
-        each: None,
+        seconds: PATIENCE,
+        each: Some(10),
         block,
-        slack: Duration::from_millis(200),
+        late: 50,
     })
     .collect()
+}
+
+/// Checks a run in which every caller makes its requests to the end. How much of the rate is used,
+/// how fair, and whether the windows hold to the millisecond, is measured by `cargo xtask sharing`.
+fn check_all_served(plan: &Plan) {
+    let outcome = run::run(plan, &WORKER);
+    let each = plan.callers * plan.each.unwrap_or(0);
+    assert_eq!(
+        outcome.by_worker,
+        vec![each; plan.processes],
+        "{plan:?}: every request of every process is served once"
+    );
+    assert_eq!(
+        outcome.arrived, outcome.sent,
+        "{plan:?}: the ledger and the workers agree"
+    );
+    outcome
+        .exceeded
+        .as_ref()
+        .unwrap_or_else(|why| panic!("{plan:?}: {why}"));
 }
 
 fn check(block: bool) {
@@ -71,25 +95,7 @@ fn check(block: bool) {
         server::Server::start(),
     );
     for plan in plans(&directory, &server, block) {
-        let outcome = run::run(&plan, &WORKER);
-        outcome
-            .exceeded
-            .as_ref()
-            .unwrap_or_else(|why| panic!("{plan:?}: {why}"));
-        assert_eq!(
-            outcome.arrived, outcome.sent,
-            "{plan:?}: the ledger and the workers agree"
-        );
-        // Short, and on a machine that does other things: the measurement proper, of fairness too,
-        // is `cargo xtask sharing`.
-        assert!(
-            outcome.arrived >= 100 && outcome.used > 0.8,
-            "{plan:?}: {outcome:?}"
-        );
-        assert!(
-            outcome.by_worker.iter().all(|got| *got > 0) && outcome.spread < 50.0,
-            "{plan:?}: a process starved: {outcome:?}"
-        );
+        check_all_served(&plan);
     }
 }
 
@@ -123,19 +129,18 @@ fn crowded_plans(directory: &tempfile::TempDir, server: &server::Server) -> Vec<
             limit,
             processes,
             callers: 2,
-            seconds: 80,
+            seconds: PATIENCE,
             each: Some(if processes == 8 { 1 } else { 2 }),
             block: true,
-            slack: Duration::from_millis(150),
+            late: limit,
         }));
     }
     plans
 }
 
-/// More processes than a window allows, with a few requests each, on every store: all are served,
-/// in the ideal time.
+/// More processes than a window allows, with a few requests each, on every store.
 #[test]
-fn more_processes_than_a_window_allows_are_all_served_in_time() {
+fn more_processes_than_a_window_allows_are_all_served() {
     let (directory, server) = (
         tempfile::tempdir().expect("a directory"),
         server::Server::start(),
@@ -144,86 +149,74 @@ fn more_processes_than_a_window_allows_are_all_served_in_time() {
     // They wait far more than they work: all of them run side by side.
     let runs: Vec<_> = plans
         .into_iter()
-        .map(|plan| std::thread::spawn(move || (run::run(&plan, &WORKER), plan)))
+        .map(|plan| std::thread::spawn(move || check_all_served(&plan)))
         .collect();
     for run in runs {
-        let (outcome, plan) = run.join().expect("no panic");
-        let total = plan.processes * plan.callers * plan.each.unwrap_or(0);
-        assert_eq!(
-            (outcome.arrived, outcome.sent),
-            (total, total),
-            "{plan:?}: every request is served"
-        );
-        outcome
-            .exceeded
-            .as_ref()
-            .unwrap_or_else(|why| panic!("{plan:?}: {why}"));
-        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-        let ideal = ((total - 1) / plan.limit) as f64 * 1.01;
-        assert!(
-            outcome.took.as_secs_f64() <= ideal * 1.05 + 1.0,
-            "{plan:?}: {:?}, at best {ideal} s",
-            outcome.took
-        );
+        run.join().expect("no panic");
     }
 }
 
 /// While the store does not answer, each process takes its part of the limit: together they never
 /// exceed it.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a server is killed and paused in real time"
-)]
 fn shares_add_up_to_the_limit_while_the_store_is_lost() {
+    const LIMIT: usize = 8;
     let mut redis = server::Server::start();
     let served = Served::start();
     let store = ("redis", redis.dsn());
     let plan = Plan {
         store,
-        limit: 8,
+        limit: LIMIT,
         processes: 2,
         callers: 12,
-        seconds: 15,
+        seconds: PATIENCE,
         each: None,
         block: true,
-        slack: Duration::ZERO,
+        late: 0,
     };
-    let begin = SystemClock.boot() + Duration::from_millis(500);
     let workers: Vec<_> = (0..2)
-        .map(|name| run::start(&plan, &WORKER, name, &served.address(), begin))
+        .map(|name| run::start(&plan, &WORKER, name, &served.address(), SystemClock.boot()))
         .collect();
-    std::thread::sleep(Duration::from_secs(4));
+    let go_on = |count| wait_until_each_sends(&served, workers.len(), count);
+    go_on(4);
     redis.kill();
-    std::thread::sleep(Duration::from_secs(7));
+    go_on(8);
     redis.restart();
+    go_on(8);
     for mut worker in workers {
-        assert!(worker.wait().expect("its end").success());
+        worker.kill().expect("a living worker");
+        worker.wait().expect("its end");
     }
-    let arrivals = served.web.ledger().arrivals();
+    // Five windows, and what the machine has held up from those before. With the whole limit for
+    // each it would be twice as many.
     served
         .web
         .ledger()
-        .no_window_exceeded(HOST, 8, Duration::from_millis(850))
+        .no_window_exceeded(HOST, LIMIT * 7, Duration::from_secs(5))
         .expect("shares add up to at most the limit");
-    // After two seconds and a window of caution, each with its share.
-    let lost: Vec<_> = arrivals
-        .iter()
-        .filter(|arrival| (7_500..10_000).contains(&arrival.at.since(begin).as_millis()))
-        .collect();
-    assert!(
-        lost.len() >= 4,
-        "they go on meanwhile: {} in two and a half seconds",
-        lost.len()
-    );
+}
+
+/// Waits until the origin has got so many more requests from each worker.
+#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
+fn wait_until_each_sends(served: &Served, workers: usize, count: usize) {
+    let before = run::by_worker(&served.web, workers);
+    let until = SystemClock.boot() + Duration::from_secs(PATIENCE);
+    loop {
+        let now = run::by_worker(&served.web, workers);
+        if now
+            .iter()
+            .zip(&before)
+            .all(|(now, before)| *now >= before + count)
+        {
+            return;
+        }
+        assert!(SystemClock.boot() < until, "{now:?} after {before:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Two hundred callers in a process that is killed leave one reservation behind, not a backlog.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a process is killed in real time"
-)]
 fn two_hundred_waiting_callers_leave_one_reservation() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
@@ -233,15 +226,13 @@ fn two_hundred_waiting_callers_leave_one_reservation() {
         limit: 1,
         processes: 1,
         callers: 200,
-        seconds: 60,
+        seconds: PATIENCE,
         each: None,
         block: true,
-        slack: Duration::ZERO,
+        late: 0,
     };
     let mut worker = run::start(&plan, &WORKER, 0, &served.address(), SystemClock.boot());
-    while served.web.ledger().len() < 2 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until_each_sends(&served, 1, 2);
     worker.kill().expect("a living worker");
     worker.wait().expect("its end");
     let store = SqliteStore::open(&path, std::sync::Arc::new(SystemClock)).expect("a store");

@@ -29,13 +29,14 @@ pub(crate) struct Plan {
     /// Callers of each process.
     pub(crate) callers: usize,
     pub(crate) seconds: u64,
-    /// How many requests each caller makes before it ends; `None` for as many as it can in that
-    /// time.
+    /// How many requests of each caller are answered before it ends; `None` for as many as can be in
+    /// that time.
     pub(crate) each: Option<usize>,
     /// Callers wait for their turn; otherwise they are refused and ask again.
     pub(crate) block: bool,
-    /// By how much a pause of the machine may bring arrivals together.
-    pub(crate) slack: Duration,
+    /// How many more than the limit may arrive in a window: what the machine has held up comes
+    /// together with what follows.
+    pub(crate) late: usize,
 }
 
 /// What came of it.
@@ -125,15 +126,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
         .collect();
     let sent = children.into_iter().map(sent).sum();
     let arrivals = served.web.ledger().arrivals();
-    let mut by_worker = vec![0usize; plan.processes];
-    for arrival in &arrivals {
-        let name = arrival
-            .headers
-            .iter()
-            .find(|(name, _)| name == "x-worker")
-            .and_then(|(_, value)| value.parse::<usize>().ok());
-        by_worker[name.expect("every worker sends its name")] += 1;
-    }
+    let by_worker = by_worker(&served.web, plan.processes);
     let (most, least) = (
         by_worker.iter().max().copied().unwrap_or(0),
         by_worker.iter().min().copied().unwrap_or(0),
@@ -141,11 +134,10 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let spread = most as f64 / least.max(1) as f64;
     Outcome {
-        exceeded: served.web.ledger().no_window_exceeded(
-            HOST,
-            plan.limit,
-            WINDOW.saturating_sub(plan.slack),
-        ),
+        exceeded: served
+            .web
+            .ledger()
+            .no_window_exceeded(HOST, plan.limit + plan.late, WINDOW),
         used: served.web.ledger().rate_used(HOST, plan.limit, WINDOW),
         spread,
         by_worker,
@@ -155,6 +147,18 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
             .last()
             .map_or(Duration::ZERO, |last| last.at.since(arrivals[0].at)),
     }
+}
+
+/// Counts the requests that an origin has got from each worker.
+pub(crate) fn by_worker(web: &Web, workers: usize) -> Vec<usize> {
+    let mut counts = vec![0; workers];
+    for arrival in web.ledger().arrivals() {
+        let name = arrival
+            .header("x-worker")
+            .and_then(|value| value.parse::<usize>().ok());
+        counts[name.expect("every worker sends its name")] += 1;
+    }
+    counts
 }
 
 fn sent(mut child: Child) -> usize {
@@ -258,7 +262,7 @@ struct Caller {
     sent: Arc<AtomicU64>,
     name: String,
     wait: RateWait,
-    /// How many requests it makes at most.
+    /// How many of its requests are answered at most.
     each: u64,
     begin: BootInstant,
     end: BootInstant,
@@ -268,7 +272,8 @@ impl Caller {
     #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
     async fn call(self) {
         tokio::time::sleep(self.begin.since(SystemClock.boot())).await;
-        for _ in 0..self.each {
+        let mut answered = 0;
+        while answered < self.each {
             let left = self.end.since(SystemClock.boot());
             if left.is_zero() {
                 return;
@@ -283,6 +288,7 @@ impl Caller {
                 .rate_wait(self.wait);
             match self.hub.fetch(request).await {
                 Ok(_) => {
+                    answered += 1;
                     self.sent.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => {

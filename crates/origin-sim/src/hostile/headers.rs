@@ -1,8 +1,7 @@
 //! Malformed headers, each in an answer that is otherwise a paper.
 
-use bytes::Bytes;
-
 use super::Attack;
+use crate::pdf;
 use crate::reply::{Piece, Reply};
 
 /// Malformed values of Retry-After.
@@ -160,10 +159,9 @@ const STATUS_LINES: [&str; 10] = [
 ];
 
 fn answer(status_line: &str, lines: &str) -> Vec<Piece> {
-    let paper = format!("%PDF-1.4\n{}\n%%EOF\n", " ".repeat(1_500));
-    vec![Piece::Bytes(Bytes::from(format!(
-        "{status_line}\r\n{lines}\r\nconnection: close\r\n\r\n{paper}"
-    )))]
+    let head = format!("{status_line}\r\n{lines}\r\nconnection: close\r\n\r\n");
+    let paper = pdf::carrying(&[b' '; 1_500]);
+    vec![Piece::Bytes([head.into_bytes(), paper].concat().into())]
 }
 
 /// Makes such answers.

@@ -7,6 +7,7 @@ use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use crate::ledger::Arrival;
+use crate::pdf;
 use crate::reply::Reply;
 
 /// Which text of a work a file has. Copies of the same version are the same bytes, wherever they
@@ -32,7 +33,7 @@ impl Version {
     }
 }
 
-/// Returns the bytes of a PDF: a true beginning and end, noise between them.
+/// Returns the bytes of a PDF that carries noise.
 pub(super) fn pdf(seed: u64, work: usize, version: Version, sizes: &Range<usize>) -> Bytes {
     let mut random = random(seed, work, version as u64 + 1);
     let length = if sizes.is_empty() {
@@ -40,17 +41,11 @@ pub(super) fn pdf(seed: u64, work: usize, version: Version, sizes: &Range<usize>
     } else {
         random.usize(sizes.clone())
     };
-    let head = format!(
-        "%PDF-1.7\n%\u{e2}\u{e3}\u{cf}\u{d3}\n1 0 obj\n<< /Work {work} /Version /{} >>\nstream\n",
-        version.word()
-    );
-    let tail: &[u8] = b"\nendstream\nendobj\ntrailer\n<< /Root 1 0 R >>\nstartxref\n0\n%%EOF\n";
-    let mut bytes = vec![0; length.max(head.len() + tail.len() + 1)];
-    let end = bytes.len() - tail.len();
-    random.fill(&mut bytes[head.len()..end]);
-    bytes[..head.len()].copy_from_slice(head.as_bytes());
-    bytes[end..].copy_from_slice(tail);
-    bytes.into()
+    let head = format!("Work {work} version {}\n", version.word()).into_bytes();
+    let rest = length.saturating_sub(pdf::carrying(&head).len()).max(1);
+    let mut bytes = vec![0; rest];
+    random.fill(&mut bytes);
+    pdf::carrying(&[head, bytes].concat()).into()
 }
 
 /// Returns an article as JATS XML.

@@ -275,6 +275,10 @@ impl SiteHandle for LateSite {
         self.inner.forget_learned()
     }
 
+    fn forget_adaptation(&self) -> Answer<bool> {
+        self.inner.forget_adaptation()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         self.inner.view()
     }

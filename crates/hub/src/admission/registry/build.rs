@@ -189,12 +189,15 @@ impl Registry {
             let learn = self.learn_of(&key.host);
             let policy = own.unwrap_or(&breaker.policy);
             let adaptive = self.config.limits.adaptive_of(Some(&key.host)).copied();
-            // Of many refusals at once only the first says anything new.
             let policy = if learn.is_some() || adaptive.is_some() {
-                Arc::new(BreakerPolicy {
-                    one_failure_per_epoch: true,
-                    ..BreakerPolicy::clone(policy)
-                })
+                let mut policy = BreakerPolicy::clone(policy);
+                // Of many refusals at once only the first says anything new.
+                policy.one_failure_per_epoch = true;
+                if learn.is_some() {
+                    // Of two probes at once the second would break the limit that is looked for.
+                    policy.trial_calls = policy.trial_calls.map(|calls| calls.min(1));
+                }
+                Arc::new(policy)
             } else {
                 Arc::clone(policy)
             };

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{Problem, Section, Source};
+use docstokg_config::{ByName, Named, Problem, Section, Source};
 use docstokg_policy::breaker::{BreakerPolicy, RollingWindow};
 use docstokg_policy::classify::Classifier;
 
 use super::limits::breaker_backend;
 use super::{seconds, value};
 use crate::config::settings::{
-    BreakerSettings, ClassifySettings, RoleBreakerSettings, Settings, TrialSettings,
+    BreakerSettings, BreakersSettings, ClassifySettings, ResolverOverrideSettings,
+    RoleBreakerSettings, Settings, TrialSettings,
 };
 use crate::config::{BreakerConfig, Breakers};
+
+/// Longest delay of a probe that only keeps probes apart.
+const MAX_JITTER_MS: u64 = 1_000;
 
 /// Resolves the section.
 pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Breakers {
@@ -30,8 +34,7 @@ pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Brea
                 (host.clone(), own_breaker(&own, &path, problems))
             })
             .collect(),
-        resolvers: written
-            .resolvers
+        resolvers: resolvers(written, problems)
             .iter()
             .map(|(name, own)| {
                 let path = format!("breakers.resolvers.{name}");
@@ -41,6 +44,42 @@ pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Brea
             })
             .collect(),
     }
+}
+
+/// Returns the breakers of resolvers: their own entries, over those within the policies of hosts,
+/// over those within the defaults.
+fn resolvers(
+    written: &BreakersSettings,
+    problems: &mut Vec<Problem>,
+) -> Named<ByName, BreakerSettings> {
+    let mut complain = |path: String, set: &ResolverOverrideSettings, message: &str| {
+        problems.push(Problem::new(&set.source(), path, message));
+    };
+    let mut of_hosts: Vec<(String, BreakerSettings)> = Vec::new();
+    for (host, own) in &written.hosts {
+        for (name, set) in &own.resolver_overrides {
+            if of_hosts.iter().any(|(known, _)| known == name) {
+                let path = format!("breakers.hosts.{host}.resolver_overrides.{name}");
+                let message = "a resolver has one breaker, and another host sets it already: \
+                               write it once, in breakers.resolvers";
+                complain(path, set, message);
+            } else {
+                of_hosts.push((name.clone(), set.breaker()));
+            }
+        }
+    }
+    for (resolver, own) in &written.resolvers {
+        if let Some((name, set)) = own.resolver_overrides.iter().next() {
+            let path = format!("breakers.resolvers.{resolver}.resolver_overrides.{name}");
+            complain(path, set, "a resolver has no resolvers: remove this");
+        }
+    }
+    let of_defaults = (written.defaults.resolver_overrides.iter())
+        .map(|(name, set)| (name.clone(), set.breaker()))
+        .collect();
+    let of_hosts: Named<ByName, _> = Named(of_hosts);
+    let below = of_hosts.over(Named(of_defaults));
+    written.resolvers.clone().over(below)
 }
 
 /// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
@@ -71,12 +110,28 @@ fn breaker(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -
             role_policy(role, &policy, &path, problems).map(Arc::new)
         }),
         policy: Arc::new(policy),
-        classifier: Arc::new(classifier(&written.classify)),
+        classifier: Arc::new(classifier(&written.classify, path, problems)),
     }
 }
 
 fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerPolicy {
     let base = BreakerPolicy::default();
+    let jitter_ms = value(&written.jitter_ms, 150);
+    if let Some(set) = written
+        .jitter_ms
+        .as_ref()
+        .filter(|_| jitter_ms > MAX_JITTER_MS)
+    {
+        let message = format!(
+            "{jitter_ms} is more than {MAX_JITTER_MS}; it only keeps probes of several processes \
+             apart, and reset_timeout_s says how long a host is left alone"
+        );
+        problems.push(Problem::new(
+            &set.source,
+            format!("{path}.jitter_ms"),
+            message,
+        ));
+    }
     let mut length = |set, key: &str, otherwise: Duration| {
         seconds(
             set,
@@ -100,7 +155,7 @@ fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) ->
         ),
         window: None,
         trial_calls: trial_calls(&written.trial_calls, written),
-        jitter: Duration::from_millis(value(&written.jitter_ms, 150)),
+        jitter: Duration::from_millis(jitter_ms),
         throttle_block: written.throttle_block_s.is_some().then(|| {
             length(
                 &written.throttle_block_s,
@@ -126,7 +181,10 @@ fn trial_calls(common: &TrialSettings, written: &BreakerSettings) -> [u32; 3] {
         (&roles.landing, &common.landing, 1),
         (&roles.artifact, &common.artifact, 2),
     ]
-    .map(|(own, common, otherwise)| value(&own.trial_calls, value(common, otherwise)))
+    .map(|(own, common, otherwise)| {
+        let set = own.trial_calls.as_ref().or(common.as_ref());
+        set.map_or(otherwise, |set| set.value.get())
+    })
 }
 
 /// Returns the policy of a role that counts for itself.
@@ -151,14 +209,11 @@ fn role_policy(
     })
 }
 
-fn classifier(written: &ClassifySettings) -> Classifier {
+fn classifier(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) -> Classifier {
     let defaults = Classifier::default();
     Classifier {
         failure: written.failure.clone().map(|set| set.value.0),
-        neutral: written
-            .neutral
-            .clone()
-            .map_or(defaults.neutral, |set| set.value.0),
+        neutral: neutral(written, defaults.neutral, path, problems),
         count_408: value(&written.count_408, false),
         throttled: written
             .throttled
@@ -169,6 +224,46 @@ fn classifier(written: &ClassifySettings) -> Classifier {
             .as_ref()
             .map(|set| Duration::from_millis(set.value)),
     }
+}
+
+/// Returns the statuses that are neutral. One that the user lists as a failure leaves the default
+/// list; one that the user lists in both is a problem.
+fn neutral(
+    written: &ClassifySettings,
+    otherwise: Vec<u16>,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) -> Vec<u16> {
+    let mut statuses = match &written.neutral {
+        Some(set) => set.value.0.clone(),
+        None => otherwise,
+    };
+    let Some(failure) = &written.failure else {
+        return statuses;
+    };
+    let is_failure = |status: &u16| failure.value.0.contains(status);
+    let both: Vec<String> = statuses
+        .iter()
+        .filter(|status| is_failure(status))
+        .map(ToString::to_string)
+        .collect();
+    match written
+        .neutral
+        .as_ref()
+        .filter(|set| set.source.is_written())
+    {
+        Some(set) if !both.is_empty() => {
+            let message = format!(
+                "{} is in classify.failure, too ({}); remove it from one",
+                both.join(", "),
+                failure.source
+            );
+            let key = format!("{path}.classify.neutral");
+            problems.push(Problem::new(&set.source, key, message));
+        }
+        _ => statuses.retain(|status| !is_failure(status)),
+    }
+    statuses
 }
 
 fn rolling(

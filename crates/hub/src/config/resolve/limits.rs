@@ -21,6 +21,9 @@ use crate::config::{
     OnStoreFailure, RoleLimits,
 };
 
+/// The lowest share of a rate that an adaptive multiplier can have.
+const LOWEST_MULTIPLIER: f64 = 0.01;
+
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
@@ -109,9 +112,44 @@ fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
     }
 }
 
+/// Drops what is shipped for a host and role that the user gives a rate, where the user's defaults
+/// say something else: the shipped values belong to the shipped rate. A host that the user does not
+/// name keeps its shipped limits whatever the defaults are, since its operator published them.
+fn without_replaced(written: &RoleSettings, defaults: &RoleSettings) -> RoleSettings {
+    fn kept<T: Clone>(
+        of_host: &Option<Sourced<T>>,
+        of_all: &Option<Sourced<T>>,
+    ) -> Option<Sourced<T>> {
+        let is_replaced = of_all.as_ref().is_some_and(|set| set.source.is_written());
+        let is_shipped = |set: &Sourced<T>| set.source == Source::Shipped;
+        of_host
+            .clone()
+            .filter(|set| !(is_replaced && is_shipped(set)))
+    }
+    if !written
+        .rates
+        .as_ref()
+        .is_some_and(|set| set.source.is_written())
+    {
+        return written.clone();
+    }
+    RoleSettings {
+        rates: written.rates.clone(),
+        max_delay_ms: kept(&written.max_delay_ms, &defaults.max_delay_ms),
+        count_head: kept(&written.count_head, &defaults.count_head),
+        credits: kept(&written.credits, &defaults.credits),
+        max_concurrent: kept(&written.max_concurrent, &defaults.max_concurrent),
+        concurrency: kept(&written.concurrency, &defaults.concurrency),
+        pacing: kept(&written.pacing, &defaults.pacing),
+    }
+}
+
 fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
     HostLimits {
-        roles: Role::ALL.map(|role| role_limits(written.roles.of(role), defaults.of(role))),
+        roles: Role::ALL.map(|role| {
+            let own = without_replaced(written.roles.of(role), defaults.of(role));
+            role_limits(&own, defaults.of(role))
+        }),
         kinds: written
             .kinds
             .iter()
@@ -269,16 +307,17 @@ fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePoli
         lowest: Multiplier::from_share(share(&written.min_multiplier, "min_multiplier", 1.0, 0.3)),
         highest: Multiplier::from_share(share(&written.max_multiplier, "max_multiplier", 1.0, 1.0)),
     };
-    if policy.lowest > policy.highest {
-        let source = written
-            .min_multiplier
-            .as_ref()
-            .map_or(Source::Default, |set| set.source.clone());
-        problems.push(Problem::new(
-            &source,
-            "limits.aimd.min_multiplier",
-            "min_multiplier is above max_multiplier",
-        ));
+    let lowest = written.min_multiplier.as_ref();
+    let objection = if policy.lowest > policy.highest {
+        Some("min_multiplier is above max_multiplier")
+    } else if lowest.is_some_and(|set| set.value < LOWEST_MULTIPLIER) {
+        Some("the lowest share of a rate is 0.01: a smaller one would stop requests for good")
+    } else {
+        None
+    };
+    if let Some(message) = objection {
+        let source = lowest.map_or(Source::Default, |set| set.source.clone());
+        problems.push(Problem::new(&source, "limits.aimd.min_multiplier", message));
     }
     policy
 }

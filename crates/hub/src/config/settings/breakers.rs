@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use docstokg_config::document::Version;
 use docstokg_config::section::{closed_schema, merge};
-use docstokg_config::{ByName, Key, MapReader, Named, Section, Setting, section};
+use docstokg_config::{ByName, Key, MapReader, Named, Section, Setting, Source, section};
 use serde_json::{Map, Value as Json, json};
 
 use super::limits::{BackendSettings, ByHost};
@@ -27,18 +27,18 @@ section! {
     /// Probes while half-open.
     TrialSettings {
         /// Probes of metadata requests at once
-        metadata: u32 = "1",
+        metadata: NonZeroU32 = "1",
         /// Probes of landing requests at once
-        landing: u32 = "1",
+        landing: NonZeroU32 = "1",
         /// Probes of artifact requests at once
-        artifact: u32 = "2",
+        artifact: NonZeroU32 = "2",
     }
 }
 
 section! {
     /// What counts as what.
     ClassifySettings {
-        /// Statuses that count as failures
+        /// Statuses that count as failures; the default of `neutral` leaves them out
         failure: Statuses = "429 and every 5xx",
         /// Statuses that neither count nor reset, beside 4xx that are no failures
         neutral: Statuses = "401, 403, 404, 410, 451",
@@ -59,7 +59,7 @@ section! {
         /// How long its first open lasts, in seconds
         reset_timeout_s: f64 = "none",
         /// Probes of this role at once, instead of `trial_calls`
-        trial_calls: u32 = "none",
+        trial_calls: NonZeroU32 = "none",
     }
 }
 
@@ -73,11 +73,43 @@ section! {
 }
 
 section! {
+    /// The breaker of a resolver, within the policy of hosts.
+    ResolverOverrideSettings {
+        /// Failures in a row that open the breaker of the resolver
+        fail_max: NonZeroU32 = "none",
+        /// How long its first open lasts, in seconds
+        reset_timeout_s: f64 = "none",
+        /// The longest block that a server's Retry-After may ask for, in seconds
+        retry_after_cap_s: f64 = "none",
+    }
+}
+
+impl ResolverOverrideSettings {
+    /// Returns the same as the breaker of a resolver.
+    pub(crate) fn breaker(&self) -> BreakerSettings {
+        BreakerSettings {
+            fail_max: self.fail_max.clone(),
+            reset_timeout_s: self.reset_timeout_s.clone(),
+            retry_after_cap_s: self.retry_after_cap_s.clone(),
+            ..BreakerSettings::default()
+        }
+    }
+
+    /// Returns where it is written.
+    pub(crate) fn source(&self) -> Source {
+        let lengths = [&self.reset_timeout_s, &self.retry_after_cap_s];
+        let of_length = lengths.into_iter().flatten().map(|set| &set.source);
+        let mut sources = self.fail_max.iter().map(|set| &set.source).chain(of_length);
+        sources.next().cloned().unwrap_or(Source::Default)
+    }
+}
+
+section! {
     /// The breaker of one host or resolver.
     BreakerSettings {
         /// Failures in a row that open it
         fail_max: NonZeroU32 = "5",
-        /// How long the first open lasts, in seconds; repeated opens double it
+        /// How long the first open lasts, in seconds; repeated opens double it, unless early_probes is false
         reset_timeout_s: f64 = "60",
         /// Probe an outage (5xx, connection faults) before its reset ends: after a fifth of the time that it has lasted, at least 1 s
         early_probes: bool = "true",
@@ -85,7 +117,7 @@ section! {
         reset_ceiling_s: f64 = "900",
         /// The longest block that a server's Retry-After may ask for, in seconds
         retry_after_cap_s: f64 = "86400",
-        /// The most that a probe of a half-open breaker is put off, in milliseconds
+        /// The most that a probe of a half-open breaker is put off, in milliseconds; 1000 at most
         jitter_ms: u64 = "150",
         /// A block after a 429 without Retry-After, in seconds
         throttle_block_s: f64 = "none",
@@ -95,6 +127,7 @@ section! {
         @trial_calls: TrialSettings,
         @classify: ClassifySettings,
         @roles: RoleBreakersSettings,
+        @resolver_overrides: Named<ByName, ResolverOverrideSettings>,
     }
 }
 
@@ -169,14 +202,15 @@ impl Section for BreakersSettings {
 
     fn schema() -> Json {
         type Hosts = Named<ByHost, BreakerSettings>;
+        type Resolvers = Named<ByName, BreakerSettings>;
         let mut properties = Map::new();
         merge(&mut properties, Version::schema()["properties"].take());
         let store = json!({ "oneOf": [BackendKind::schema(), BackendSettings::schema()] });
         for (name, schema) in [
             ("defaults", BreakerSettings::schema()),
             ("hosts", Hosts::schema()),
-            ("resolvers", Hosts::schema()),
-            ("resolver_overrides", Hosts::schema()),
+            ("resolvers", Resolvers::schema()),
+            ("resolver_overrides", Resolvers::schema()),
             ("cooldown_store", store),
         ] {
             properties.insert(name.to_owned(), schema);

@@ -9,7 +9,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
-use crate::config::values::{Dsn, Learn, Rates};
+use crate::config::values::{Dsn, HOST_PATTERN, Learn, Rates, host_name};
 use crate::config::words::{
     BackendKind, Concurrency, OnStoreFailure, PacingWord, ResetWord, TrustWord,
 };
@@ -24,7 +24,7 @@ section! {
         /// `fetch` and callers that ask for it obey this, a bulk run waits in the queue instead
         max_delay_ms: u64 = "by role",
         /// Whether HEAD requests spend tokens
-        count_head: bool = "false",
+        count_head: bool = "false; true in the gateway",
         /// What a request costs of the quotas that the host states, in its credits
         credits: NonZeroU32 = "as its answers say, or 1",
         /// The most requests at once; `null` or 0 for no bound
@@ -137,9 +137,10 @@ impl Naming for ByHost {
     type Name = Host;
     const PLACEHOLDER: &'static str = "HOST";
     const NOUN: &'static str = "host";
+    const PATTERN: Option<&'static str> = Some(HOST_PATTERN);
 
     fn name(text: &str) -> Result<Host, String> {
-        Host::parse(text).map_err(|error| error.to_string())
+        host_name(text)
     }
 }
 

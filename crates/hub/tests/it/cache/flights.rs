@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use docstokg_hub::RequestGroup;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_hub::policy::freshness::Mode;
+use docstokg_hub::{Relay, RequestGroup};
+use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 
 use super::stored::on_disk;
 use super::{caching, fresh, url};
@@ -24,6 +25,29 @@ fn sixty_four_cold_requests_send_one() {
     assert_eq!(count(&outcomes, "200"), 64, "{outcomes:?}");
     assert_eq!(world.ledger().len(), 1);
     assert!(outcomes.iter().all(|(at, _)| *at < 3.0), "{outcomes:?}");
+}
+
+#[test]
+fn relayed_requests_wait_for_another_one_no_longer_than_they_may_be_held() {
+    let slow_body =
+        fresh("one", 600).pieces([Piece::Pause(seconds(25)), Piece::Bytes("one".into())]);
+    let replies = [slow_body, fresh("two", 600), fresh("three", 600)];
+    let origin = Origin::new("a.example").route("/", replies);
+    let world = World::exact([origin], caching("100/SECOND"));
+    let relay = Relay {
+        mode: Mode::Private,
+        hold: seconds(4),
+        heuristic: None,
+    };
+    let requests = (0..3).map(|_| url("/").relayed(relay)).collect();
+    let outcomes = world.fetch_all(requests);
+    assert_eq!(count(&outcomes, "200"), 3, "{outcomes:?}");
+    assert_eq!(world.ledger().len(), 3);
+    let quick = outcomes.iter().filter(|(at, _)| (4.0..5.0).contains(at));
+    assert_eq!(quick.count(), 2, "the leader alone is slow: {outcomes:?}");
+    // What the two stored answers the next ones.
+    let again = world.fetch_all((0..3).map(|_| url("/").relayed(relay)).collect());
+    assert_eq!((count(&again, "200"), world.ledger().len()), (3, 3));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::event::What;
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{CacheUse, Hub, Request, Role};
 use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
@@ -30,6 +31,29 @@ fn an_answer_to_one_credential_is_not_given_to_another() {
         assert_eq!(fetch(&world, bearer()).1, "bearer");
     }
     assert_eq!(world.ledger().len(), 4);
+}
+
+#[test]
+fn credentials_in_fields_of_any_name_have_answers_of_their_own() {
+    for name in [
+        "private-token",
+        "token",
+        "x-gitlab-token",
+        "x-shibboleth-session",
+        "x-hub-signature-256",
+        "x-forwarded-user",
+    ] {
+        let answers = ["first", "second"].map(|body| fresh(body, 600));
+        let origin = Origin::new("a.example").route("/", answers);
+        let world = World::exact([origin], caching("100/SECOND"));
+        let with = |value| url("/").header(HeaderName::from_static(name), value);
+        for _ in 0..2 {
+            for (value, body) in [("one", "first"), ("two", "second")] {
+                let value = HeaderValue::from_static(value);
+                assert_eq!(fetch(&world, with(value)).1, body, "{name}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -137,6 +161,42 @@ fn streams_and_files_store_and_are_served_too() {
     let memory = fetch(&world, url("/s"));
     assert!(memory.2.is_reused() && memory.1 == body);
     assert_eq!(world.ledger().len(), 2);
+}
+
+#[test]
+fn a_stored_stream_has_ended_with_its_last_piece() {
+    // One body in memory, one in a file.
+    for length in [100, 500_000] {
+        let body = "x".repeat(length);
+        let origin = Origin::new("a.example").route("/", [fresh("", 600).body(body)]);
+        let world = World::exact([origin], caching("100/SECOND"));
+        fetch(&world, url("/"));
+        let cancelled = |world: &World| {
+            let events = world.events.0.lock();
+            let ends = events.iter().filter_map(|event| match &event.what {
+                What::End { error } => Some(error.is_some()),
+                _ => None,
+            });
+            ends.collect::<Vec<_>>()
+        };
+        for left in [0, 1] {
+            world.run(move |hub| async move {
+                let mut answer = hub.stream(url("/")).await.expect("an answer");
+                let mut read = 0;
+                while read + left < length {
+                    let piece = answer.body.next().await.expect("a body");
+                    read += piece.expect("a piece").len();
+                    if left > 0 {
+                        break;
+                    }
+                }
+            });
+        }
+        // The first piece of a short body is all of it.
+        let ends = cancelled(&world);
+        assert_eq!(ends[..2], [false, false], "{length} bytes");
+        assert!(length > 100 || !ends[2], "{length} bytes");
+    }
 }
 
 /// Says whether a file below a directory has these bytes in it.

@@ -215,3 +215,99 @@ fn flags_are_read_in_the_seeds_syntax() {
         (9, Some(Duration::from_millis(7_500)))
     );
 }
+
+/// A host and role to which the user gives a rate is the user's: what is shipped beside the shipped
+/// rate yields to the user's defaults. Other known hosts keep what their operators published.
+#[test]
+fn shipped_values_yield_to_defaults_where_the_user_gives_a_host_its_rate() {
+    let (_directory, sources) = file(
+        "limits:
+  defaults:
+    metadata: { rates: [\"10/SECOND\"], max_concurrent: 100 }
+    artifact: { rates: [\"9/SECOND\"] }
+  hosts:
+    api.crossref.org: { metadata: { rates: [\"25/SECOND\", \"10000/HOUR\"] } }
+    api.openalex.org: { metadata: { max_delay_ms: 99 } }
+",
+    );
+    let (config, _) = load(&sources).expect("a configuration");
+    let most = |name: &str, role| {
+        let limits = config.limits.of(&host(name), role);
+        limits.max_concurrent.value.map(NonZero::get)
+    };
+    assert_eq!(most("api.crossref.org", Role::Metadata), Some(100));
+    assert_eq!(
+        rates(&config, "api.crossref.org", Role::Metadata),
+        "25/SECOND+10000/HOUR"
+    );
+    assert_eq!(most("api.openalex.org", Role::Metadata), Some(8));
+    assert_eq!(
+        rates(&config, "web.archive.org", Role::Artifact),
+        "1/SECOND"
+    );
+
+    let rows = docstokg_hub::config::show::limit_rows(&config, None);
+    let over = |name: &str, role| {
+        let row = rows.iter().find(|row| row.host == name && row.role == role);
+        row.expect("a row").over_defaults.clone()
+    };
+    assert!(over("api.crossref.org", Role::Metadata).is_empty());
+    assert_eq!(
+        over("api.openalex.org", Role::Metadata),
+        ["rates", "max_concurrent"]
+    );
+    assert_eq!(over("web.archive.org", Role::Artifact), ["rates"]);
+}
+
+/// Breakers of known hosts follow the user's defaults, except where an operator is known to need
+/// more.
+#[test]
+fn breakers_of_known_hosts_follow_the_users_defaults() {
+    let (_directory, sources) = file("breakers: { defaults: { fail_max: 9 } }\n");
+    let (config, _) = load(&sources).expect("a configuration");
+    let fail_max = |name: &str| config.breakers.of(&host(name)).policy.fail_max.get();
+    assert_eq!(fail_max("api.crossref.org"), 9);
+    assert_eq!(fail_max("web.archive.org"), 2);
+}
+
+#[test]
+fn breakers_of_resolvers_come_from_every_place_that_the_seeds_name() {
+    let (_directory, mut sources) = file(
+        "breakers:
+  defaults: { resolver_overrides: { landing_page: { fail_max: 7, reset_timeout_s: 70 }, other: { fail_max: 9 } } }
+  hosts: { a.example: { resolver_overrides: { landing_page: { fail_max: 6 } } } }
+  resolvers: { late: { fail_max: 3 } }
+",
+    );
+    sources.environment = environment(&[
+        ("DOCSTOKG_BREAKER_DEFAULTS", "fail_max:8,reset:44"),
+        ("DOCSTOKG_BREAKER_RESOLVER__late", "reset:33"),
+        ("DOCSTOKG_COOLDOWN_STORE", "redis"),
+        ("DOCSTOKG_COOLDOWN_STORE_DSN", "redis://127.0.0.1:1/0"),
+    ]);
+    let (config, settings) = load(&sources).expect("a configuration");
+    assert!(settings.warnings.0.is_empty(), "every variable is known");
+    let resolver = |name: &str| {
+        let policy = &config.breakers.of_resolver(name).policy;
+        (policy.fail_max.get(), policy.reset.as_secs())
+    };
+    assert_eq!(resolver("landing_page"), (6, 70));
+    assert_eq!(resolver("other"), (9, 44));
+    assert_eq!(resolver("late"), (3, 33));
+    assert_eq!(resolver("unknown"), (8, 44));
+    // One store that is given serves limits, too.
+    assert_eq!(config.limits.backend.dsn, "redis://127.0.0.1:1/0");
+
+    let (_directory, sources) = file(
+        "breakers:
+  hosts:
+    a.example: { resolver_overrides: { landing_page: { fail_max: 6 } } }
+    b.example: { resolver_overrides: { landing_page: { fail_max: 5 } } }
+  resolvers: { late: { resolver_overrides: { later: { fail_max: 5 } } } }
+",
+    );
+    let found = problems(&sources);
+    for wanted in ["a resolver has one breaker", "a resolver has no resolvers"] {
+        assert!(found.contains(wanted), "{found}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Whose failure it is when an attempt was the last one: the host's, or only this request's.
+
+use std::time::Duration;
+
+use docstokg_policy::classify::{Class, Fault, Outcome};
+use http::StatusCode;
+
+use crate::admission::SiteAdmission;
+use crate::clock::BootInstant;
+use crate::error::StatedBy;
+use crate::exchange::Finish;
+use crate::hub::Inner;
+use crate::journey::HostFailure;
+use crate::target::Target;
+
+/// The least wait before a host that failed is asked again.
+const MIN_HOST_WAIT: Duration = Duration::from_secs(1);
+
+/// The last attempt of a request, and what is known about its host.
+pub(super) struct LastAttempt<'a> {
+    pub(super) target: &'a Target,
+    pub(super) finish: &'a Finish,
+    pub(super) class: Class,
+    /// The end of the block in force.
+    pub(super) open_until: Option<BootInstant>,
+    /// When the first attempt on this hop was sent.
+    pub(super) first_sent: BootInstant,
+}
+
+impl Inner {
+    /// Returns the failure of the host that ended a request, if the host may serve the request
+    /// later: the host asked for a pause, throttles, or may be down.
+    pub(super) fn host_failure(&self, attempt: &LastAttempt<'_>) -> Option<HostFailure> {
+        let now = self.runtime.boot();
+        let route = &attempt.target.route;
+        let failure = |wait: Duration, stated_by| HostFailure {
+            host: attempt.target.host.clone(),
+            wait: wait.max(MIN_HOST_WAIT),
+            stated_by,
+        };
+        if !matches!(attempt.class.outcome, Outcome::Failure | Outcome::Throttled) {
+            return None;
+        }
+        if let Some(asked) = attempt.finish.retry_after() {
+            let wait = asked.min(route.site.rules.breaker.retry_after_cap);
+            return Some(failure(wait, StatedBy::Server));
+        }
+        let stated_by = match attempt.class.outcome {
+            Outcome::Throttled => StatedBy::Quota,
+            _ if may_be_down(&route.site.site, attempt.finish, attempt.first_sent) => {
+                StatedBy::Breaker
+            }
+            _ => return None,
+        };
+        let open_until = attempt.open_until.or_else(|| route.site.site.open_until());
+        let wait = open_until.map_or(MIN_HOST_WAIT, |until| until.since(now));
+        Some(failure(wait, stated_by))
+    }
+}
+
+/// Tells whether a host that failed a request may be down. If the host has served others since and
+/// its breaker was closed all the time, only this request fails.
+fn may_be_down(site: &SiteAdmission, finish: &Finish, first_sent: BootInstant) -> bool {
+    let was_closed = site.is_closed_since(first_sent);
+    let is_alive = site
+        .last_served()
+        .is_some_and(|served| served >= first_sent);
+    match finish {
+        // Another time changes nothing about a name, a certificate or this machine.
+        Finish::Fault {
+            fault: Fault::Dns | Fault::Tls | Fault::NoRoute,
+            ..
+        } => false,
+        Finish::Fault { .. } => !(is_alive && was_closed),
+        Finish::Answer { head, .. } if is_outage(head.status) => !(is_alive && was_closed),
+        // A program that fails on one URL answers so, too: other requests have to fail as well.
+        Finish::Answer { .. } => !was_closed,
+    }
+}
+
+/// Tells whether a status says that a whole host or the way to it is out of service.
+fn is_outage(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}

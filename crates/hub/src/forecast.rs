@@ -1,0 +1,244 @@
+//! How long the limits of a site make many requests take, as the store sees them now.
+
+use std::time::Duration;
+
+use docstokg_policy::budget::{Budget, Demand};
+use docstokg_policy::host::Host;
+use docstokg_policy::learn::{Confirmed, Shape};
+use docstokg_policy::learned::Learned;
+use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::{Quota, Unit};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Cost;
+use docstokg_stores::{SiteView, StoreError};
+
+use crate::admission::{Lane, LaneKey};
+use crate::hub::Hub;
+
+/// The least number of recent requests that says how many permits each uses.
+const MIN_RECENT: u64 = 5;
+
+/// From how many permits a request on they are taken for those of others, or of redirects.
+const MIN_SHARED: f64 = 1.2;
+
+/// The requests of one role that are still to come at a site, and what was seen of those before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoleDemand {
+    /// The role.
+    pub role: Role,
+    /// How many are still to come.
+    pub requests: u64,
+    /// The distance between two of them that was observed; zero if none was.
+    pub distance: Duration,
+    /// How many ended in the time `span` before now.
+    pub recent: u64,
+    /// The time in which those were counted.
+    pub span: Duration,
+    /// How many permits each used when that was last known.
+    pub permits_each: f64,
+}
+
+impl RoleDemand {
+    /// Describes so many requests of which nothing was observed.
+    #[must_use]
+    pub const fn of(role: Role, requests: u64) -> Self {
+        Self {
+            role,
+            requests,
+            distance: Duration::ZERO,
+            recent: 0,
+            span: Duration::ZERO,
+            permits_each: 1.0,
+        }
+    }
+
+    /// Returns how many permits of a budget a request uses: of a long window it is known how many
+    /// were used of late, by all processes.
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests fit")]
+    fn permits_each(&self, budget: &Budget, cost: &Cost, view: &SiteView) -> f64 {
+        let long = cost.windows.list().iter();
+        let long = long.filter(|window| window.per >= self.span && !self.span.is_zero());
+        let Some(window) = long.max_by_key(|window| window.per) else {
+            return 1.0;
+        };
+        if self.recent < MIN_RECENT || window.per < Duration::from_secs(60) {
+            return self.permits_each;
+        }
+        let used = budget.used_within(window, self.span, view.now);
+        let each = used as f64 / self.recent as f64;
+        // Requests on their way make it a little more than one.
+        if each < MIN_SHARED { 1.0 } else { each }
+    }
+}
+
+/// When the last of the requests at a site goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteForecast {
+    /// The time until it goes.
+    pub after: Duration,
+    /// The limit that most of that time is waited for, and whose it is.
+    pub because: Option<(Host, Role, Window)>,
+    /// How many permits a request uses.
+    pub permits_each: f64,
+}
+
+impl Hub {
+    /// Computes how long requests to a site take at least from now on: from its windows and what is
+    /// used of them, the pacing, what was learned and what the host states. `None` for a site that
+    /// the configuration does not know and that is not a host.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn forecast(
+        &self,
+        site: &str,
+        demands: &[RoleDemand],
+    ) -> Result<Option<SiteForecast>, StoreError> {
+        let joined = self.config().joined_site(site);
+        let host = match joined {
+            Some(joined) => joined.hosts.first().cloned(),
+            None => Host::parse(site).ok(),
+        };
+        let Some(host) = host else {
+            return Ok(None);
+        };
+        let lane = |demand: &RoleDemand| self.lane(&LaneKey::plain(&host, demand.role));
+        let lanes: Vec<(Lane, RoleDemand)> = demands.iter().map(|it| (lane(it), *it)).collect();
+        let Some((first, _)) = lanes.first() else {
+            return Ok(None);
+        };
+        let view = first.site.handle.view().await?;
+        // The requests may go to any of the hosts that a site joins: only their common budget is
+        // certain.
+        let skipped = usize::from(joined.is_some_and(|joined| joined.hosts.len() > 1));
+        let mut latest = SiteForecast {
+            after: Duration::ZERO,
+            because: None,
+            permits_each: 1.0,
+        };
+        for (lane, demand) in &lanes {
+            let of_role = forecast_role(lane, demand, &lanes, &view, skipped);
+            let permits_each = latest.permits_each.max(of_role.permits_each);
+            if of_role.after >= latest.after {
+                let because = of_role.because;
+                latest.because = because.map(|window| (host.clone(), demand.role, window));
+                latest.after = of_role.after;
+            }
+            latest.permits_each = permits_each;
+        }
+        let pause = pause(&view);
+        latest.after += pause;
+        Ok(Some(latest))
+    }
+}
+
+struct RoleForecast {
+    after: Duration,
+    because: Option<Window>,
+    permits_each: f64,
+}
+
+/// Computes when the last request of a role goes, beside those of the other roles.
+fn forecast_role(
+    lane: &Lane,
+    demand: &RoleDemand,
+    lanes: &[(Lane, RoleDemand)],
+    view: &SiteView,
+    skipped: usize,
+) -> RoleForecast {
+    let distance = demand.distance.max(learned_distance(view));
+    let times = u32::try_from(demand.requests.saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut latest = RoleForecast {
+        after: distance.saturating_mul(times),
+        because: None,
+        permits_each: demand.permits_each,
+    };
+    let empty = Budget::default();
+    for cost in lane.costs_now(view.now).iter().skip(skipped) {
+        let budget = view.site.budgets().get(cost.budget).unwrap_or(&empty);
+        let charges = |(other, _): &&(Lane, RoleDemand)| {
+            let mut costs = other.costs.iter();
+            costs.any(|other| other.budget == cost.budget)
+        };
+        let sharing = lanes.iter().filter(charges);
+        let requests: u64 = sharing.map(|(_, demand)| demand.requests).sum();
+        let permits_each = demand.permits_each(budget, cost, view);
+        let found = budget.forecast(
+            &cost.windows,
+            Demand {
+                requests,
+                distance: if requests == demand.requests {
+                    distance
+                } else {
+                    Duration::ZERO
+                },
+                permits_each,
+            },
+            view.now,
+        );
+        if found.after > latest.after || (found.after == latest.after && found.because.is_some()) {
+            latest = RoleForecast {
+                after: found.after,
+                because: found.because,
+                permits_each,
+            };
+        }
+    }
+    if let Some((after, window)) = stated_wait(lane, demand.requests, view)
+        && after > latest.after
+    {
+        (latest.after, latest.because) = (after, window);
+    }
+    latest
+}
+
+/// Returns how long nothing is sent, on account of the breaker or of refusals.
+fn pause(view: &SiteView) -> Duration {
+    let open = view.open_until().map(|(until, _)| until.since(view.now));
+    let learned = view.site.learned();
+    let refused = learned.map(|learned| learned.not_before(view.now).since(view.now));
+    open.into_iter().chain(refused).max().unwrap_or_default()
+}
+
+/// Returns the distance between requests that the learned limits ask for.
+fn learned_distance(view: &SiteView) -> Duration {
+    let of_limit = |limit: &Confirmed| {
+        let amount = f64::from(limit.amount).max(0.001);
+        let seconds = match limit.shape {
+            Shape::Window { seconds } => f64::from(seconds) / amount,
+            Shape::Rate => 1.0 / amount,
+            Shape::Cap => 0.0,
+        };
+        Duration::from_secs_f64(seconds)
+    };
+    let limits = view.site.learned().into_iter().flat_map(Learned::limits);
+    limits.map(of_limit).max().unwrap_or_default()
+}
+
+/// Returns how long the quotas that the host states make the last of so many requests wait, where
+/// they do not suffice, and the window of the quota.
+fn stated_wait(lane: &Lane, requests: u64, view: &SiteView) -> Option<(Duration, Option<Window>)> {
+    let stated = view.site.quotas()?.of(lane.quota_lane()?)?.as_of(view.now);
+    let of_quota = |quota: &Quota| {
+        let (left, reset) = (u64::from(quota.remaining?), quota.resets_in?);
+        if quota.unit != Unit::Requests || requests <= left {
+            return None;
+        }
+        let window = quota
+            .limit
+            .and_then(std::num::NonZeroU32::new)
+            .zip(quota.window);
+        let window = window.map(|(limit, per)| Window::new(limit, per));
+        let more = window.map_or(Duration::ZERO, |window| {
+            let turns = (requests - left - 1) / u64::from(window.limit.get());
+            let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+            window.per.saturating_mul(turns)
+        });
+        Some((reset + more, window))
+    };
+    stated
+        .quotas
+        .iter()
+        .filter_map(of_quota)
+        .max_by_key(|(wait, _)| *wait)
+}
