@@ -4,9 +4,11 @@
 //! until one record can describe it: an attempt when it is settled, a request when it ends.
 
 mod active;
+mod charged;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
@@ -15,9 +17,14 @@ use docstokg_hub::policy::breaker::Transition;
 use docstokg_hub::policy::rate::format_rates;
 use docstokg_hub::{Host, Role};
 
-use crate::record::{BudgetRecord, Record, RequestContext, Stamped, TransitionRecord};
+use crate::record::{
+    BudgetRecord, Record, RequestContext, RobotsRecord, RobotsState, Stamped, TransitionRecord,
+};
 use crate::run::Run;
 use active::{ActiveRequest, Cost};
+
+/// Maximum hosts and roles whose budgets are known to be reported.
+const MAX_REPORTED: usize = 16_384;
 
 /// Turns events into records.
 pub struct Assembler {
@@ -25,6 +32,20 @@ pub struct Assembler {
     config: Arc<Config>,
     active: HashMap<u64, ActiveRequest>,
     reported_budgets: HashSet<(Host, Role, Option<Arc<str>>)>,
+    /// What the robots.txt of each host last said.
+    robots: HashMap<Host, (RobotsState, Option<Duration>)>,
+}
+
+/// Maximum hosts whose robots.txt is remembered, so that only news is recorded.
+const MAX_ROBOTS_HOSTS: usize = 4_096;
+
+/// Returns what a request that ended with an error tells of the robots.txt of its host.
+fn robots_refusal(error: Option<&str>) -> Option<RobotsState> {
+    match error {
+        Some("disallowed") => Some(RobotsState::Forbids),
+        Some("robots_unreachable") => Some(RobotsState::Unread),
+        _ => None,
+    }
 }
 
 impl Assembler {
@@ -36,6 +57,7 @@ impl Assembler {
             config,
             active: HashMap::new(),
             reported_budgets: HashSet::new(),
+            robots: HashMap::new(),
         }
     }
 
@@ -60,7 +82,15 @@ impl Assembler {
                 change.elsewhere = true;
                 emit(Record::Transition(Box::new(change)));
             }
-            What::End { error } => self.end_request(event.at, event.request, error, &mut emit),
+            What::Robots { crawl_delay } => {
+                self.note_robots(event.host, RobotsState::Allows, crawl_delay, &mut emit);
+            }
+            What::End { error } => {
+                if let Some(state) = robots_refusal(error) {
+                    self.note_robots(event.host, state, None, &mut emit);
+                }
+                self.end_request(event.at, event.request, error, &mut emit);
+            }
             what => {
                 if let Some(active) = self.active.get_mut(&event.request) {
                     active.take(event.at, what, &self.config, &mut emit);
@@ -82,6 +112,7 @@ impl Assembler {
                     method,
                     resolver,
                     kind,
+                    service,
                     weight,
                     wait,
                 },
@@ -96,6 +127,7 @@ impl Assembler {
             role,
             resolver,
             kind,
+            service,
         };
         if let Some(active) = self.active.get_mut(&request) {
             active.continue_at(context, url, method);
@@ -103,6 +135,29 @@ impl Assembler {
             let active = ActiveRequest::new(at, context, url, method, Cost { weight, wait });
             self.active.insert(request, active);
         }
+    }
+
+    /// Records what the robots.txt of a host says, if that is news.
+    fn note_robots(
+        &mut self,
+        host: Host,
+        state: RobotsState,
+        crawl_delay: Option<Duration>,
+        emit: &mut impl FnMut(Record),
+    ) {
+        let news = (state, crawl_delay);
+        if self.robots.get(&host) == Some(&news) {
+            return;
+        }
+        if self.robots.len() >= MAX_ROBOTS_HOSTS {
+            self.robots.clear();
+        }
+        self.robots.insert(host.clone(), news);
+        emit(Record::Robots(RobotsRecord {
+            host,
+            state,
+            crawl_delay,
+        }));
     }
 
     fn end_request(
@@ -119,7 +174,8 @@ impl Assembler {
         }
     }
 
-    /// Emits the budgets of a host and role when they are charged for the first time.
+    /// Emits the budgets of a host and role when they are charged for the first time; in a run over
+    /// very many hosts perhaps again later, which readers count once.
     fn report_budgets(
         &mut self,
         host: &Host,
@@ -130,6 +186,9 @@ impl Assembler {
         let key = (host.clone(), role, kind.cloned());
         if self.reported_budgets.contains(&key) {
             return;
+        }
+        if self.reported_budgets.len() >= MAX_REPORTED {
+            self.reported_budgets.clear();
         }
         let reset = self.config.breakers.of(host).policy.reset;
         for (budget, windows) in self.config.budgets(host, role, kind.map(|kind| &**kind)) {
@@ -168,11 +227,44 @@ fn transition_record(key: Arc<str>, host: Host, transition: Transition) -> Trans
 }
 
 fn scope(key: &str, host: &Host) -> &'static str {
+    if key == host.as_str() {
+        return "host";
+    }
+    // `HOST:ROLE` or `site:NAME:ROLE`: a role that is open alone.
+    if let Some((owner, role)) = key.rsplit_once(':')
+        && Role::ALL.iter().any(|known| known.as_str() == role)
+        && (owner == host.as_str() || owner.starts_with("site:"))
+    {
+        return "role";
+    }
     match key.split_once(':') {
-        _ if key == host.as_str() => "host",
         Some(("resolver", _)) => "resolver",
         Some(("site", _)) => "site",
         Some(("network", _)) => "network",
         _ => "host",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docstokg_hub::clock::SystemClock;
+    use docstokg_hub::config::load::{Sources, load};
+
+    use super::*;
+
+    #[test]
+    fn of_very_many_hosts_only_some_are_remembered() {
+        let (config, settings) = load(&Sources::default()).expect("the shipped configuration");
+        let run = Arc::new(Run::begin("test", &settings, &SystemClock));
+        let mut assembler = Assembler::new(run, Arc::new(config));
+        for number in 0..3 * MAX_REPORTED {
+            let host = Host::parse(&format!("h{number}.example")).expect("a host");
+            let mut reported = [0, 0];
+            for times in &mut reported {
+                assembler.report_budgets(&host, Role::Artifact, None, &mut |_| *times += 1);
+            }
+            assert!(reported[0] > 0 && reported[1] == 0, "{host}: {reported:?}");
+        }
+        assert!(assembler.reported_budgets.len() <= MAX_REPORTED);
     }
 }

@@ -37,6 +37,8 @@ pub enum Record {
     End(Box<EndRecord>),
     /// A budget was used for the first time in this run.
     Budget(BudgetRecord),
+    /// The robots.txt of a host says something else than it last did in this run.
+    Robots(RobotsRecord),
 }
 
 /// The request that a record belongs to.
@@ -52,6 +54,8 @@ pub struct RequestContext {
     pub resolver: Option<Arc<str>>,
     /// The kind of request.
     pub kind: Option<Arc<str>>,
+    /// The service that the request was for, where that has a budget.
+    pub service: Option<Arc<str>>,
 }
 
 /// A breaker was checked.
@@ -134,6 +138,8 @@ pub struct CacheRecord {
 pub struct RateRecord {
     /// The request.
     pub context: RequestContext,
+    /// The budget that held it back, or that it was charged to.
+    pub budget: ChargedBudget,
     /// The outcome.
     pub action: RateAction,
     /// The cost in tokens.
@@ -146,6 +152,15 @@ pub struct RateRecord {
     pub estimate: Option<Duration>,
     /// The longest it may wait, where that is known.
     pub max_delay: Option<Duration>,
+}
+
+/// A budget that a request was charged to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargedBudget {
+    /// Its key: `service:host` or `host:role`.
+    pub key: Arc<str>,
+    /// Its windows.
+    pub rates: Arc<[String]>,
 }
 
 /// How the limiter decided.
@@ -186,7 +201,7 @@ impl RateAction {
 /// A breaker changed its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransitionRecord {
-    /// `host`, `site`, `resolver` or `network`.
+    /// `host`, `site`, `role`, `resolver` or `network`.
     pub scope: &'static str,
     /// Whose breaker.
     pub key: Arc<str>,
@@ -255,6 +270,60 @@ pub struct EndRecord {
     pub error: Option<&'static str>,
     /// From the first hop to the end.
     pub elapsed: Duration,
+}
+
+/// What the robots.txt of a host says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RobotsRecord {
+    /// The host.
+    pub host: Host,
+    /// What it means for the request that asked.
+    pub state: RobotsState,
+    /// The time that it asks for between two requests.
+    pub crawl_delay: Option<Duration>,
+}
+
+/// What a robots.txt means for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RobotsState {
+    /// The request may be sent.
+    Allows,
+    /// The request is not sent.
+    Forbids,
+    /// The file cannot be read, so no request is sent.
+    Unread,
+}
+
+impl RobotsState {
+    /// Returns the word used in tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allows => "allows",
+            Self::Forbids => "forbids",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+impl EndRecord {
+    /// Returns whether the request failed, as the summary counts it
+    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)); a refusal until later is not a failure
+    /// either.
+    pub(crate) fn is_failure(&self) -> bool {
+        let status = match (self.error, self.status) {
+            (Some("cancelled" | "breaker_open" | "rate_limited" | "robots_unreachable"), _) => {
+                return false;
+            }
+            (Some(_), _) | (None, None) => return true,
+            (None, Some(status)) => status,
+        };
+        let is_missing_robots = status < 500 && status != 429 && self.url.ends_with("/robots.txt");
+        let context = &self.context;
+        let is_empty_lookup =
+            status == 404 && context.role == Role::Metadata && context.resolver.is_some();
+        status >= 400 && !is_missing_robots && !is_empty_lookup
+    }
 }
 
 /// A budget that applies in this run.

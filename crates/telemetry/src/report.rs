@@ -8,12 +8,12 @@ mod data;
 
 use std::fmt::Write as _;
 
+use docstokg_hub::html::escape;
 use rusqlite::Connection;
 
 use crate::summary::{
-    HostSummary, Summary, SummaryError, Throttled, bytes, reason_counts, seconds,
+    HostSummary, Summary, SummaryError, Throttled, bytes, percent, reason_counts, seconds,
 };
-pub use charts::escape;
 use charts::{bar, histogram, timeline};
 use data::{COLUMNS, HostTimeline, ReportData};
 
@@ -227,14 +227,14 @@ fn slowest(page: &mut String, summary: &Summary) {
     page.push_str(
         "<section><h2>Slowest hosts</h2><div class=\"wide\"><table><thead><tr>\
          <th>host<th>role<th>sent<th>answer p50<th>answer p95<th>wait p95<th>429<th>503\
-         <th>retries<th>received</tr></thead><tbody>",
+         <th>retries<th>received<th>adaptive rate</tr></thead><tbody>",
     );
     for host in hosts.iter().take(20) {
         let sum = |t: Throttled| t.with_retry_after + t.without_retry_after;
         let _ = write!(
             page,
             "<tr><td>{}<td>{}<td>{}<td>{:.0} ms<td>{:.0} ms<td>{:.0} ms\
-             <td>{}<td>{}<td>{}<td>{}</tr>",
+             <td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
             escape(&host.host),
             escape(&host.role),
             host.requests,
@@ -244,7 +244,8 @@ fn slowest(page: &mut String, summary: &Summary) {
             sum(host.status_429),
             sum(host.status_503),
             host.retries,
-            bytes(host.bytes)
+            bytes(host.bytes),
+            host.multiplier.map_or_else(String::new, percent)
         );
     }
     page.push_str("</tbody></table></div></section>");
@@ -273,7 +274,12 @@ fn breakers(page: &mut String, summary: &Summary) {
             escape(&reason_counts(&breaker.reasons))
         );
     }
-    page.push_str("</tbody></table></div></section>");
+    page.push_str("</tbody></table></div>");
+    let reasons = reason_counts(&summary.totals.open_reasons);
+    if !reasons.is_empty() {
+        let _ = write!(page, "<p>All opens: {}</p>", escape(&reasons));
+    }
+    page.push_str("</section>");
 }
 
 fn failures(page: &mut String, data: &ReportData) {

@@ -7,6 +7,7 @@ mod hosts;
 pub mod limits;
 mod load;
 mod minimum;
+mod robots;
 mod slo;
 mod text;
 mod totals;
@@ -18,10 +19,11 @@ use serde::Serialize;
 
 pub use compare::compare;
 pub use load::{RunChoice, SummaryError, load, runs};
+pub use robots::{LatestRobots, latest_robots};
 pub use slo::{Check, check};
-pub(crate) use text::{bytes, reason_counts, seconds};
+pub(crate) use text::{bytes, percent, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
-pub use waits::{RecentWait, recent_waits};
+pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
 
 /// SQL that is 1 for rows of `request_ends` that are failures. A site without robots.txt, a look-up
 /// that a service answers with 404 and a cancelled request are not.
@@ -103,8 +105,12 @@ pub struct Totals {
     pub http_503_ratio: f64,
     /// Opens of breakers.
     pub opens: u64,
-    /// Opens per hour.
-    pub opens_per_hour: f64,
+    /// Opens per hour; `None` for less than ten minutes.
+    pub opens_per_hour: Option<f64>,
+    /// Reasons of opens, and how often each.
+    pub open_reasons: BTreeMap<String, u64>,
+    /// The share of each reason.
+    pub open_reason_shares: BTreeMap<String, f64>,
     /// Answers from the cache among all look-ups, where there were any.
     pub cache_hit_ratio: Option<f64>,
     /// Answers from the cache for which the origin was not asked, or did not answer.
@@ -136,6 +142,9 @@ pub struct Makespan {
     pub ratio: Option<f64>,
     /// The budget that determines the minimum.
     pub bottleneck: Option<String>,
+    /// The limit that most of the minimum is waited for, in words, and how to change it; `None`
+    /// where an answer takes longer than the limits make wait.
+    pub limit: Option<String>,
 }
 
 /// A distribution, in milliseconds.
@@ -206,18 +215,20 @@ pub struct HostSummary {
 /// One breaker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BreakerSummary {
-    /// `host`, `site`, `resolver` or `network`.
+    /// `host`, `site`, `role`, `resolver` or `network`.
     pub scope: String,
-    /// The host, site or resolver.
+    /// The host, site or resolver, or `HOST:ROLE` where a role was open alone.
     pub key: String,
     /// How often it opened.
     pub opens: u64,
-    /// Per hour.
-    pub opens_per_hour: f64,
+    /// Per hour; `None` for less than ten minutes.
+    pub opens_per_hour: Option<f64>,
     /// Seconds that it was open.
     pub open_s: f64,
     /// Reasons, and how often each.
     pub reasons: BTreeMap<String, u64>,
+    /// The share of each reason.
+    pub reason_shares: BTreeMap<String, f64>,
     /// Probes after an open.
     pub probes: u64,
     /// Of these, successful.
@@ -263,6 +274,13 @@ pub struct Top {
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Returns the share of each count in their sum.
+pub(crate) fn shares(counts: &BTreeMap<String, u64>) -> BTreeMap<String, f64> {
+    let all = counts.values().sum();
+    let share_of = |(name, count): (&String, &u64)| Some((name.clone(), share(*count, all)?));
+    counts.iter().filter_map(share_of).collect()
 }
 
 impl Distribution {

@@ -8,12 +8,13 @@ use docstokg_hub::config::Config;
 use docstokg_hub::event::What;
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::policy::classify::Outcome;
+use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 use docstokg_hub::{RateWait, RefusedBy};
 
 use crate::record::{
-    AdjustRecord, CacheRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, RateAction,
-    RateRecord, Record, RequestContext,
+    AdjustRecord, CacheRecord, CallRecord, ChargedBudget, CooldownRecord, EndRecord, HttpRecord,
+    RateAction, RateRecord, Record, RequestContext,
 };
 
 /// An active request.
@@ -35,6 +36,16 @@ pub(super) struct ActiveRequest {
 pub(super) struct Cost {
     pub(super) weight: u32,
     pub(super) wait: RateWait,
+}
+
+/// The wait of a request for its rate.
+#[derive(Clone, Copy, Default)]
+struct RateDelay {
+    length: Duration,
+    /// The window that it waited for, or that refused it.
+    window: Option<Window>,
+    /// The further wait that a refused request would have had.
+    estimate: Option<Duration>,
 }
 
 /// An attempt that is not settled yet.
@@ -101,7 +112,7 @@ impl ActiveRequest {
             What::GivenBack => {
                 self.attempts = self.attempts.saturating_sub(1);
                 if self.attempt.take().is_some_and(|attempt| !attempt.free) {
-                    emit(self.rate(RateAction::GivenBack, Duration::ZERO, None, config));
+                    emit(self.rate(RateAction::GivenBack, RateDelay::default(), config));
                 }
             }
             What::Refused {
@@ -110,11 +121,15 @@ impl ActiveRequest {
                 waited,
             } => {
                 let remaining = refusal.until.since(at);
-                match refusing_state(&refusal) {
-                    Some(state) => self.deny(&by, state, remaining, emit),
-                    None => {
-                        emit(self.rate(RateAction::Block, waited, Some(remaining), config));
-                    }
+                if let Some(state) = refusing_state(&refusal) {
+                    self.deny(&by, state, remaining, emit);
+                } else {
+                    let delay = RateDelay {
+                        length: waited,
+                        window: refusing_window(&refusal),
+                        estimate: Some(remaining),
+                    };
+                    emit(self.rate(RateAction::Block, delay, config));
                 }
             }
             What::Settled { outcome } => self.settle(at, Some(outcome), None, emit),
@@ -153,6 +168,7 @@ impl ActiveRequest {
             attempt,
             probe,
             rate_delay,
+            rate_window,
             slot_wait,
             breaker_wait,
             resolver,
@@ -167,7 +183,12 @@ impl ActiveRequest {
         } else {
             RateAction::Acquire
         };
-        emit(self.rate(action, *rate_delay, None, config));
+        let delay = RateDelay {
+            length: *rate_delay,
+            window: *rate_window,
+            estimate: None,
+        };
+        emit(self.rate(action, delay, config));
         let host_state = if *probe {
             State::HalfOpen
         } else {
@@ -339,13 +360,7 @@ impl ActiveRequest {
         })));
     }
 
-    fn rate(
-        &self,
-        action: RateAction,
-        delay: Duration,
-        estimate: Option<Duration>,
-        config: &Config,
-    ) -> Record {
+    fn rate(&self, action: RateAction, delay: RateDelay, config: &Config) -> Record {
         let limits = config.limits.of(&self.context.host, self.context.role);
         let (mode, max_delay) = match self.cost.wait {
             RateWait::None => ("fail", Some(Duration::ZERO)),
@@ -355,11 +370,12 @@ impl ActiveRequest {
         };
         Record::Rate(Box::new(RateRecord {
             context: self.context.clone(),
+            budget: ChargedBudget::of(&self.context, delay.window, config),
             action,
             weight: self.cost.weight,
             mode,
-            delay,
-            estimate,
+            delay: delay.length,
+            estimate: delay.estimate,
             max_delay,
         }))
     }
@@ -375,6 +391,14 @@ impl ActiveRequest {
             error,
             elapsed: at.since(self.started),
         }
+    }
+}
+
+/// Returns the window that refused, where one did.
+fn refusing_window(refusal: &Refusal) -> Option<Window> {
+    match &refusal.reason {
+        RefusalReason::Rate { window } => *window,
+        RefusalReason::Slots | RefusalReason::Open { .. } => None,
     }
 }
 

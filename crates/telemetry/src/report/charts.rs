@@ -4,23 +4,6 @@ use std::fmt::Write as _;
 
 use super::data::{COLUMNS, Column, EDGES, HostTimeline};
 
-/// Escapes text for HTML.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a chart is not that exact")]
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {

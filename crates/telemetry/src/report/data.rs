@@ -223,7 +223,7 @@ impl Extract<'_> {
         let mut query = self.database.prepare(
             "SELECT host, to_state, ts, coalesce(lead(ts) OVER each_key, 1e18), reset_timeout_s
              FROM breaker_transitions
-             WHERE (run_id = ?1 OR ?1 IS NULL) AND scope IN ('host', 'site')
+             WHERE (run_id = ?1 OR ?1 IS NULL) AND scope IN ('host', 'site', 'role')
              WINDOW each_key AS (PARTITION BY run_id, key ORDER BY ts, rowid)",
         )?;
         let share = |ts: f64| ((ts - self.first) / self.length_s).clamp(0.0, 1.0);

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_hub::config::Config;
 use docstokg_hub::json::escape_controls;
 use docstokg_hub::stores::private;
 use serde_json::{Map, Value, json};
@@ -25,7 +24,6 @@ pub struct JsonlSink {
     rotate: u64,
     keep: u32,
     run: Arc<Run>,
-    config: Arc<Config>,
     file: Option<BufWriter<File>>,
     written: u64,
 }
@@ -35,18 +33,12 @@ impl JsonlSink {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(
-        path: &Path,
-        run: Arc<Run>,
-        config: Arc<Config>,
-        telemetry: &TelemetryConfig,
-    ) -> std::io::Result<Self> {
+    pub fn open(path: &Path, run: Arc<Run>, telemetry: &TelemetryConfig) -> std::io::Result<Self> {
         let mut sink = Self {
             path: path.to_owned(),
             rotate: telemetry.jsonl_rotate,
             keep: telemetry.jsonl_keep,
             run,
-            config,
             file: None,
             written: 0,
         };
@@ -111,7 +103,7 @@ impl Sink for JsonlSink {
         let mut lines = String::new();
         for stamped in batch {
             lines.clear();
-            for (name, fields) in events(&stamped.record, &self.config) {
+            for (name, fields) in events(&stamped.record) {
                 let mut line = Map::new();
                 line.insert("event".to_owned(), json!(name));
                 line.insert("ts".to_owned(), json!(stamped.at.to_string()));

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, Timestamp};
-use docstokg_hub::config::Config;
+use docstokg_hub::config::{Breakers, Config};
 use docstokg_hub::files::write_whole;
 use docstokg_hub::stores::StateStore;
 use parking_lot::Mutex;
@@ -48,6 +48,8 @@ const BYTES: &[f64] = &[
 ];
 /// Maximum hosts without configuration that have their own label.
 const MAX_LABELLED_HOSTS: usize = 50;
+/// Maximum hosts whose records are counted, to find busy ones. Beyond that counting begins anew.
+const MAX_SEEN_HOSTS: usize = 16_384;
 /// Records after which a host is busy.
 const BUSY_RECORDS: u32 = 10;
 /// How often the textfile is written.
@@ -63,6 +65,7 @@ pub struct Metrics {
     values: BTreeMap<(Metric, String), f64>,
     histograms: BTreeMap<(Metric, String), Histogram>,
     open_until: BTreeMap<String, Timestamp>,
+    breakers: Breakers,
     store: Option<Arc<dyn StateStore>>,
 }
 
@@ -93,6 +96,7 @@ impl Metrics {
             values: BTreeMap::new(),
             histograms: BTreeMap::new(),
             open_until: BTreeMap::new(),
+            breakers: config.breakers.clone(),
             store: None,
         };
         let info = labels(&[
@@ -144,6 +148,9 @@ impl Metrics {
             return host.to_string();
         }
         if self.busy.len() < MAX_LABELLED_HOSTS {
+            if self.seen.len() >= MAX_SEEN_HOSTS {
+                self.seen.clear();
+            }
             let seen = self.seen.entry(host.clone()).or_default();
             *seen += 1;
             // The first hosts have a label at once, so that a small run shows its hosts; the other

@@ -126,12 +126,12 @@ CREATE INDEX IF NOT EXISTS budgets_of_run ON budgets (run_id);
 -- A view per question.
 CREATE VIEW IF NOT EXISTS opens_per_hour AS
     SELECT run_id, scope, key, strftime('%Y-%m-%d %H:00', ts, 'unixepoch') AS hour, count(*) AS opens
-    FROM breaker_transitions WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, hour;
+    FROM breaker_changes WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, hour;
 CREATE VIEW IF NOT EXISTS time_open AS
     SELECT run_id, scope, key, round(sum(length_s), 3) AS open_s FROM (
         SELECT run_id, scope, key, to_state,
                min(coalesce(lead(ts) OVER each_key, ts + coalesce(reset_timeout_s, 0)), ts + coalesce(reset_timeout_s, 1e9)) - ts AS length_s
-        FROM breaker_transitions WINDOW each_key AS (PARTITION BY run_id, scope, key ORDER BY ts, rowid))
+        FROM breaker_changes WINDOW each_key AS (PARTITION BY scope, key ORDER BY ts, id))
     WHERE to_state = 'open' GROUP BY run_id, scope, key;
 CREATE VIEW IF NOT EXISTS requests_avoided AS
     SELECT d.run_id, d.host, count(*) AS avoided,
@@ -150,12 +150,14 @@ CREATE VIEW IF NOT EXISTS success_after_open AS
                FROM (SELECT run_id, host, reason,
                             lead(CASE reason WHEN 'early-probe-failed' THEN 'early' ELSE to_state END) OVER each_key AS next
                      FROM breaker_transitions
-                     WHERE to_state IN ('open', 'closed') AND scope IN ('host', 'site') AND elsewhere = 0
+                     WHERE to_state IN ('open', 'closed') AND scope IN ('host', 'site', 'role') AND elsewhere = 0
                      WINDOW each_key AS (PARTITION BY run_id, scope, key ORDER BY ts, rowid))
                WHERE reason = 'early-probe-failed' GROUP BY run_id, host) e
         ON e.run_id = p.run_id AND e.host = p.host;
 CREATE VIEW IF NOT EXISTS open_reasons AS
-    SELECT run_id, scope, key, reason, count(*) AS opens FROM breaker_transitions WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, reason;
+    SELECT run_id, scope, key, reason, count(*) AS opens,
+           round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY run_id, scope, key), 1) AS percent
+    FROM breaker_changes WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, reason;
 CREATE VIEW IF NOT EXISTS failure_reasons AS
     SELECT run_id, host, coalesce(error, 'http_' || status) AS reason, count(*) AS attempts
     FROM http_events WHERE error IS NOT NULL OR status >= 400 GROUP BY run_id, host, reason;

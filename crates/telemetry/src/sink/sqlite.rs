@@ -17,8 +17,9 @@ use rusqlite::{Connection, ErrorCode, params};
 use super::{Sink, WriteFailure};
 use crate::record::Stamped;
 use crate::run::Run;
+pub(crate) use database::BREAKER_CHANGES;
 pub use database::{DatabaseError, open_to_read};
-use database::{FIRST_VERSION, SCHEMA, VERSION, add_cache_events, migrate};
+use database::{FIRST_VERSION, VERSION, add_missing, migrate, schema};
 use rows::Rows;
 
 /// How long a write waits for another writer.
@@ -26,10 +27,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum records kept for later while the database cannot be written.
 const MAX_PENDING: usize = 200_000;
 /// The tables that hold rows of runs.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 10] = [
     "http_events",
     "cache_events",
     "rate_events",
+    "service_waits",
+    "robots_events",
     "breaker_transitions",
     "aimd_events",
     "request_ends",
@@ -115,12 +118,13 @@ impl SqliteSink {
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
             database.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
+                "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+                schema()
             ))?;
         } else if found != VERSION {
             return Ok(found);
         }
-        add_cache_events(&database)?;
+        add_missing(&database)?;
         self.database = Some(database);
         Ok(VERSION)
     }

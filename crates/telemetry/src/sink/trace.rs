@@ -44,6 +44,7 @@ fn emit(Stamped { at, record }: &Stamped) {
             %at, host = %rate.context.host,
             role = %rate.context.role,
             outcome = rate.action.outcome(),
+            key = &*rate.budget.key,
             blocked_ms = millis(rate.delay),
             "ratelimit.acquire"
         ),
@@ -87,6 +88,6 @@ fn emit(Stamped { at, record }: &Stamped) {
             url = &*end.url,
             "request_end"
         ),
-        Record::Call(_) | Record::End(_) | Record::Budget(_) => {}
+        Record::Call(_) | Record::End(_) | Record::Budget(_) | Record::Robots(_) => {}
     }
 }

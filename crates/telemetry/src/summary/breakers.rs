@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::load::{Key, Reader, SummaryError, integer, key, per_hour};
-use super::{BreakerSummary, Distribution, share};
+use super::{BreakerSummary, Distribution, share, shares};
 use crate::record::EARLY_PROBE_FAILED;
+use crate::sink::sqlite::BREAKER_CHANGES;
 
 /// Breakers, while the tables are read one after the other.
 #[derive(Default)]
@@ -25,6 +26,15 @@ struct Breakers {
 enum Ended {
     BySuccess,
     Lasting,
+}
+
+/// For whom an open counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenedBy {
+    /// For the runs that are summarised.
+    Counted,
+    /// For another run: these only met it.
+    Another,
 }
 
 /// Early probes of one breaker that failed.
@@ -82,13 +92,23 @@ impl Breakers {
         }
     }
 
-    fn start_open(&mut self, key: &Key, ts: f64, reset: f64, reason: Option<String>) {
+    /// Takes in that a breaker is open. An open that was only met counts elsewhere.
+    fn start_open(
+        &mut self,
+        key: &Key,
+        (ts, reset): (f64, f64),
+        reason: Option<String>,
+        by: OpenedBy,
+    ) {
+        self.open.insert(key.clone(), (ts, ts + reset));
+        if by == OpenedBy::Another {
+            return;
+        }
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
         // A server or an operator states the length of the others.
         if reason != "retry-after" && !reason.starts_with("cli-open") {
             self.lengths.entry(key.clone()).or_default().push(reset);
         }
-        self.open.insert(key.clone(), (ts, ts + reset));
         if reason == EARLY_PROBE_FAILED {
             return;
         }
@@ -117,6 +137,7 @@ impl Reader<'_> {
             of_host.iter().map(|(host, key)| (key, host)).collect();
         for (key, breaker) in &mut found {
             breaker.opens_per_hour = per_hour(breaker.opens, duration_s);
+            breaker.reason_shares = shares(&breaker.reasons);
             let mut early = early.remove(key).unwrap_or_default();
             early.end_outage(Ended::Lasting);
             breaker.probed_opens = breaker.probes.saturating_sub(early.failed) + early.lasting;
@@ -134,8 +155,12 @@ impl Reader<'_> {
     /// Reads how often and how long breakers were open.
     fn read_transitions(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
         self.each(
-            "SELECT scope, key, host, to_state, ts, reset_timeout_s, reason, elsewhere
-             FROM breaker_transitions WHERE run_id = ?1 OR ?1 IS NULL ORDER BY ts, rowid",
+            &format!(
+                "SELECT scope, key, host, to_state, ts, reset_timeout_s, reason, elsewhere,
+                        elsewhere = 1 AND to_state = 'open'
+                            AND rowid NOT IN (SELECT id FROM ({BREAKER_CHANGES}))
+                 FROM breaker_transitions WHERE run_id = ?1 OR ?1 IS NULL ORDER BY ts, rowid"
+            ),
             |row| {
                 let key = key(row)?;
                 let (host, to, ts): (String, String, f64) = (row.get(2)?, row.get(3)?, row.get(4)?);
@@ -147,7 +172,12 @@ impl Reader<'_> {
                     breakers.count_early_probe(&key, &to, reason.as_deref());
                 }
                 if to == "open" {
-                    breakers.start_open(&key, ts, reset.unwrap_or(0.0), reason);
+                    let by = if row.get(8)? {
+                        OpenedBy::Another
+                    } else {
+                        OpenedBy::Counted
+                    };
+                    breakers.start_open(&key, (ts, reset.unwrap_or(0.0)), reason, by);
                 }
                 if matches!(key.0.as_str(), "host" | "site") {
                     breakers.of_host.insert(host, key);

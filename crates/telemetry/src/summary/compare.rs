@@ -38,7 +38,7 @@ pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
     };
     #[expect(clippy::cast_precision_loss, reason = "counts fit")]
     let count = |number: u64| number as f64;
-    vec![
+    let mut compared = vec![
         figure("requests", &|summary| count(summary.totals.requests)),
         figure("failed", &|summary| count(summary.totals.failed)),
         figure("http_429_ratio", &|summary| summary.totals.http_429_ratio),
@@ -52,11 +52,17 @@ pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
             count(summary.totals.breaker_denials)
         }),
         figure("opens", &|summary| count(summary.totals.opens)),
-        figure("opens_per_hour", &|summary| summary.totals.opens_per_hour),
         figure("retries", &|summary| count(summary.totals.retries)),
         figure("duration_s", &|summary| summary.totals.duration_s),
         figure("wasted_bytes", &|summary| {
             count(summary.totals.wasted_bytes)
         }),
-    ]
+    ];
+    // Short runs have no such rate.
+    let rate = |summary: &Summary| summary.totals.opens_per_hour;
+    if rate(before).and(rate(after)).is_some() {
+        let figure = figure("opens_per_hour", &|summary| rate(summary).unwrap_or(0.0));
+        compared.push(figure);
+    }
+    compared
 }

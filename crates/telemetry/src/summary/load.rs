@@ -5,9 +5,11 @@ use std::path::Path;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{BreakerSummary, HostSummary, RunInfo, Summary, Top, Totals};
+use super::{BreakerSummary, HostSummary, RunInfo, Summary, Top, Totals, shares};
 use crate::sink::sqlite::DatabaseError;
 
+/// The shortest run that has a rate per hour, in seconds: a shorter one is not extrapolated.
+const MIN_RATED_S: f64 = 600.0;
 /// Maximum hosts of a ranking.
 const MAX_RANKED: usize = 10;
 
@@ -130,6 +132,10 @@ fn add_up(totals: &mut Totals, hosts: &[HostSummary], breakers: &[BreakerSummary
     }
     totals.opens = breakers.iter().map(|breaker| breaker.opens).sum();
     totals.opens_per_hour = per_hour(totals.opens, totals.duration_s);
+    for (reason, opens) in breakers.iter().flat_map(|breaker| &breaker.reasons) {
+        *totals.open_reasons.entry(reason.clone()).or_default() += opens;
+    }
+    totals.open_reason_shares = shares(&totals.open_reasons);
     totals.time_saved_s = breakers
         .iter()
         .fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
@@ -186,9 +192,8 @@ pub(super) fn find(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of opens fit")]
-pub(super) fn per_hour(count: u64, duration_s: f64) -> f64 {
-    // A run of seconds is not extrapolated: one open in it is one open per hour.
-    count as f64 / (duration_s / 3_600.0).max(1.0)
+pub(super) fn per_hour(count: u64, duration_s: f64) -> Option<f64> {
+    (duration_s >= MIN_RATED_S).then(|| count as f64 * 3_600.0 / duration_s)
 }
 
 /// The rows of one run, or of all.

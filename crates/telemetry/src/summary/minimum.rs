@@ -1,20 +1,18 @@
 //! The least time that a run's budgets allow.
 
+use std::time::Duration;
+
+use docstokg_hub::clock::BootInstant;
+use docstokg_hub::policy::budget::{Budget, Demand};
 use docstokg_hub::policy::rate::{Window, parse_rates};
+use docstokg_hub::policy::windows::Windows;
 
-/// Returns the seconds that `tokens` permits take under configured windows: the first needs none.
-pub(super) fn seconds(rates: &str, tokens: u64) -> f64 {
-    let windows = parse_rates(rates).unwrap_or_default();
-    windows
-        .iter()
-        .map(|window| of_window(window, tokens))
-        .fold(0.0, f64::max)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of windows fit")]
-fn of_window(window: &Window, tokens: u64) -> f64 {
-    let full = tokens.saturating_sub(1) / u64::from(window.limit.get());
-    full as f64 * window.per.as_secs_f64()
+/// Returns the seconds that `tokens` permits take under configured windows, of which nothing was
+/// used before, and the window that most of that time is waited for.
+pub(super) fn seconds(rates: &str, tokens: u64) -> (f64, Option<Window>) {
+    let windows = Windows::new(parse_rates(rates).unwrap_or_default(), Duration::ZERO);
+    let forecast = Budget::default().forecast(&windows, Demand::of(tokens), BootInstant::ZERO);
+    (forecast.after.as_secs_f64(), forecast.because)
 }
 
 #[cfg(test)]
@@ -22,18 +20,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_window_sets_the_minimum() {
-        for (rates, tokens, least) in [
-            ("10/SECOND", 10, 0.0),
-            ("10/SECOND", 11, 1.0),
-            ("1/3SECOND", 5, 12.0),
-            ("10/SECOND+60/MINUTE", 61, 60.0),
-            ("", 9, 0.0),
+    fn all_windows_together_set_the_minimum() {
+        for (rates, tokens, least, because) in [
+            ("10/SECOND", 10, 0.0, None),
+            ("10/SECOND", 11, 1.0, Some("10/SECOND")),
+            ("1/3SECOND", 5, 12.0, Some("1/3SECOND")),
+            ("10/SECOND+60/MINUTE", 61, 60.0, Some("60/MINUTE")),
+            ("2/SECOND+500/HOUR", 1_000, 3_849.0, Some("500/HOUR")),
+            ("", 9, 0.0, None),
         ] {
+            let (seconds, window) = seconds(rates, tokens);
             assert!(
-                (seconds(rates, tokens) - least).abs() < 1e-9,
-                "{rates} {tokens}"
+                (seconds - least).abs() < 1e-9,
+                "{rates} {tokens}: {seconds}"
             );
+            assert_eq!(window.map(|window| window.to_string()).as_deref(), because);
         }
     }
 }

@@ -131,7 +131,7 @@ fn most_opens(summary: &Summary) -> Option<Figure> {
         summary
             .breakers
             .iter()
-            .map(|breaker| (breaker.opens_per_hour, breaker.key.clone())),
+            .filter_map(|breaker| Some((breaker.opens_per_hour?, breaker.key.clone()))),
     )
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::Compared;
-use super::{BreakerSummary, Check, HostSummary, Summary, Totals};
+use super::{BreakerSummary, Check, HostSummary, Makespan, Summary, Totals, shares};
 
 /// Maximum rows of a table; the rest is only counted.
 const MAX_ROWS: usize = 20;
@@ -66,15 +66,7 @@ fn overview(summary: &Summary) -> String {
         seconds(totals.time_saved_s)
     );
     out.push_str(&reuse(totals));
-    if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck)
-    {
-        let _ = writeln!(
-            out,
-            "took {}; the limits allow no less than {} ({ratio:.2}x, set by {bottleneck})",
-            seconds(summary.makespan.seconds),
-            seconds(summary.makespan.minimum_s)
-        );
-    }
+    out.push_str(&makespan(&summary.makespan));
     if totals.telemetry_lost > 0 {
         let _ = writeln!(
             out,
@@ -83,6 +75,20 @@ fn overview(summary: &Summary) -> String {
         );
     }
     out
+}
+
+/// Writes how long the run took, and how long its limits or answers make it take at least.
+fn makespan(makespan: &Makespan) -> String {
+    let (took, least) = (seconds(makespan.seconds), seconds(makespan.minimum_s));
+    match (makespan.ratio, &makespan.limit) {
+        (Some(ratio), Some(limit)) => format!(
+            "took {took}; the limits allow no less than {least} ({ratio:.2}x, set by {limit})\n"
+        ),
+        (Some(ratio), None) => {
+            format!("took {took}; the answers alone take {least} ({ratio:.2}x), not the limits\n")
+        }
+        (None, _) => String::new(),
+    }
 }
 
 /// Writes what the cache saved.
@@ -114,7 +120,24 @@ fn hosts(summary: &Summary) -> String {
         let _ = writeln!(out, "... and {more} more (--json has all)");
     }
     out.push_str("p50, p95, p99: the wait for the rate, in ms\n");
+    out.push_str(&adapted(summary));
     out
+}
+
+/// Writes at what share of their rates adaptive hosts ended.
+fn adapted(summary: &Summary) -> String {
+    let shares: Vec<String> = summary
+        .hosts
+        .iter()
+        .filter_map(|host| {
+            let share = percent(host.multiplier?);
+            Some(format!("{}:{} {share}", host.host, host.role))
+        })
+        .collect();
+    if shares.is_empty() {
+        return String::new();
+    }
+    format!("adaptive rate at the end: {}\n", shares.join(", "))
 }
 
 fn breakers(summary: &Summary) -> String {
@@ -133,7 +156,12 @@ fn breakers(summary: &Summary) -> String {
     ];
     let shown = summary.breakers.iter().take(MAX_ROWS);
     let rows: Vec<Vec<String>> = shown.map(breaker_row).collect();
-    table(&header, &rows)
+    let mut out = table(&header, &rows);
+    let reasons = reason_counts(&summary.totals.open_reasons);
+    if summary.breakers.len() > 1 && !reasons.is_empty() {
+        let _ = writeln!(out, "all opens: {reasons}");
+    }
+    out
 }
 
 fn failures(summary: &Summary) -> String {
@@ -286,15 +314,18 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Lists reasons, how often each, and its share.
 pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
+    let shares = shares(reasons);
     reasons
         .iter()
-        .map(|(reason, count)| format!("{reason} {count}"))
+        .map(|(reason, count)| format!("{reason} {count} ({:.0} %)", shares[reason] * 100.0))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
-fn percent(share: f64) -> String {
+/// Formats a share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 

@@ -1,5 +1,8 @@
 //! The figures over all hosts: totals, failures, and the time that the limits allow at least.
 
+use docstokg_hub::config::show::change_hint;
+use docstokg_hub::policy::rate::window_in_words;
+
 use super::load::{Reader, SummaryError, integer};
 use super::{FAILED_REQUEST, FailureSummary, HostSummary, Makespan, Totals, minimum, share};
 
@@ -115,7 +118,7 @@ impl Reader<'_> {
             ..Makespan::default()
         };
         self.each(
-            "SELECT b.budget, b.rates, b.host, sum(r.weight)
+            "SELECT b.budget, b.rates, b.host, sum(r.weight), b.role
              FROM (SELECT DISTINCT host, role, kind, budget, rates FROM budgets
                    WHERE run_id = ?1 OR ?1 IS NULL) b
              JOIN (SELECT host, role, kind,
@@ -133,10 +136,20 @@ impl Reader<'_> {
                     .filter(|known| known.host == host)
                     .map(|known| known.latency.p50_ms)
                     .fold(0.0, f64::max);
-                let least = minimum::seconds(&rates, integer(row, 3)?) + latency_ms / 1_000.0;
+                let (by_limits, window) = minimum::seconds(&rates, integer(row, 3)?);
+                let by_answer = latency_ms / 1_000.0;
+                let least = by_limits + by_answer;
                 if least > best.minimum_s {
                     best.minimum_s = least;
                     best.bottleneck = Some(format!("{budget} ({rates})"));
+                    // A run that one slow answer made long was not held back by limits.
+                    let role: String = row.get(4)?;
+                    best.limit = window.filter(|_| by_limits > by_answer).map(|window| {
+                        let (words, role) = (window_in_words(&window), role.parse());
+                        let hint = role.map(|role| change_hint(&host, role));
+                        let hint = hint.map_or_else(|_| String::new(), |hint| format!("; {hint}"));
+                        format!("{words} at {budget}{hint}")
+                    });
                 }
                 Ok(())
             },

@@ -1,4 +1,6 @@
-//! The latest waits for rates, over all runs.
+//! What the limiter said to requests of services, over all runs, by the key of the budget.
+
+use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -10,6 +12,8 @@ use super::SummaryError;
 pub struct RecentWait {
     /// The run.
     pub run_id: String,
+    /// The budget: `service:host` or `host:role`.
+    pub key: String,
     /// The host.
     pub host: String,
     /// The role.
@@ -18,23 +22,52 @@ pub struct RecentWait {
     pub blocked_ms: f64,
 }
 
+/// How often requests charged to one budget were permitted, and how often refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KeyTally {
+    /// Permitted, at once or after a wait.
+    pub ok: u64,
+    /// Refused, because the wait would have been too long.
+    pub exceeded: u64,
+}
+
 /// Returns the latest requests that waited for a rate, the last one first.
 ///
 /// # Errors
 /// The database cannot be read.
 pub fn recent_waits(database: &Connection, most: usize) -> Result<Vec<RecentWait>, SummaryError> {
     let mut query = database.prepare(
-        "SELECT run_id, host, role, delay_ms FROM rate_events WHERE delay_ms > 0
+        "SELECT run_id, key, host, role, delay_ms FROM service_waits WHERE delay_ms > 0
          ORDER BY ts DESC LIMIT ?1",
     )?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = query.query_map([most], |row| {
         Ok(RecentWait {
             run_id: row.get(0)?,
-            host: row.get(1)?,
-            role: row.get(2)?,
-            blocked_ms: row.get(3)?,
+            key: row.get(1)?,
+            host: row.get(2)?,
+            role: row.get(3)?,
+            blocked_ms: row.get(4)?,
         })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Counts the decisions about requests of services by key.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn tallies_by_key(database: &Connection) -> Result<BTreeMap<String, KeyTally>, SummaryError> {
+    let mut query = database.prepare(
+        "SELECT key, sum(outcome = 'ok'), sum(outcome = 'exceeded') FROM service_waits GROUP BY key",
+    )?;
+    let count = |number: i64| u64::try_from(number).unwrap_or_default();
+    let rows = query.query_map([], |row| {
+        let tally = KeyTally {
+            ok: count(row.get(1)?),
+            exceeded: count(row.get(2)?),
+        };
+        Ok((row.get(0)?, tally))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::{Repeatable, Request};
+use docstokg_hub::{Repeatable, Request, RobotsPolicy, Role};
 use docstokg_origin_sim::{Origin, Reply};
 use docstokg_telemetry::sink::metrics::Metrics;
 use promql_parser::parser::{self, Expr};
@@ -35,9 +36,11 @@ fn exported() -> String {
             [Reply::status(500).body("sorry"), Reply::ok("fine")],
         )
         .route("/bad", [Reply::status(500)]);
+    let later = Reply::status(429).header("retry-after", "90");
     let world = World::sharing(
         [
             origin,
+            Origin::new("later.example").route("/", [later]),
             Origin::new("b.example")
                 .route("/bad", [Reply::status(500)])
                 .route(
@@ -65,6 +68,7 @@ fn exported() -> String {
             .repeatable(Repeatable::No),
     );
     world.fetch(get("http://a.example/bad").repeatable(Repeatable::No));
+    world.fetch(get("http://later.example/").repeatable(Repeatable::No));
     world.fetch(get("http://a.example/ok"));
     world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
     let ended = world.end();
@@ -215,4 +219,45 @@ fn every_metric_has_a_type_and_a_help_text() {
     }
     assert!(text.contains("rate_acquired_total{host=\"a.example\",role=\"metadata\"}"));
     assert!(text.contains("le=\"600\""));
+}
+
+#[test]
+fn only_failures_count_as_failed() {
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:1,reset:60".into()],
+        ..Flags::default()
+    };
+    let origin = Origin::new("a.example")
+        .route("/robots.txt", [Reply::status(404)])
+        .route("/unknown", [Reply::status(404)])
+        .route("/bad", [Reply::status(500)]);
+    let world = World::new([origin], flags);
+    let obeying = RobotsPolicy::Obey {
+        exempt: Arc::default(),
+    };
+    let page = get("http://a.example/page").role(Role::Landing);
+    world.fetch(page.clone().robots(obeying));
+    world.fetch(get("http://a.example/unknown").resolver("finder"));
+    world.fetch(get("http://a.example/unknown"));
+    world.fetch(get("http://a.example/bad").repeatable(Repeatable::No));
+    world.fetch(page);
+    let text = world.end().metrics.lock().text();
+    let mut counted: Vec<&str> = text
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("http_client_requests_ended_total{host=\"a.example\",")
+        })
+        .collect();
+    counted.sort_unstable();
+    assert_eq!(
+        counted,
+        [
+            "role=\"landing\",outcome=\"breaker_open\",failed=\"no\"} 1",
+            "role=\"landing\",outcome=\"http_404\",failed=\"no\"} 1",
+            "role=\"landing\",outcome=\"ok\",failed=\"no\"} 1",
+            "role=\"metadata\",outcome=\"http_404\",failed=\"no\"} 1",
+            "role=\"metadata\",outcome=\"http_404\",failed=\"yes\"} 1",
+            "role=\"metadata\",outcome=\"http_500\",failed=\"yes\"} 1",
+        ]
+    );
 }

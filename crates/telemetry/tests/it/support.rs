@@ -84,12 +84,7 @@ impl World {
         let path = |name: &str| directory.path().join(name);
         let sqlite = SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock);
         let telemetry = TelemetryConfig::default();
-        let jsonl = JsonlSink::open(
-            &path("events.jsonl"),
-            Arc::clone(&run),
-            Arc::clone(&shared),
-            &telemetry,
-        );
+        let jsonl = JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), &telemetry);
         let textfile = Some(path("metrics.prom"));
         let sinks: Vec<Box<dyn Sink>> = vec![
             Box::new(sqlite.expect("a database")),

@@ -12,7 +12,7 @@ use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
 use docstokg_hub::stores::fallback::Fallback;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{StateStore, StoreError};
-use docstokg_hub::{Host, Repeatable};
+use docstokg_hub::{Host, Repeatable, Role};
 use docstokg_origin_sim::{Origin, Reply};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{RunChoice, load};
@@ -120,6 +120,113 @@ fn an_outage_is_one_open_however_many_early_probes_fail() {
         ),
         "{metrics}"
     );
+}
+
+/// Five more processes meet the open of one, and one that an operator caused is met by two.
+#[test]
+fn an_open_counts_once_however_many_processes_meet_it() {
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:1,reset:60,early_probes:false".into()],
+        ..Flags::default()
+    };
+    let bad = Origin::new("a.example").route("/", [Reply::status(500)]);
+    let world = World::new([bad], flags);
+    world.fetch(get("http://a.example/").repeatable(Repeatable::No));
+    let ended = world.end();
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let met = |run: u32, key: &str, after: u32, left: u32, reason: &str| {
+        let sql = format!(
+            "INSERT OR IGNORE INTO run_summary
+                 (run_id, command, config_hash, version, pid, started_at, updated_at)
+             SELECT 'met-{run}', 'fetch', '', '', 1, started_at + {after}, updated_at + {after}
+             FROM run_summary LIMIT 1;
+             INSERT INTO breaker_transitions
+             SELECT 'met-{run}', max(ts) + {after}, 'host', '{key}', '{key}', 'closed', 'open', 0,
+                    {left}, '{reason}', 1
+             FROM breaker_transitions WHERE elsewhere = 0"
+        );
+        database.execute_batch(&sql).expect("rows");
+    };
+    for run in 1..=5 {
+        met(run, "a.example", run, 60 - run, "consecutive");
+    }
+    for run in 6..=7 {
+        met(run, "b.example", run, 900 - run, "cli-open:lunch");
+    }
+    let opens = |choice: &str| {
+        let choice = RunChoice::parse(Some(choice));
+        load(&database, &choice).expect("a summary").totals.opens
+    };
+    assert_eq!(opens("all"), 2);
+    assert_eq!(
+        ["met-1", "met-5", "met-6", "met-7"].map(opens),
+        [0, 0, 1, 0]
+    );
+    for (query, expected) in [
+        ("SELECT '' || sum(opens) FROM opens_per_hour", "2"),
+        ("SELECT '' || sum(opens) FROM open_reasons", "2"),
+        ("SELECT '' || min(percent) FROM open_reasons", "100.0"),
+        (
+            "SELECT '' || sum(open_s) FROM time_open WHERE key = 'a.example'",
+            "60.0",
+        ),
+        (
+            "SELECT '' || breaker_open_events FROM run_summary WHERE run_id NOT LIKE 'met-%'",
+            "1",
+        ),
+    ] {
+        assert_eq!(text(&database, query), [expected], "{query}");
+    }
+    let summary = load(&database, &RunChoice::All).expect("a summary");
+    assert_eq!(summary.totals.opens_per_hour, None, "not extrapolated");
+    let shown = docstokg_telemetry::summary::text(&summary, &[]);
+    assert!(
+        shown.contains("all opens: cli-open:lunch 1 (50 %), consecutive 1 (50 %)"),
+        "{shown}"
+    );
+    // An older program left views that counted every row.
+    let older = "DROP VIEW breaker_changes; DROP VIEW opens_per_hour;
+                 CREATE VIEW opens_per_hour AS SELECT count(*) AS opens FROM breaker_transitions";
+    database.execute_batch(older).expect("the older views");
+    drop(database);
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let query = "SELECT '' || sum(opens) FROM opens_per_hour";
+    assert_eq!(text(&database, query), ["2"]);
+}
+
+#[test]
+fn a_role_that_is_open_alone_is_named() {
+    let flags = Flags {
+        breaker: vec!["a.example=roles.artifact.fail_max:1,early_probes:false".into()],
+        ..Flags::default()
+    };
+    let bad = Origin::new("a.example").route("/file", [Reply::status(500), Reply::ok("fine")]);
+    let world = World::new([bad], flags);
+    let file = || {
+        get("http://a.example/file")
+            .role(Role::Artifact)
+            .repeatable(Repeatable::No)
+    };
+    world.fetch(file());
+    world.fetch(get("http://a.example/"));
+    world.simulation.run_for(ms(61_000));
+    world.fetch(file());
+    let ended = world.end();
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let changes = "SELECT scope || ' ' || key || ' ' || to_state FROM breaker_transitions
+                   ORDER BY rowid";
+    let role = |state: &str| format!("role a.example:artifact {state}");
+    assert_eq!(
+        text(&database, changes),
+        ["open", "half_open", "closed"].map(role)
+    );
+    let metrics = ended.metrics.lock().text();
+    for line in [
+        "breaker_host_state{host=\"a.example\",role=\"artifact\"} 0",
+        "breaker_opens_total{host=\"a.example\",role=\"artifact\",reason=\"consecutive\",by=\"this_run\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The events of a record, under the names that operators search for.
 
-use docstokg_hub::config::Config;
 use docstokg_hub::policy::breaker::State;
 use serde_json::{Value, json};
 
@@ -11,7 +10,7 @@ use crate::record::{
 };
 
 /// Returns the events of a record, each with its name and fields.
-pub(super) fn events(record: &Record, config: &Config) -> Vec<(&'static str, Value)> {
+pub(super) fn events(record: &Record) -> Vec<(&'static str, Value)> {
     match record {
         Record::Call(call) => vec![("breaker_before_call", breaker_check(call))],
         Record::Http(http) => {
@@ -26,7 +25,7 @@ pub(super) fn events(record: &Record, config: &Config) -> Vec<(&'static str, Val
             }
             events
         }
-        Record::Rate(rate) => vec![("ratelimit.acquire", acquire(rate, config))],
+        Record::Rate(rate) => vec![("ratelimit.acquire", acquire(rate))],
         Record::Transition(change) => vec![("breaker_state_change", transition(change))],
         Record::Cooldown(cooldown) => {
             let context = &cooldown.context;
@@ -50,6 +49,14 @@ pub(super) fn events(record: &Record, config: &Config) -> Vec<(&'static str, Val
                 "kind": budget.kind.as_deref(),
                 "budget": budget.budget,
                 "rates": budget.rates,
+            }),
+        )],
+        Record::Robots(robots) => vec![(
+            "robots",
+            json!({
+                "host": robots.host.as_str(),
+                "state": robots.state.as_str(),
+                "crawl_delay_s": robots.crawl_delay.map(|delay| delay.as_secs_f64()),
             }),
         )],
     }
@@ -151,13 +158,10 @@ fn attempt(http: &HttpRecord) -> Value {
     with_context(&http.context, fields)
 }
 
-fn acquire(rate: &RateRecord, config: &Config) -> Value {
-    let context = &rate.context;
-    let limits = config.limits.of(&context.host, context.role);
-    let rates: Vec<String> = limits.rates.value.iter().map(ToString::to_string).collect();
+fn acquire(rate: &RateRecord) -> Value {
     let fields = json!({
-        "key": format!("{}:{}", context.host, context.role),
-        "rates": rates,
+        "key": &*rate.budget.key,
+        "rates": &*rate.budget.rates,
         "weight": rate.weight,
         "mode": rate.mode,
         "action": rate.action.as_str(),
@@ -165,5 +169,5 @@ fn acquire(rate: &RateRecord, config: &Config) -> Value {
         "estimated_ms": rate.estimate.map(millis),
         "outcome": rate.action.outcome(),
     });
-    with_context(context, fields)
+    with_context(&rate.context, fields)
 }

@@ -40,6 +40,8 @@ metrics! {
         "Results that breakers recorded: success, failure or none.";
     Opens = "breaker_opens_total", "counter",
         "Opens of breakers, by reason.";
+    OverReset = "breaker_retry_after_over_reset_total", "counter",
+        "Answers whose Retry-After asked for more than the configured reset.";
     Denied = "breaker_denied_total", "counter",
         "Requests that an open breaker denied.";
     Cache = "cache_total", "counter",
@@ -61,7 +63,7 @@ metrics! {
     Throttled = "http_client_throttled_total", "counter",
         "Answers 429 and 503, with or without Retry-After.";
     Requests = "http_client_requests_ended_total", "counter",
-        "Requests that ended, by outcome.";
+        "Requests that ended, by outcome, and whether that is a failure.";
     Active = "http_client_active_requests", "gauge",
         "Active requests, waiting ones included.";
     StoreUnavailable = "limits_store_unavailable", "gauge",

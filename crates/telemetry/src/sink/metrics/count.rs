@@ -37,7 +37,7 @@ impl Metrics {
                 self.add(Metric::Cache, labels, 1.0);
             }
             Record::End(end) => self.count_end(end),
-            Record::Call(_) | Record::Cooldown(_) | Record::Budget(_) => {}
+            Record::Call(_) | Record::Cooldown(_) | Record::Budget(_) | Record::Robots(_) => {}
         }
     }
 
@@ -65,6 +65,7 @@ impl Metrics {
             ("host", &host),
             ("role", end.context.role.as_str()),
             ("outcome", &outcome),
+            ("failed", if end.is_failure() { "yes" } else { "no" }),
         ]);
         self.add(Metric::Requests, labels, 1.0);
     }
@@ -81,6 +82,10 @@ impl Metrics {
         self.observe_answer(http, &host);
         if let Some(429 | 503) = http.status {
             self.count_throttled(http, &host);
+        }
+        let reset = self.breakers.of(&http.context.host).policy.reset;
+        if http.retry_after.is_some_and(|asked| asked > reset) {
+            self.add(Metric::OverReset, labels(&[("host", &host)]), 1.0);
         }
         let recorded = labels(&[("host", &host), ("outcome", http.breaker_recorded)]);
         self.add(Metric::Recorded, recorded, 1.0);
@@ -137,17 +142,23 @@ impl Metrics {
             State::HalfOpen => 1.0,
             State::Open => 2.0,
         };
-        let key = if change.scope == "host" {
-            self.label(&change.host)
-        } else {
-            name_in_scope(change).to_owned()
+        let (key, role) = match change.scope {
+            "host" => (self.label(&change.host), None),
+            "role" => {
+                let role = change.key.rsplit_once(':').map(|(_, role)| role);
+                (self.label(&change.host), role)
+            }
+            _ => (name_in_scope(change).to_owned(), None),
         };
-        let (metric, label, opens) = match change.scope {
-            "resolver" => (Metric::ResolverState, "resolver", "resolver"),
-            "network" => (Metric::NetworkState, "host", "network"),
-            _ => (Metric::HostState, "host", "host"),
+        let (metric, label) = match change.scope {
+            "resolver" => (Metric::ResolverState, "resolver"),
+            "network" => (Metric::NetworkState, "host"),
+            _ => (Metric::HostState, "host"),
         };
-        self.set(metric, labels(&[(label, &key)]), state);
+        let of_role = role.map(|role| ("role", role));
+        let of = |label| std::iter::once((label, key.as_str())).chain(of_role);
+        let breaker = labels(&of(label).collect::<Vec<_>>());
+        self.set(metric, breaker.clone(), state);
         if change.begins_open() {
             let reason = change
                 .reason
@@ -158,16 +169,22 @@ impl Metrics {
             } else {
                 "this_run"
             };
-            let labels = labels(&[(opens, &key), ("reason", reason), ("by", by)]);
-            self.add(Metric::Opens, labels, 1.0);
+            let opens = if change.scope == "network" {
+                "network"
+            } else {
+                label
+            };
+            let counted: Vec<_> = of(opens).chain([("reason", reason), ("by", by)]).collect();
+            let counted = labels(&counted);
+            self.add(Metric::Opens, counted, 1.0);
         }
-        if opens == "host" {
+        if metric == Metric::HostState {
             let until = if change.to == State::Open {
                 at + change.reset.unwrap_or_default()
             } else {
                 at
             };
-            self.open_until.insert(labels(&[("host", &key)]), until);
+            self.open_until.insert(breaker, until);
         }
     }
 }

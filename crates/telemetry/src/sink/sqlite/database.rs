@@ -12,14 +12,56 @@ pub(super) const FIRST_VERSION: i64 = 1;
 /// How long a reader waits for a lock.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The tables, indexes and views.
-pub(super) const SCHEMA: &str = include_str!("../schema.sql");
+const SCHEMA: &str = include_str!("../schema.sql");
+/// The query of the view `breaker_changes`.
+pub(crate) const BREAKER_CHANGES: &str = include_str!("../breaker_changes.sql");
 
 /// The table of what the cache did, which databases of the same version may lack.
 const CACHE_EVENTS: &str = include_str!("../cache_events.sql");
 
+/// Further tables that they may lack.
+const LATER_TABLES: &str = include_str!("../later_tables.sql");
+
+/// Returns the statements that make the tables, indexes and views.
+pub(super) fn schema() -> String {
+    format!("{SCHEMA} CREATE VIEW IF NOT EXISTS breaker_changes AS {BREAKER_CHANGES};")
+}
+
+/// Returns the statements that drop the views.
+fn dropped_views() -> String {
+    SCHEMA
+        .split("CREATE VIEW IF NOT EXISTS ")
+        .skip(1)
+        .filter_map(|view| view.split_whitespace().next())
+        .map(|view| format!("DROP VIEW IF EXISTS {view};"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Makes what databases of the same version may lack: views in which an open counts once, and what
+/// the cache did, and further tables.
+pub(super) fn add_missing(database: &Connection) -> rusqlite::Result<()> {
+    let found: i64 = database.query_row(
+        "SELECT count(*) FROM sqlite_master WHERE name = 'breaker_changes'",
+        [],
+        |row| row.get(0),
+    )?;
+    if found == 0 {
+        let dropped = dropped_views();
+        let made = schema();
+        let done = database.execute_batch(&format!("BEGIN IMMEDIATE; {dropped} {made} COMMIT;"));
+        if done.is_err() && !database.is_autocommit() {
+            database.execute_batch("ROLLBACK")?;
+        }
+        done?;
+    }
+    add_cache_events(database)?;
+    database.execute_batch(LATER_TABLES)
+}
+
 /// Makes the table of what the cache did, and its view, where they are missing; the view of an
 /// older program read a column that is never set.
-pub(super) fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
+fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
     let old: i64 = database.query_row(
         "SELECT count(*) FROM sqlite_master WHERE name = 'cache_hits' AND sql LIKE '%from_cache%'",
         [],
@@ -111,7 +153,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
         return Err(DatabaseError::Version { path: shown, found });
     }
     // A reader that may not write finds no such table and reports nothing of the cache.
-    let _ = add_cache_events(&database);
+    let _ = add_missing(&database);
     Ok(database)
 }
 
@@ -122,17 +164,10 @@ pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     // Another process may have migrated it in the meantime.
     let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let done = if found == FIRST_VERSION {
-        let views = SCHEMA
-            .split("CREATE VIEW IF NOT EXISTS ")
-            .skip(1)
-            .filter_map(|view| view.split_whitespace().next());
-        let dropped = views
-            .map(|view| format!("DROP VIEW IF EXISTS {view};"))
-            .collect::<Vec<_>>()
-            .join(" ");
+        let (dropped, made) = (dropped_views(), schema());
         let steps = include_str!("../migrate_1.sql");
         database.execute_batch(&format!(
-            "{dropped} {steps} {SCHEMA} PRAGMA user_version = {VERSION};"
+            "{dropped} {steps} {made} PRAGMA user_version = {VERSION};"
         ))
     } else {
         Ok(())

@@ -5,8 +5,8 @@ use rusqlite::{Params, Transaction, params};
 
 use super::integer;
 use crate::record::{
-    AdjustRecord, BudgetRecord, CacheRecord, EndRecord, HttpRecord, RateRecord, Record, Stamped,
-    TransitionRecord,
+    AdjustRecord, BudgetRecord, CacheRecord, EndRecord, HttpRecord, RateRecord, Record,
+    RobotsRecord, Stamped, TransitionRecord,
 };
 use crate::run::hex;
 use crate::sink::jsonl::millis;
@@ -30,6 +30,7 @@ impl Rows<'_> {
             Record::Cache(cache) => self.cache(ts, cache),
             Record::End(end) => self.end(ts, end),
             Record::Budget(budget) => self.budget(budget),
+            Record::Robots(robots) => self.robots(ts, robots),
             Record::Cooldown(_) | Record::Call(_) => Ok(()),
         }
     }
@@ -73,6 +74,34 @@ impl Rows<'_> {
                 millis(rate.delay),
                 rate.max_delay.map(millis),
                 rate.estimate.map(millis)
+            ],
+        )?;
+        if rate.context.service.is_none() {
+            return Ok(());
+        }
+        self.execute(
+            "INSERT INTO service_waits VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                self.run,
+                ts,
+                &*rate.budget.key,
+                rate.context.host.as_str(),
+                rate.context.role.as_str(),
+                rate.action.outcome(),
+                millis(rate.delay)
+            ],
+        )
+    }
+
+    fn robots(&self, ts: f64, robots: &RobotsRecord) -> rusqlite::Result<()> {
+        self.execute(
+            "INSERT INTO robots_events VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                self.run,
+                ts,
+                robots.host.as_str(),
+                robots.state.as_str(),
+                robots.crawl_delay.map(|delay| delay.as_secs_f64())
             ],
         )
     }
