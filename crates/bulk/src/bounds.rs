@@ -1,11 +1,7 @@
-//! How much a lane may have active at once, and how long the limits make it take, as the hub's
-//! configuration says.
-
-use std::time::Duration;
+//! How much a lane may have active at once, as the hub's configuration says.
 
 use docstokg_hub::Host;
 use docstokg_hub::config::Config;
-use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 
 /// The steps at once of a lane whose site has no bound of its own.
@@ -53,46 +49,6 @@ fn max_concurrent(config: &Config, site: &str, role: Role) -> Option<usize> {
     common.into_iter().chain(together).min()
 }
 
-/// Returns how long the limits make so many requests of a role to a site take at least; `None`
-/// where no limit is known.
-#[must_use]
-pub fn least_time_of_site(
-    config: &Config,
-    site: &str,
-    role: Role,
-    requests: u64,
-) -> Option<Duration> {
-    match config.joined_site(site) {
-        Some(joined) => least_time(&joined.common.as_ref()?.rates.value, requests),
-        None => least_time_of_host(config, &Host::parse(site).ok()?, role, requests),
-    }
-}
-
-/// Returns how long the limits make so many requests of a role to a host take at least, those of
-/// the site that joins it with others included; `None` where no limit is known.
-#[must_use]
-pub fn least_time_of_host(
-    config: &Config,
-    host: &Host,
-    role: Role,
-    requests: u64,
-) -> Option<Duration> {
-    let budgets = config.budgets(host, role, None).into_iter();
-    budgets
-        .filter_map(|(_, windows)| least_time(windows, requests))
-        .max()
-}
-
-fn least_time(windows: &[Window], requests: u64) -> Option<Duration> {
-    let of_window = |window: &Window| {
-        let full = requests.saturating_sub(1) / u64::from(window.limit.get());
-        window
-            .per
-            .saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
-    };
-    windows.iter().map(of_window).max()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -125,10 +81,6 @@ mod tests {
             Bounds::of_site(&config, &site, Role::Artifact),
             Bounds::steps(4)
         );
-        assert_eq!(
-            least_time_of_site(&config, &site, Role::Artifact, 101),
-            Some(Duration::from_secs(300))
-        );
     }
 
     #[test]
@@ -141,7 +93,6 @@ mod tests {
             Bounds::of_site(&config, &site, Role::Artifact),
             Bounds::steps(14)
         );
-        assert_eq!(least_time_of_site(&config, &site, Role::Artifact, 9), None);
     }
 
     #[test]
@@ -156,10 +107,6 @@ mod tests {
         assert_eq!(
             Bounds::of_site(&config, "b.example", Role::Artifact),
             Bounds::steps(10)
-        );
-        assert_eq!(
-            least_time_of_site(&config, "a.example", Role::Artifact, 9),
-            Some(Duration::from_secs(4))
         );
     }
 }

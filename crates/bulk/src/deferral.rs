@@ -18,6 +18,21 @@ pub struct Deferral {
     pub until: Timestamp,
     /// Why, in a few words.
     pub why: String,
+    /// From when on the item may be tried, if it leaves the first tries to other items.
+    #[serde(
+        default,
+        with = "crate::seconds::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub ready_at: Option<Timestamp>,
+}
+
+impl Deferral {
+    /// Returns from when on the item may be tried.
+    #[must_use]
+    pub fn ready_at(&self) -> Timestamp {
+        self.ready_at.unwrap_or(self.until)
+    }
 }
 
 /// A host that items wait for.
@@ -92,12 +107,13 @@ impl Waits {
         waiting
     }
 
-    /// Returns when the last item is due.
-    pub(crate) fn last_due(&self) -> Option<Timestamp> {
-        self.hosts
-            .values()
-            .filter_map(|host| host.due.keys().next_back().copied())
-            .max()
+    /// Lists the hosts, and how many of their items are due when.
+    pub(crate) fn dues(&self) -> Vec<(String, Timestamp, u64)> {
+        let of_host = |(name, host): (&String, &HostWaits)| {
+            let due = |(at, items): (&Timestamp, &u64)| (name.clone(), *at, *items);
+            host.due.iter().map(due).collect::<Vec<_>>()
+        };
+        self.hosts.iter().flat_map(of_host).collect()
     }
 }
 
@@ -111,6 +127,7 @@ mod tests {
             host: host.into(),
             until: Timestamp::from_secs_f64(until),
             why: "paused".into(),
+            ready_at: None,
         };
         let mut waits = Waits::default();
         waits.add(&deferral("b.example", 20.0));
@@ -124,7 +141,14 @@ mod tests {
                 .collect::<Vec<_>>(),
             [("a.example", 2, 10.0), ("b.example", 1, 20.0)]
         );
-        assert_eq!(waits.last_due(), Some(Timestamp::from_secs_f64(30.0)));
+        assert_eq!(
+            waits.dues(),
+            [
+                ("a.example".to_owned(), Timestamp::from_secs_f64(10.0), 1),
+                ("a.example".to_owned(), Timestamp::from_secs_f64(30.0), 1),
+                ("b.example".to_owned(), Timestamp::from_secs_f64(20.0), 1),
+            ]
+        );
         waits.remove(&deferral("a.example", 10.0));
         waits.remove(&deferral("a.example", 30.0));
         waits.remove(&deferral("c.example", 1.0));

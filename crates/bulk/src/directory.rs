@@ -11,7 +11,9 @@ use docstokg_stores::private;
 use crate::digest::sha256_of;
 use crate::queue::{Mode, Queue, QueueError, Respelling};
 use crate::scheduler::Ended;
-use crate::staging::{Unfinished, shards, spread_shards, working_directory};
+use crate::staging::{
+    Unfinished, create_below, is_link, link_below, shards, spread_shards, working_directory,
+};
 
 /// The name of the queue's file.
 const QUEUE_FILE: &str = "manifest.sqlite3";
@@ -35,9 +37,9 @@ pub enum DirectoryError {
         /// Which process, where that is known.
         by: String,
     },
-    /// Its working directory leads elsewhere.
+    /// A directory below it leads elsewhere.
     #[error(
-        "{path} is a symbolic link; unfinished files are written and removed there, so it has to be a directory of its own: remove the link"
+        "{path} is a symbolic link; files are written and removed there, so it has to be a directory of its own: remove the link, or name what it leads to as the output"
     )]
     Link {
         /// The link.
@@ -81,13 +83,15 @@ pub struct Directory {
 
 impl Directory {
     /// Locks a directory, creating it where it is missing. `reasons` are the words that the queue
-    /// of an earlier version may spell differently.
+    /// of an earlier version may spell differently. The directory may be a symbolic link; those
+    /// below it, where the run writes and removes files, may not.
     ///
     /// # Errors
-    /// It cannot be written, or another run works on it.
+    /// It cannot be written, another run works on it, or a directory below it is a link.
     pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
-        refuse_links(path, &working)?;
+        let own = [working.clone(), working.join("lock")];
+        refuse_links(own.into_iter().chain(shards(path)))?;
         let unwritable = |source| DirectoryError::Unwritable {
             path: path.display().to_string(),
             source,
@@ -184,7 +188,8 @@ impl Directory {
                     && sha256_of(&file).is_ok_and(|found| found == recorded.sha256);
                 if fits && !place.exists() {
                     if let Some(parent) = place.parent() {
-                        fs::create_dir_all(parent).map_err(unwritable)?;
+                        refuse_links(link_below(&self.path, parent))?;
+                        create_below(&self.path, parent).map_err(unwritable)?;
                     }
                     fs::rename(&file, &place).map_err(unwritable)?;
                     break;
@@ -215,16 +220,12 @@ impl Directory {
     }
 }
 
-fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
-}
-
-/// Refuses a working directory that is a link, or has one where its own parts would be.
-fn refuse_links(out: &Path, working: &Path) -> Result<(), DirectoryError> {
-    let own = std::iter::once(working.to_owned())
-        .chain(shards(out))
-        .chain([working.join("lock")]);
-    match own.into_iter().find(|path| is_link(path)) {
+/// Refuses symbolic links where directories and files of a run would be.
+///
+/// # Errors
+/// One of the paths is a link.
+pub fn refuse_links(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), DirectoryError> {
+    match paths.into_iter().find(|path| is_link(path)) {
         Some(link) => Err(DirectoryError::Link {
             path: link.display().to_string(),
         }),
@@ -280,7 +281,7 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
 /// have changed or are missing. Returns how many were checked, and what is wrong with which.
 ///
 /// # Errors
-/// The queue cannot be read or written.
+/// The queue cannot be read or written, or files lie behind a symbolic link.
 pub async fn verify(
     directory: &Directory,
 ) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
@@ -288,6 +289,8 @@ pub async fn verify(
     let files = directory.queue.files().await?;
     for file in &files {
         let place = directory.path.join(&file.path);
+        let parent = place.parent().unwrap_or(&directory.path);
+        refuse_links(link_below(&directory.path, parent))?;
         let flaw = match fs::metadata(&place) {
             Err(_) => Some("it is missing"),
             Ok(meta) if meta.len() != file.bytes => Some("it has another length"),
@@ -336,6 +339,10 @@ mod tests {
             Err(DirectoryError::Link { .. })
         ));
         fs::remove_file(working.join("3")).unwrap();
+        // The directory itself is the user's choice.
+        let named = elsewhere.path().join("named");
+        std::os::unix::fs::symlink(out.path(), &named).unwrap();
+        drop(Directory::open(&named, Mode::Inline, &[]).unwrap());
         let foreign = working.join("notes.txt");
         fs::write(&foreign, "x").unwrap();
         fs::write(working.join("7-0011223344556677.part"), "x").unwrap();

@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use docstokg_hub::RequestGroup;
 use docstokg_policy::role::Role;
@@ -114,10 +113,6 @@ pub trait Job: Send + Sync + Sized + 'static {
 
     /// Returns how much a lane may have active at once.
     fn bounds(&self, lane: &LaneKey) -> Bounds;
-
-    /// Returns how long the limits make so many items of a lane take at least; `None` where no
-    /// limit is known.
-    fn least_time(&self, lane: &LaneKey, items: u64) -> Option<Duration>;
 
     /// Returns the site and role that a lane's requests go to, where one is known for all of them.
     fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {

@@ -32,6 +32,19 @@ struct Lane<T> {
 }
 
 impl<T> Lane<T> {
+    /// Returns how many items are not active yet.
+    fn items(&self) -> u64 {
+        // Those that are being loaded are neither in the file nor in memory.
+        let loading = self.bounds.steps * self.bounds.batch;
+        let loading = self.loading.map_or(0, |_| loading);
+        self.stored + (loading + self.ready.len()) as u64
+    }
+
+    /// Returns how many requests are left, those that are active included.
+    fn requests(&self) -> u64 {
+        self.items().div_ceil(self.bounds.batch.max(1) as u64) + self.active as u64
+    }
+
     fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.stored == 0 && self.loading.is_none() && self.active == 0
     }
@@ -288,19 +301,18 @@ impl<T> Lanes<T> {
         };
     }
 
-    /// Returns the lanes and how many items wait in each.
-    pub(crate) fn backlog(&self) -> impl Iterator<Item = (&LaneKey, u64)> {
-        self.by_key
-            .iter()
-            .map(|(key, lane)| (key, lane.stored + lane.ready.len() as u64))
+    /// Returns the lanes and how many requests and items are left in each, those that are active
+    /// included.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = (&LaneKey, u64, u64)> {
+        self.by_key.iter().map(|(key, lane)| {
+            let items = lane.items() + (lane.active * lane.bounds.batch.max(1)) as u64;
+            (key, lane.requests(), items)
+        })
     }
 
     /// Returns how many requests a lane still makes, those that are active included.
     pub(crate) fn requests(&self, key: &LaneKey) -> u64 {
-        self.by_key.get(key).map_or(0, |lane| {
-            let items = lane.stored + lane.loading.unwrap_or(0) + lane.ready.len() as u64;
-            items.div_ceil(lane.bounds.batch.max(1) as u64) + lane.active as u64
-        })
+        self.by_key.get(key).map_or(0, Lane::requests)
     }
 
     /// Tells whether no item waits in a lane or in the file.

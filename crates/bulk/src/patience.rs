@@ -12,9 +12,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
 /// back.
 pub const RETRY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long to stay away when a host is half-open and its probes are out.
-pub const PROBES_OUT: Duration = Duration::from_secs(1);
-
 /// Lets a request wait in line as long as it takes, but not for its own retry.
 #[must_use]
 pub fn patient(request: Request) -> Request {

@@ -21,7 +21,7 @@ pub struct Progress {
     waits: Mutex<Waits>,
     offline: AtomicBool,
     only_waiting: AtomicBool,
-    least_time: Mutex<Option<Duration>>,
+    end: Mutex<Option<Timestamp>>,
     planned: Mutex<BTreeMap<LaneKey, u64>>,
     listed: Mutex<Vec<(String, String)>>,
     files: Mutex<Vec<Weak<ActiveFile>>>,
@@ -71,6 +71,8 @@ pub struct Counters {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Those of them that do not say whose they are.
+    pub unconfirmed: u64,
     /// Items that are deferred.
     pub deferred: u64,
     /// Why items have no file, and how many.
@@ -168,10 +170,9 @@ impl Progress {
         self.waits.lock().list()
     }
 
-    /// Returns when the last deferred item is due.
-    #[must_use]
-    pub fn last_due(&self) -> Option<Timestamp> {
-        self.waits.lock().last_due()
+    /// Lists the hosts that items wait for, and how many of them are due when.
+    pub(crate) fn dues(&self) -> Vec<(String, Timestamp, u64)> {
+        self.waits.lock().dues()
     }
 
     /// Records whether nothing is left to do but to wait.
@@ -185,15 +186,18 @@ impl Progress {
         self.only_waiting.load(Ordering::Acquire)
     }
 
-    /// Records how long the limits make what is queued take at least.
-    pub(crate) fn set_least_time(&self, least: Option<Duration>) {
-        *self.least_time.lock() = least;
+    /// Records when the run will have ended, as far as is known.
+    pub(crate) fn set_end(&self, end: Timestamp) {
+        *self.end.lock() = Some(end);
     }
 
-    /// Returns how long the limits make what is queued take at least, where that is known.
+    /// Returns the time until the run will have ended, as far as is known by now: from the limits
+    /// and what is used of them, the pace so far, and what is deferred.
     #[must_use]
-    pub fn least_time(&self) -> Option<Duration> {
-        *self.least_time.lock()
+    pub fn remaining_time(&self, now: Timestamp) -> Option<Duration> {
+        let end = *self.end.lock();
+        end.filter(|_| self.counters.lock().all_read)
+            .map(|end| end.since(now))
     }
 
     /// Counts where the first request of an item would go, in a dry run.

@@ -6,6 +6,7 @@
 //! due.
 
 mod event;
+mod forecast;
 mod schedule;
 mod tick;
 

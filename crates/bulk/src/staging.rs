@@ -11,17 +11,28 @@ use parking_lot::Mutex;
 
 use crate::digest::Fingerprint;
 
-/// The directories that this run knows to be there.
-#[derive(Default)]
-pub struct Directories(Mutex<HashSet<PathBuf>>);
+/// The directories below an out directory that this run knows to be there.
+pub struct Directories {
+    out: PathBuf,
+    known: Mutex<HashSet<PathBuf>>,
+}
 
 impl Directories {
+    /// Knows none below an out directory.
+    #[must_use]
+    pub fn below(out: &Path) -> Self {
+        Self {
+            out: out.to_owned(),
+            known: Mutex::default(),
+        }
+    }
+
     /// Creates a directory, once.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// It cannot be created, or lies behind a symbolic link.
     pub fn create(&self, directory: &Path) -> io::Result<()> {
-        if self.0.lock().contains(directory) {
+        if self.known.lock().contains(directory) {
             return Ok(());
         }
         self.create_again(directory)
@@ -30,12 +41,46 @@ impl Directories {
     /// Creates a directory that may have been removed meanwhile.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// It cannot be created, or lies behind a symbolic link.
     pub fn create_again(&self, directory: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(directory)?;
-        self.0.lock().insert(directory.to_owned());
+        create_below(&self.out, directory)?;
+        self.known.lock().insert(directory.to_owned());
         Ok(())
     }
+}
+
+/// Creates a directory below another one with what is missing on the way.
+pub(crate) fn create_below(out: &Path, directory: &Path) -> io::Result<()> {
+    refuse_link_below(out, directory)?;
+    std::fs::create_dir_all(directory)
+}
+
+/// Refuses a path that has a symbolic link below the out directory. That directory itself may be
+/// one, or lie behind one: the user named it.
+fn refuse_link_below(out: &Path, path: &Path) -> io::Result<()> {
+    match link_below(out, path) {
+        None => Ok(()),
+        Some(link) => Err(io::Error::other(format!(
+            "{} is a symbolic link, which is not followed; remove the link, or name what it leads \
+             to as the output",
+            link.display()
+        ))),
+    }
+}
+
+/// Returns the first symbolic link on the way from the out directory to a path, that path included.
+pub(crate) fn link_below(out: &Path, path: &Path) -> Option<PathBuf> {
+    let mut place = out.to_owned();
+    let mut names = path.strip_prefix(out).ok()?.components();
+    names.find_map(|name| {
+        place.push(name);
+        is_link(&place).then(|| place.clone())
+    })
+}
+
+/// Returns whether a symbolic link has this name.
+pub(crate) fn is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
 /// The directory of what is not finished, and of the lock.

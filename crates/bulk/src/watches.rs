@@ -2,11 +2,17 @@
 //! operator has closed the breaker, or another process closed it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{Host, HostWatch, Hub};
 
 /// How many hosts are watched at a time. Items of others come back when they are due.
 const MOST: usize = 1_024;
+/// How many items of a paused host come back to probe it.
+const MAX_PROBERS: usize = 8;
+/// How much later the others come back if the breaker is not seen to close.
+const REST: Duration = Duration::from_secs(300);
 
 /// The hosts that are watched.
 pub(crate) struct Watches {
@@ -16,9 +22,37 @@ pub(crate) struct Watches {
 
 struct Watched {
     watches: Vec<HostWatch>,
-    /// Whether a breaker of it was seen open: a wait for another reason is not ended by one that is
-    /// closed.
-    was_open: bool,
+    /// Whether a breaker of it was seen paused: a wait for another reason is not ended by one that
+    /// is closed.
+    was_paused: bool,
+    /// The items that come back when the pause may be over.
+    probers: Probers,
+}
+
+/// The items that come back when the pause of a host may be over, to probe it. The breaker admits
+/// few probes, so the other items rest until the breaker is closed.
+#[derive(Clone, Copy, Default)]
+struct Probers {
+    items: usize,
+    /// When they come back.
+    due: Timestamp,
+}
+
+impl Probers {
+    /// Returns when an item comes back that may be tried at `until`.
+    fn place(&mut self, until: Timestamp, now: Timestamp) -> Timestamp {
+        if self.due <= now {
+            *self = Self {
+                items: 0,
+                due: until,
+            };
+        }
+        if self.items < MAX_PROBERS {
+            self.items += 1;
+            return until;
+        }
+        until + REST
+    }
 }
 
 impl Watches {
@@ -37,18 +71,35 @@ impl Watches {
         let Ok(name) = Host::parse(host) else { return };
         let mut watches = vec![self.hub.watch(&name)];
         watches.extend(source.map(|source| self.hub.watch_resolver(source)));
-        let was_open = is_open(&watches);
-        self.hosts
-            .insert(host.to_owned(), Watched { watches, was_open });
+        let entry = Watched {
+            watches,
+            was_paused: false,
+            probers: Probers::default(),
+        };
+        self.hosts.insert(host.to_owned(), entry);
     }
 
-    /// Returns the hosts that are open no more, and stops watching them.
+    /// Returns when an item comes back that may be tried at `until`: then, or when enough other items
+    /// have probed its host.
+    pub(crate) fn due(&mut self, host: &str, until: Timestamp, now: Timestamp) -> Timestamp {
+        let Some(watched) = self.hosts.get_mut(host) else {
+            return until;
+        };
+        watched.was_paused |= is_paused(&watched.watches);
+        if watched.was_paused {
+            watched.probers.place(until, now)
+        } else {
+            until
+        }
+    }
+
+    /// Returns the hosts that are paused no more, and stops watching them.
     pub(crate) fn reopened(&mut self) -> Vec<String> {
         let mut reopened = Vec::new();
         self.hosts.retain(|host, watched| {
-            let open = is_open(&watched.watches);
-            let ended = watched.was_open && !open;
-            watched.was_open |= open;
+            let paused = is_paused(&watched.watches);
+            let ended = watched.was_paused && !paused;
+            watched.was_paused |= paused;
             if ended {
                 reopened.push(host.clone());
             }
@@ -63,6 +114,25 @@ impl Watches {
     }
 }
 
-fn is_open(watches: &[HostWatch]) -> bool {
-    watches.iter().any(|watch| watch.open_until().is_some())
+/// Tells whether a breaker is open, or has not found its host to be back.
+fn is_paused(watches: &[HostWatch]) -> bool {
+    watches.iter().any(|watch| !watch.is_closed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_items_of_a_paused_host_come_back_for_each_probe() {
+        let at = |seconds: u32| Timestamp::from_secs_f64(f64::from(seconds));
+        let mut probers = Probers::default();
+        let mut place = |now: u32| {
+            let placed = (0..20).map(|_| probers.place(at(now + 5), at(now)));
+            placed.filter(|due| *due == at(now + 5)).count()
+        };
+        assert_eq!(place(100), MAX_PROBERS);
+        assert_eq!(place(101), 0, "the others rest");
+        assert_eq!(place(105), MAX_PROBERS, "the next probe has its own");
+    }
 }

@@ -272,7 +272,7 @@ impl Queue {
                 let Some(deferral) = state.deferral().take().filter(waited_for) else {
                     continue;
                 };
-                state.reopen(deferral.until);
+                state.reopen(deferral.ready_at());
                 resume(to, id, state.encode().or(saved).as_deref())?;
                 ended.push(deferral);
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Timestamp, before};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::event::{Event, Sender};
@@ -14,6 +15,8 @@ use crate::job::{ActiveItem, Job, Loaded, Next, State};
 use crate::lane::LaneKey;
 use crate::lanes::Lanes;
 use crate::queue::{Item, PutBack};
+use crate::remaining::Paces;
+use crate::silence::Silences;
 use crate::watches::Watches;
 
 /// How often the loop checks whether the run was cancelled.
@@ -37,10 +40,14 @@ pub(super) struct Schedule<J: Job> {
     pub(super) due: Option<Timestamp>,
     /// Items that wait for their input lines.
     missing_input: u64,
-    /// When the remaining time was last worked out.
+    /// When the remaining time was last computed.
     pub(super) estimated: Option<BootInstant>,
+    /// How fast each lane has been.
+    pub(super) paces: Arc<Mutex<Paces>>,
     /// The hosts that deferred items wait for.
     pub(super) watches: Watches,
+    /// How long these hosts have been silent.
+    pub(super) silences: Silences,
     /// A breaker has changed since the hosts were looked at.
     pub(super) has_breaker_changed: bool,
 }
@@ -62,7 +69,9 @@ impl<J: Job> Schedule<J> {
             due,
             missing_input: 0,
             estimated: None,
+            paces: Arc::default(),
             watches,
+            silences: Silences::default(),
             has_breaker_changed: false,
         }
     }
@@ -120,6 +129,9 @@ impl<J: Job> Schedule<J> {
             Event::Stepped(lane, items) => {
                 self.active -= 1;
                 self.lanes.ended(&lane);
+                self.note_backlog(&lane);
+                let now = self.run.clock.runtime().boot();
+                self.paces.lock().note_end(&lane, now);
                 for item in items {
                     self.place(item);
                 }
@@ -182,15 +194,19 @@ impl<J: Job> Schedule<J> {
     /// Defers an item until a time, and watches the host it waits for.
     fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
         let awaited = self.run.job.awaited(&item.state, until);
+        let now = self.run.clock.now();
+        self.silences.begin(&awaited.host, now);
+        self.watches.add(&awaited.host, awaited.source.as_deref());
+        let due = self.watches.due(&awaited.host, until, now);
         let deferral = Deferral {
             host: awaited.host,
-            until,
+            until: due,
             why: awaited.why,
+            ready_at: (due != until).then_some(until),
         };
         self.run.progress.defer(&deferral);
-        self.watches.add(&deferral.host, awaited.source.as_deref());
         *item.state.deferral() = Some(deferral);
-        self.write_back(item, LaneKey::Start, Some(until), Event::Deferred(until));
+        self.write_back(item, LaneKey::Start, Some(due), Event::Deferred(due));
     }
 
     fn write_back(
@@ -265,11 +281,7 @@ impl<J: Job> Schedule<J> {
     /// Starts a step of a lane.
     pub(super) fn start(&mut self, lane: LaneKey, items: Vec<ActiveItem<J>>) {
         self.active += 1;
-        if let Some((site, role)) = self.run.job.site(&lane) {
-            let requests = u32::try_from(self.lanes.requests(&lane)).unwrap_or(u32::MAX);
-            let group = self.run.progress.requests();
-            group.set_backlog(site, role, requests);
-        }
+        self.note_backlog(&lane);
         let run = Arc::clone(&self.run);
         self.spawn(async move {
             match run.step(items).await {
@@ -277,6 +289,15 @@ impl<J: Job> Schedule<J> {
                 Err(error) => Event::Broken(error),
             }
         });
+    }
+
+    /// Says how many requests a lane still makes: the limiter spreads long windows over them.
+    fn note_backlog(&self, lane: &LaneKey) {
+        if let Some((site, role)) = self.run.job.site(lane) {
+            let requests = u32::try_from(self.lanes.requests(lane)).unwrap_or(u32::MAX);
+            let group = self.run.progress.requests();
+            group.set_backlog(site, role, requests);
+        }
     }
 
     /// Runs a task beside the loop, which gets its event.

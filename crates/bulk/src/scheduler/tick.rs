@@ -1,18 +1,22 @@
 //! One turn of the loop: what is deferred comes back, steps are started, and the end is noticed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::Host;
+use docstokg_hub::clock::Timestamp;
 
 use super::schedule::Schedule;
 use super::{Ended, RunError};
+use crate::deferral::WaitingFor;
 use crate::job::Job;
 use crate::lane::LaneKey;
 use crate::lanes::Turn;
+use crate::remaining::LaneQueue;
 
 /// How many items that are due are claimed at a time.
 const DUE_AT_A_TIME: usize = 200;
-/// How often the remaining time is worked out.
+/// How often the remaining time is computed.
 const ESTIMATE: Duration = Duration::from_secs(1);
 
 impl<J: Job> Schedule<J> {
@@ -86,16 +90,31 @@ impl<J: Job> Schedule<J> {
             return Ok(None);
         };
         let now = self.run.clock.now();
-        let due_in = due.since(now);
-        let lost_since = self.run.connectivity.lost_since();
-        let lost_for = lost_since.map_or(Duration::ZERO, |since| now.since(since));
-        let max_wait = self.run.limits.max_wait;
-        if due_in <= max_wait && lost_for <= max_wait {
+        if self.is_worth_waiting(now) {
             self.run.progress.set_only_waiting(true);
             return Ok(None);
         }
         let left = self.run.queue.counts().await?.left();
+        let due_in = due.since(now);
         Ok(Some(Ended::Deferred { left, due_in }))
+    }
+
+    /// Tells whether the network and one of the hosts that items wait for may be back in time.
+    fn is_worth_waiting(&self, now: Timestamp) -> bool {
+        let max_wait = self.run.limits.max_wait;
+        let lost_since = self.run.connectivity.lost_since();
+        if lost_since.is_some_and(|since| now.since(since) > max_wait) {
+            return false;
+        }
+        let boot = self.run.clock.runtime().boot();
+        let is_worth = |waiting: &WaitingFor| {
+            let host = Host::parse(&waiting.host).ok();
+            let served = host.and_then(|host| self.run.hub.last_served(&host));
+            let served_ago = served.map(|served| boot.since(served));
+            self.silences
+                .is_worth_waiting(waiting, served_ago, max_wait, now)
+        };
+        self.run.progress.waiting().iter().any(is_worth)
     }
 
     /// Plans all deferred items anew: the network is back.
@@ -129,22 +148,27 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Works out, now and then, how long the limits make what is queued take at least.
+    /// Computes, now and then, when the run will have ended.
     fn estimate(&mut self) {
         let now = self.run.clock.runtime().boot();
-        if self
-            .estimated
-            .is_some_and(|last| now.since(last) < ESTIMATE)
-        {
+        let is_recent = |last| now.since(last) < ESTIMATE;
+        // A computation under way, of a store that answers late, holds the paces.
+        if self.estimated.is_some_and(is_recent) || Arc::strong_count(&self.paces) > 1 {
             return;
         }
         self.estimated = Some(now);
-        let times = self
-            .lanes
-            .backlog()
-            .filter(|(_, items)| *items > 0)
-            .filter_map(|(lane, items)| self.run.job.least_time(lane, items));
-        self.run.progress.set_least_time(times.max());
+        let queues = self.lanes.queues().filter(|(_, requests, _)| *requests > 0);
+        let queue = |(key, requests, items): (&LaneKey, u64, u64)| LaneQueue {
+            site: self.run.job.site(key),
+            key: key.clone(),
+            requests,
+            items,
+        };
+        let queues: Vec<LaneQueue> = queues.map(queue).collect();
+        let (run, paces) = (Arc::clone(&self.run), Arc::clone(&self.paces));
+        self.run.clock.runtime().spawn(Box::pin(async move {
+            run.forecast(&queues, &paces, now).await;
+        }));
     }
 
     /// Claims deferred items that are due.

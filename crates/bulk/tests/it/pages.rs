@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::bounds::{Bounds, least_time_of_site};
+use docstokg_bulk::bounds::Bounds;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::digest::Fingerprint;
@@ -52,7 +52,9 @@ impl State for Page {
     fn replan(&mut self) {}
 
     fn reopen(&mut self, until: Timestamp) {
-        self.not_before = self.not_before.filter(|at| *at != until);
+        if self.not_before == Some(until) {
+            self.not_before = Some(Timestamp::EPOCH);
+        }
     }
 }
 
@@ -150,15 +152,6 @@ impl Job for Pages {
         match lane {
             LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
             _ => Bounds::steps(16),
-        }
-    }
-
-    fn least_time(&self, lane: &LaneKey, pages: u64) -> Option<Duration> {
-        match lane {
-            LaneKey::Site { site, role } => {
-                least_time_of_site(self.hub.config(), site, *role, pages)
-            }
-            _ => None,
         }
     }
 

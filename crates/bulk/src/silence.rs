@@ -1,0 +1,87 @@
+//! How long the hosts that items wait for have been silent.
+//!
+//! A host that is down, paused or unreachable is waited for until it has given no sign of life for
+//! as long as the run waits. Whatever probes find in between, its items stay deferred.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use docstokg_policy::time::Timestamp;
+
+use crate::deferral::WaitingFor;
+
+/// Since when each host has been silent that items wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Silences {
+    since: BTreeMap<String, Timestamp>,
+}
+
+impl Silences {
+    /// Takes note that an item waits for a host.
+    pub(crate) fn begin(&mut self, host: &str, now: Timestamp) {
+        if !self.since.contains_key(host) {
+            self.since.insert(host.to_owned(), now);
+        }
+    }
+
+    /// Tells whether it is worth waiting for a host: an item is due within `max_wait`, and the host
+    /// has not been silent for longer than that. Its last sign of life was `served_ago` ago.
+    pub(crate) fn is_worth_waiting(
+        &self,
+        waiting: &WaitingFor,
+        served_ago: Option<Duration>,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> bool {
+        let since = self.since.get(&waiting.host).copied().unwrap_or(now);
+        let silent_for = now.since(since).min(served_ago.unwrap_or(Duration::MAX));
+        waiting.until.since(now) <= max_wait && silent_for <= max_wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u32) -> Timestamp {
+        Timestamp::from_secs_f64(f64::from(seconds))
+    }
+
+    fn waiting(until: u32) -> WaitingFor {
+        WaitingFor {
+            host: "a.example".into(),
+            items: 1,
+            until: at(until),
+            why: "paused".into(),
+        }
+    }
+
+    #[test]
+    fn a_host_is_waited_for_until_it_has_been_silent_for_as_long_as_the_run_waits() {
+        let max_wait = Duration::from_secs(60);
+        let mut silences = Silences::default();
+        silences.begin("a.example", at(100));
+        silences.begin("a.example", at(150));
+        let is_worth = |served_ago: Option<u64>, now: u32| {
+            let served_ago = served_ago.map(Duration::from_secs);
+            silences.is_worth_waiting(&waiting(now + 5), served_ago, max_wait, at(now))
+        };
+        assert!(is_worth(None, 160), "a minute after the first wait");
+        assert!(!is_worth(None, 161));
+        assert!(is_worth(Some(60), 200), "a minute after the sign of life");
+        assert!(!is_worth(Some(61), 200));
+        assert!(is_worth(Some(300), 160), "the first wait is the later one");
+    }
+
+    #[test]
+    fn a_pause_that_is_longer_than_the_run_waits_is_not_waited_for() {
+        let mut silences = Silences::default();
+        silences.begin("a.example", at(100));
+        let is_worth = |until| {
+            let max_wait = Duration::from_secs(60);
+            silences.is_worth_waiting(&waiting(until), None, max_wait, at(100))
+        };
+        assert!(is_worth(160));
+        assert!(!is_worth(161));
+    }
+}
