@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::Runtime;
-use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::{
     CookieJar, Downloaded, Ends, Head, Hub, Request, RequestGroup, RobotsPolicy, Role, SavedFile,
@@ -24,14 +23,15 @@ use crate::digest::{Fingerprint, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::patient;
 use crate::location::Location;
-use crate::reason::Reason;
+use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::ResolverId;
 use crate::resolver::settings::Settings;
+use crate::web::RetryLater;
 use crate::work::Work;
-use crate::work_state::Kind;
+use crate::work_state::{Kind, Postponed};
 use outcome::{challenged, failed, nothing};
 
-pub(crate) use judge::Candidate;
+pub(crate) use judge::{Candidate, kind_of};
 pub(crate) use outcome::{Arrived, Fetched, Page};
 
 /// How long to wait while another work fetches the same URL.
@@ -109,6 +109,10 @@ impl Fetcher {
             .role(self.role)
             .robots(self.robots.clone())
             .final_when(bot_challenge::is_one);
+        // A resolver is judged by where its links lead, too.
+        if location.resolver != ResolverId::DIRECT {
+            request = request.resolver(location.resolver.as_str());
+        }
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
         }
@@ -132,7 +136,7 @@ impl Fetcher {
         let (location, work) = (candidate.location, candidate.work);
         let status = done.head.status;
         let Some(file) = done.file else {
-            return self.no_file(&done, location);
+            return Self::no_file(&done, location);
         };
         let mut judged = self.judge_file(candidate, &done.head, file).await;
         if let Fetched::File(arrived) = &mut judged
@@ -152,14 +156,12 @@ impl Fetcher {
         if status == StatusCode::ACCEPTED {
             let _ = std::fs::remove_file(staging);
             let stated = self.retry_after(&done.head);
-            let (wait, stated) = (stated.unwrap_or(PREPARING), stated.is_some());
-            return Fetched::Later {
-                wait,
-                stated,
-                reason: Reason::Preparing,
-                detail: "the file is being prepared".to_owned(),
-                status: Some(202),
-            };
+            let detail = "the file is being prepared";
+            return Fetched::Later(Postponed {
+                wait: stated.unwrap_or(PREPARING),
+                is_stated: stated.is_some(),
+                failure: Failure::new(Stage::File, Reason::Preparing, detail, Some(202)),
+            });
         }
         judged
     }
@@ -183,30 +185,23 @@ impl Fetcher {
     }
 
     /// An answer without a body to keep: a status that says no.
-    fn no_file(&self, done: &Downloaded, location: &Location) -> Fetched {
+    fn no_file(done: &Downloaded, location: &Location) -> Fetched {
         let status = done.head.status;
         let host = location.url.host_str().unwrap_or_default();
         if let Some(challenge) = bot_challenge::detect(status, &done.preview) {
             return challenged(host, challenge, Some(status.as_u16()));
         }
-        if let Some(StopReason::Deadline { until }) = done.journey.stopped {
-            let wait = until.since(self.runtime.boot());
-            // With Retry-After the server said so; without, it only fails, and our breaker says how
-            // long to stay away.
-            let stated = done.head.headers.contains_key(RETRY_AFTER);
-            let (reason, what) = if stated {
-                (Reason::RateLimited, "wants to be left alone")
+        if let Some(failure) = &done.journey.host_failure {
+            let reason = if status == StatusCode::TOO_MANY_REQUESTS {
+                Reason::RateLimited
             } else {
-                (Reason::HttpStatus, "keeps failing")
+                Reason::HttpStatus
             };
-            let detail = format!("{host} answered {status} and {what}");
-            return Fetched::Later {
-                wait,
-                stated,
-                reason,
-                detail,
-                status: Some(status.as_u16()),
-            };
+            let retry = RetryLater::after_host_failure(failure);
+            let detail = format!("{host} answered {status}");
+            let mut postponed = Postponed::until_retry(retry, reason, &detail);
+            postponed.failure.http_status = Some(status.as_u16());
+            return Fetched::Later(postponed);
         }
         if status == StatusCode::PARTIAL_CONTENT {
             return nothing(

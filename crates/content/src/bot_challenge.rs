@@ -49,6 +49,19 @@ const WEAK: [&str; 8] = [
     "akamai",
 ];
 
+/// Marks beside "access denied" that say who denies it: a network that keeps robots out, and not
+/// the archive that has no such file, or not yet.
+const DENIED_BY_NETWORK: [&str; 8] = [
+    "errors.edgesuite.net",
+    "reference&#32;&#35;",
+    "reference #",
+    "akamai",
+    "sucuri",
+    "incident id",
+    "automated",
+    "robot",
+];
+
 /// Marks of pages that say "wait", not "go away".
 const INTERSTITIAL: [&str; 4] = [
     "preparing to download",
@@ -152,7 +165,7 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
             "challenge-platform" | "captcha" | "perimeterx" | "just a moment" | "unusual traffic"
         )
     } else {
-        refused
+        refused && (weak != "access denied" || first(&DENIED_BY_NETWORK).is_some())
     };
     tells.then_some(BotChallenge::Robots { marker: weak })
 }

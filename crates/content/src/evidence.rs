@@ -6,6 +6,8 @@
 //! most files say nothing at all; both is recorded as what it is. A title of a few words proves
 //! nothing either: "Introduction" and "Cancer statistics" stand on many pages.
 
+#[cfg(test)]
+mod corpus;
 mod examiner;
 mod inside;
 mod weight;
@@ -49,7 +51,9 @@ pub(crate) enum Finding {
 pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     let doi = work.identifiers.doi.as_ref();
     let page = inside.first_page.as_deref().unwrap_or_default();
-    let is_part = is_a_part(page);
+    let title = work.title.as_deref();
+    // A work may be a corrigendum itself.
+    let is_part = is_a_part(page) && !title.is_some_and(is_a_part);
     let page_dois = dois_in(page);
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
         return Finding::Accepted(Evidence::Metadata);
@@ -60,8 +64,6 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     {
         return Finding::Accepted(Evidence::Text);
     }
-    let names_another = doi.is_some() && !inside.metadata_dois.is_empty();
-    let title = work.title.as_deref();
     let in_metadata = match (title, inside.title.as_deref()) {
         // Of a few words all have to be the same: "Introduction to grants" is another title than
         // "Introduction".
@@ -81,30 +83,49 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     {
         return Finding::Accepted(Evidence::Metadata);
     }
-    // The words of a title may be strewn over any page on the same matter: against another DOI they
-    // have to stand together.
-    let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
-    if is_telling && (stands_there || (in_text == Likeness::Same && !names_another)) {
-        return Finding::Accepted(Evidence::Text);
-    }
-    let Some(doi) = doi else {
-        return Finding::Accepted(Evidence::None);
-    };
     // Of several DOIs on a page none is known to be its own.
     let stated = match (&inside.metadata_dois[..], &page_dois[..]) {
         ([first, ..], _) => Some((first.to_string(), "its metadata")),
         ([], [only]) if only.is_own => Some((only.doi.clone(), "its first page")),
         _ => None,
     };
+    // The words of a title may be strewn over any page on the same matter: against another DOI they
+    // have to stand together.
+    let names_another = doi.is_some() && stated.is_some();
+    let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
+    let is_strewn = || title.is_some_and(|title| titles::has_most_words_of(title, page));
+    if is_telling && (stands_there || (!names_another && is_strewn())) {
+        return Finding::Accepted(Evidence::Text);
+    }
+    let Some(doi) = doi else {
+        return Finding::Accepted(Evidence::None);
+    };
     let is_different = in_text == Likeness::Different || in_metadata == Likeness::Different;
+    // Without a title to compare, a page that can be read would name the work by its DOI, if any.
+    let is_nameless = title.is_none() && titles::is_readable(page);
+    let is_missing = title.is_some_and(|title| titles::is_missing_from(title, page));
     match stated {
-        Some((stated, place)) if is_different => Finding::WrongWork {
-            detail: format!(
-                "the file is another work's: {place} names {stated}, and {doi} was wanted"
-            ),
-        },
+        Some((stated, place)) if is_different || (is_nameless && !is_version(&stated, doi)) => {
+            wrong_work(&format!("{place} names {stated}, and {doi} was wanted"))
+        }
+        _ if is_missing && in_metadata != Likeness::Same => {
+            wrong_work(&format!("its first page has neither {doi} nor the title"))
+        }
         _ => Finding::Accepted(Evidence::None),
     }
+}
+
+fn wrong_work(why: &str) -> Finding {
+    Finding::WrongWork {
+        detail: format!("the file is another work's: {why}"),
+    }
+}
+
+/// Tells whether a DOI that a file states is that of another version of the work.
+fn is_version(stated: &str, doi: &Doi) -> bool {
+    stated
+        .parse::<Doi>()
+        .is_ok_and(|stated| stated.is_version_of(doi))
 }
 
 /// Words at the beginning of a page that make it a part of a work, such as its supplement.
@@ -133,18 +154,24 @@ fn is_a_part(page: &str) -> bool {
         || words.contains("supporting information for")
 }
 
-/// Words before a DOI on a page that make it one of something else: of data, of what is cited, of
-/// another version.
-const OF_SOMETHING_ELSE: [&str; 9] = [
-    "data",
-    "available",
+/// Words before a DOI on a page that make it one of something else: of data, of another version, of
+/// what is corrected or commented. "Cite this article", "Original research", "Database issue" and
+/// "Available online" stand before a paper's own.
+const OF_SOMETHING_ELSE: [&str; 14] = [
+    "dataset",
+    "data set",
+    "data availab",
+    "data are",
+    "data is",
+    "data deposit",
     "supplement",
-    "cite",
-    "citation",
-    "original",
     "published version",
+    "original version",
     "archived",
     "deposited",
+    "correction to",
+    "comment on",
+    "reply to",
 ];
 /// How far before the DOI they are looked for.
 const CONTEXT: usize = 120;

@@ -2,22 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
-pub(crate) use docstokg_bulk::patience::{PROBES_OUT, patient};
-use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::policy::site::RefusalReason;
+pub(crate) use docstokg_bulk::patience::patient;
 use docstokg_hub::{
-    CookieJar, ErrorKind, FetchError, Head, Hub, Request, RequestGroup, RobotsPolicy, SpooledBody,
+    CookieJar, ErrorKind, Head, HostFailure, Hub, Request, RequestGroup, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
 use crate::bot_challenge;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
-
-/// What a user can do about a robots.txt that cannot be read, and never will be.
-pub(crate) const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
 
 /// Asks through the hub.
 #[derive(Clone)]
@@ -100,88 +94,37 @@ impl Web for HubWeb {
                 let spooled = self.hub.fetch_spooled(request, keep).await;
                 spooled.map(|spooled| {
                     let beginning = spooled.body.beginning().clone();
-                    answer(spooled.head, beginning, Some(spooled.body))
+                    let host_failure = spooled.journey.host_failure;
+                    answer(spooled.head, beginning, Some(spooled.body), host_failure)
                 })
             } else {
                 let fetched = self.hub.fetch(request).await;
-                fetched.map(|fetched| answer(fetched.head, fetched.body, None))
+                fetched.map(|fetched| {
+                    let host_failure = fetched.journey.host_failure;
+                    answer(fetched.head, fetched.body, None, host_failure)
+                })
             };
             answered.map_err(|error| {
                 let is_cancelled = matches!(error.kind, ErrorKind::Cancelled { .. });
                 self.was_cancelled.fetch_or(is_cancelled, Ordering::AcqRel);
-                web_error(&error)
+                WebError::from(&error)
             })
         })
     }
 }
 
-fn answer(head: Head, body: Bytes, spooled: Option<SpooledBody>) -> Answer {
+fn answer(
+    head: Head,
+    body: Bytes,
+    spooled: Option<SpooledBody>,
+    host_failure: Option<HostFailure>,
+) -> Answer {
     Answer {
         status: head.status,
         headers: head.headers,
         body,
         spooled: spooled.map(Arc::new),
         url: head.url,
+        host_failure,
     }
-}
-
-fn web_error(error: &FetchError) -> WebError {
-    let text = error.sentence();
-    match &error.kind {
-        ErrorKind::BreakerOpen(refused) => {
-            // Half-open with its probes out: the probe result is due soon, whatever their leases
-            // say.
-            let probing = matches!(
-                refused.refusal.reason,
-                RefusalReason::Open { probing: true, .. }
-            );
-            let wait = if probing {
-                PROBES_OUT
-            } else {
-                refused.cooldown_remaining
-            };
-            WebError::Refused {
-                until_ms_from_now: Some(millis(wait)),
-                breaker: true,
-                text,
-            }
-        }
-        ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
-        ErrorKind::RobotsUnread {
-            retry_in: Some(wait),
-            ..
-        } => WebError::Refused {
-            until_ms_from_now: Some(millis(*wait)),
-            breaker: true,
-            text,
-        },
-        ErrorKind::RobotsUnread { retry_in: None, .. } => WebError::RobotsUnread {
-            text: format!("{text}; {ROBOTS_OVERRIDE}"),
-        },
-        ErrorKind::RateLimited(refused) => WebError::Refused {
-            until_ms_from_now: Some(millis(refused.cooldown_remaining)),
-            breaker: false,
-            text,
-        },
-        ErrorKind::Deadline { .. }
-        | ErrorKind::Fault {
-            fault: Fault::Timeout,
-            ..
-        } => WebError::Timeout { text },
-        ErrorKind::Fault {
-            fault: Fault::NoRoute,
-            cause,
-            ..
-        } if is_offline(cause.as_str()) => WebError::Offline { text },
-        _ => WebError::Failed { text },
-    }
-}
-
-/// Tells whether a fault of our own network is about the network: a lack of open files is not.
-pub(crate) fn is_offline(message: &str) -> bool {
-    !message.contains("open files")
-}
-
-pub(crate) fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1)
 }

@@ -2,38 +2,45 @@
 //!
 //! These shapes are understood: plain lines with one identifier each, CSV with a header, JSON
 //! lines, among them `OpenAlex` records and our own manifests, and the files of reference managers
-//! (BibTeX, RIS, CSL-JSON). The shape is guessed from the first line that says anything, unless it
-//! is named. A bad line is an item of the list like any other: it is reported with its number, and
-//! reading goes on.
+//! and databases (BibTeX, RIS, CSL-JSON, `EndNote`, `PubMed`, Web of Science). The shape is guessed
+//! from the first line that says anything, unless it is named; notes may stand before records. A
+//! bad line is an item of the list like any other: it is reported with its number, and reading goes
+//! on.
 
 use std::io::{self, BufRead};
+use std::path::PathBuf;
 
 use crate::charset;
+use crate::identifier::Identifier;
 use crate::resolver::Outcome;
 use crate::work::Work;
 
+mod databases;
+mod endnote;
 mod fields;
 mod json;
 mod latex;
 mod raw;
 mod records;
 mod table;
+mod tagged;
+mod whole_file;
 
 use fields::Row;
 use raw::{Raw, RawLines};
 use records::{Collector, Notation, Record};
 use serde_json::value::RawValue;
 use table::{Quotes, Table};
+use url::Url;
 
 /// Longest line, or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
 
-/// The longest file that is read as a whole, in bytes.
-const LONGEST_ARRAY_BYTES: u64 = 256 << 20;
-/// The longest item of such a file. An abstract and a thousand authors fit.
-const LONGEST_ITEM_BYTES: usize = 1 << 20;
 /// How the problem of a list begins that cannot be read to its end.
 const ENDS_LIST: &str = "the list cannot be read any further";
+
+/// Most lines before the first record of a file of records.
+const MOST_LINES_BEFORE: usize = 200;
 
 /// Most lines of one CSV record. A stray quote is found out after as many.
 const MOST_JOINED_LINES: usize = 100;
@@ -56,6 +63,14 @@ pub enum Format {
     Ris,
     /// A CSL-JSON file: one array of items.
     CslJson,
+    /// An `EndNote` file of lines that begin with `%`.
+    Enw,
+    /// An `EndNote` file in XML.
+    EndnoteXml,
+    /// A `PubMed` file, also called MEDLINE.
+    Nbib,
+    /// A plain text file of Web of Science.
+    Wos,
 }
 
 /// A work, and where it stood.
@@ -70,6 +85,22 @@ pub struct Line {
     pub ignored: Vec<String>,
     /// What OpenAlex said about the work when it named it: it need not be asked again.
     pub said: Option<Box<Outcome>>,
+    /// The file that a manifest records for the work.
+    pub recorded_file: Option<Box<RecordedFile>>,
+}
+
+/// A file of a work, as a manifest records it: ours, or that of `DocsToKG` (schema 5), which has the
+/// same names for these fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedFile {
+    /// Where it is: absolute, below the directory of the manifest, or below the current one.
+    pub path: PathBuf,
+    /// Its SHA-256, in hex.
+    pub sha256: String,
+    /// The URL that it came from.
+    pub url: Url,
+    /// Media type, entity tag and date of its response, where they are recorded.
+    pub headers: [Option<String>; 3],
 }
 
 /// A line that names no work.
@@ -114,6 +145,8 @@ enum Shape {
     Records(Collector),
     /// An array of items, read as a whole.
     Items(std::vec::IntoIter<Box<RawValue>>, u64),
+    /// The records of an XML file, read as a whole.
+    Rows(std::vec::IntoIter<Row>, u64),
 }
 
 impl<R: BufRead> InputReader<R> {
@@ -127,6 +160,10 @@ impl<R: BufRead> InputReader<R> {
             Format::Bibtex => Shape::Records(Collector::new(Notation::Bibtex)),
             Format::Ris => Shape::Records(Collector::new(Notation::Ris)),
             Format::CslJson => Shape::Items(Vec::new().into_iter(), 0),
+            Format::Enw => Shape::Records(Collector::new(Notation::EndNote)),
+            Format::EndnoteXml => Shape::Rows(Vec::new().into_iter(), 0),
+            Format::Nbib => Shape::Records(Collector::new(Notation::Medline)),
+            Format::Wos => Shape::Records(Collector::new(Notation::Science)),
         };
         Self {
             lines: RawLines::new(reader, LINE_LIMIT_BYTES),
@@ -179,9 +216,14 @@ impl<R: BufRead> InputReader<R> {
             return self.record(record);
         }
         // A comment; of BibTeX while nothing is known yet.
+        let is_unknown = matches!(self.shape, Shape::Unknown) && Notation::of(&text).is_none();
         let is_comment = text.trim_start().starts_with('#')
-            || (matches!(self.shape, Shape::Unknown) && text.trim_start().starts_with('%'));
+            || (is_unknown && text.trim_start().starts_with('%'));
         if text.trim().is_empty() || is_comment {
+            return None;
+        }
+        if let Some(notation) = is_unknown.then(|| self.notation_ahead(&text)).flatten() {
+            self.shape = Shape::Records(Collector::new(notation));
             return None;
         }
         let row = match self.recognise(&text) {
@@ -205,15 +247,40 @@ impl<R: BufRead> InputReader<R> {
                 _ => Row::of_identifier(&text),
             },
         };
-        Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line {
-                number,
-                work,
-                ignored,
-                said: None,
-            }),
-            Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
-        })
+        let recorded_file = match &self.shape {
+            Shape::Jsonl => json::recorded_file(&text).map(Box::new),
+            _ => None,
+        };
+        let line = line_of(number, row, text.as_bytes());
+        Some(line.map(|line| Line {
+            recorded_file,
+            ..line
+        }))
+    }
+
+    /// Recognises records behind lines that say where a file comes from, if this is such a line.
+    fn notation_ahead(&mut self, text: &str) -> Option<Notation> {
+        let says_something = Identifier::parse(text).is_ok()
+            || text.trim_start().starts_with('{')
+            || Table::from_header(text).is_some();
+        if says_something {
+            return None;
+        }
+        for index in 0..MOST_LINES_BEFORE {
+            let Some(Ok(Raw::Line { bytes, .. })) = self.lines.peek(index) else {
+                return None;
+            };
+            let line = charset::text(bytes);
+            if let Some(notation) = Notation::of(&line) {
+                return Some(notation);
+            }
+            // A list of identifiers, and not of records.
+            if matches!(Identifier::parse(&line), Ok(found) if !matches!(found, Identifier::Url(_)))
+            {
+                return None;
+            }
+        }
+        None
     }
 
     /// Reads a record of several lines.
@@ -223,63 +290,7 @@ impl<R: BufRead> InputReader<R> {
         };
         let Record { number, text } = record;
         let row = collector.read(&text).transpose()?;
-        Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line {
-                number,
-                work,
-                ignored,
-                said: None,
-            }),
-            Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
-        })
-    }
-
-    /// Reads a file that is one JSON array as a whole, where it is one or is said to be.
-    fn read_items(&mut self) -> Option<BadLine> {
-        let is_named = matches!(&self.shape, Shape::Items(_, 0));
-        let is_array =
-            is_named || (matches!(self.shape, Shape::Unknown) && self.lines.begins_with(b'['));
-        if !is_array {
-            return None;
-        }
-        let items = match self.lines.rest(LONGEST_ARRAY_BYTES) {
-            Ok(bytes) => serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes)
-                .map_err(|error| format!("it is not a CSL-JSON file: {error}")),
-            Err(error) => Err(format!("{ENDS_LIST}: {error}")),
-        };
-        let (items, problem) =
-            items.map_or_else(|problem| (Vec::new(), Some(problem)), |items| (items, None));
-        self.shape = Shape::Items(items.into_iter(), 1);
-        problem.map(|problem| BadLine {
-            number: 1,
-            text_preview: String::new(),
-            problem,
-        })
-    }
-
-    /// Returns the next item of an array.
-    fn next_item(&mut self) -> Option<Result<Line, BadLine>> {
-        let Shape::Items(items, number) = &mut self.shape else {
-            return None;
-        };
-        let item = items.next()?;
-        let at = *number;
-        *number += 1;
-        let text = item.get();
-        let row = if text.len() > LONGEST_ITEM_BYTES {
-            Err("it is longer than 1 MiB".to_owned())
-        } else {
-            json::csl(text)
-        };
-        Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line {
-                number: at,
-                work,
-                ignored,
-                said: None,
-            }),
-            Err(problem) => Err(bad(at, text.as_bytes(), &problem)),
-        })
+        Some(line_of(number, row, text.as_bytes()))
     }
 
     /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes
@@ -345,8 +356,10 @@ impl<R: BufRead> Iterator for InputReader<R> {
         if let Some(bad) = self.read_items() {
             return Some(Err(bad));
         }
-        if matches!(self.shape, Shape::Items(..)) {
-            return self.next_item();
+        match self.shape {
+            Shape::Items(..) => return self.next_item(),
+            Shape::Rows(..) => return self.next_row(),
+            _ => {}
         }
         loop {
             let Some(line) = self.lines.next() else {
@@ -368,6 +381,20 @@ impl<R: BufRead> Iterator for InputReader<R> {
                 Err((number, error)) => return Some(Err(unreadable(number, &error))),
             }
         }
+    }
+}
+
+/// Makes a line of the list of a row, or says why it names no work.
+fn line_of(number: u64, row: Result<Row, String>, text: &[u8]) -> Result<Line, BadLine> {
+    match row.and_then(Row::into_work) {
+        Ok((work, ignored)) => Ok(Line {
+            number,
+            work,
+            ignored,
+            said: None,
+            recorded_file: None,
+        }),
+        Err(problem) => Err(bad(number, text, &problem)),
     }
 }
 

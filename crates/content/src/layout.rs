@@ -18,12 +18,21 @@ pub enum Layout {
     ContentAddressed,
 }
 
+/// The directory of files that are named by their hash.
+const BY_HASH: &str = "sha256";
+
+/// Returns the directories that files go to, whatever the layout.
+pub fn directories(out: &Path) -> impl Iterator<Item = PathBuf> {
+    let kinds = Kind::ALL.into_iter().map(Kind::as_str);
+    kinds.chain([BY_HASH]).map(move |name| out.join(name))
+}
+
 /// Returns the path of a file below the out directory.
 #[must_use]
 pub fn path_of(layout: Layout, work: &Work, kind: Kind, extension: &str, sha256: &str) -> PathBuf {
     match layout {
         Layout::ByKind => Path::new(kind.as_str()).join(format!("{}.{extension}", file_stem(work))),
-        Layout::ContentAddressed => Path::new("sha256")
+        Layout::ContentAddressed => Path::new(BY_HASH)
             .join(sha256.get(..2).unwrap_or("00"))
             .join(format!("{sha256}.{extension}")),
     }

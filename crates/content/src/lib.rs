@@ -21,6 +21,7 @@ pub mod layout;
 pub mod location;
 mod manifest;
 pub mod names;
+mod pdf_structure;
 pub mod reason;
 pub mod resolver;
 pub mod run;

@@ -168,7 +168,7 @@ impl Location {
     }
 
     /// Takes over what the other states about the same location.
-    fn complete(&mut self, other: Self) {
+    pub(crate) fn complete(&mut self, other: Self) {
         if matches!(self.offers, Offers::Unknown | Offers::Landing)
             && !matches!(other.offers, Offers::Unknown)
         {

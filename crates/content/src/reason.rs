@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use failure::decisive;
-pub use failure::{Failure, Stage, sentence};
+pub use failure::{Failure, Stage, WaitCause, sentence};
 
 /// Why something gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,8 @@ pub enum Reason {
     HtmlTailDetected,
     /// The PDF is cut short.
     PdfEofMissing,
+    /// Data of the PDF are missing or overwritten.
+    PdfDamaged,
     /// What came instead of the PDF is nothing that is known.
     PdfSniffUnknown,
     /// The file has another checksum than was stated.
@@ -88,7 +90,7 @@ pub enum Reason {
 }
 
 /// Every reason, with its word, the words of earlier versions and what it means for a person.
-const WORDS: [(Reason, &str, &[&str], &str); 34] = [
+const WORDS: [(Reason, &str, &[&str], &str); 35] = [
     (
         Reason::NotFound,
         "not_found",
@@ -175,6 +177,7 @@ const WORDS: [(Reason, &str, &[&str], &str); 34] = [
         &[],
         "PDF is cut short",
     ),
+    (Reason::PdfDamaged, "pdf_damaged", &[], "the PDF is damaged"),
     (
         Reason::PdfSniffUnknown,
         "pdf_sniff_unknown",

@@ -9,7 +9,7 @@
 
 use crate::location::Location;
 use crate::reason::{Failure, Reason, Stage};
-use crate::web::{BoxFuture, Web};
+use crate::web::{BoxFuture, RetryLater, Web};
 use crate::work::{Learned, Work};
 
 pub mod arxiv;
@@ -38,7 +38,7 @@ mod spec;
 mod text_mining;
 pub mod unpaywall;
 pub mod wayback;
-mod xml;
+pub(crate) mod xml;
 pub mod zenodo;
 
 pub use arxiv::Arxiv;
@@ -53,7 +53,6 @@ pub use openalex::OpenAlex;
 pub(crate) use openalex::credits_left;
 pub use osf::Osf;
 pub use pmc::Pmc;
-pub(crate) use reply::OFFLINE_RETRY_MS;
 pub(crate) use reply::doi_path;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
@@ -189,20 +188,20 @@ pub struct LookupFailure {
     pub detail: String,
     /// The status, where there was one.
     pub http_status: Option<u16>,
-    /// How long the service takes no requests, in milliseconds, where that is known.
-    pub retry_in_ms: Option<u64>,
+    /// When to ask again, if another try makes sense.
+    pub retry: Option<RetryLater>,
 }
 
 impl LookupFailure {
     /// Describes it as what a work met.
     pub(crate) fn at(&self, stage: Stage) -> Failure {
-        Failure::new(stage, self.reason, &self.detail, self.http_status)
+        let cause = self.retry.as_ref().and_then(|retry| retry.cause.clone());
+        Failure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
     }
 
     /// Tells whether the service is only to be asked at another time.
     pub(crate) fn is_about_time(&self) -> bool {
-        matches!(self.reason, Reason::BreakerOpen | Reason::RateLimited)
-            || self.retry_in_ms.is_some()
+        self.retry.is_some()
     }
 }
 

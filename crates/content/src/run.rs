@@ -15,29 +15,32 @@ mod lanes;
 mod lookup;
 mod network;
 pub mod query;
+mod recorded;
 mod report;
 mod save;
 mod works;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::{Connectivity, Reachability};
-use docstokg_bulk::directory::{Directory, DirectoryError};
+use docstokg_bulk::directory::{Directory, DirectoryError, refuse_links};
 use docstokg_bulk::manifest::ManifestWriter;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{Mode, Queue, Respelling};
 use docstokg_bulk::scheduler::{Ended, Limits, RunError, RunMode, Scheduler};
 use docstokg_hub::clock::Runtime;
+use docstokg_hub::forecast::{RoleDemand, SiteForecast};
+use docstokg_hub::stores::SiteKey;
 use docstokg_hub::{Hub, Role};
 
 pub use deliverables::{Standing, deliver};
 pub use report::{Report, report};
 
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 use crate::reason::Reason;
 use crate::resolver::order::Choice;
 use crate::resolver::settings::Settings;
@@ -48,6 +51,10 @@ use works::Works;
 
 /// How a run goes about it.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "choices of a user, each independent of the others"
+)]
 pub struct Options {
     /// Where files go.
     pub out: PathBuf,
@@ -77,6 +84,8 @@ pub struct Options {
     pub untrusted_input: bool,
     /// Whether sites get the cookies back that they set on the way, in memory and for this run.
     pub cookies: bool,
+    /// Files that manifests among the inputs record are taken over, and not downloaded again.
+    pub keeps_recorded_files: bool,
     /// How much is really done.
     pub mode: RunMode,
     /// The longest wait for paused hosts when nothing else is left to do.
@@ -104,6 +113,7 @@ impl Options {
             ignore_robots: false,
             untrusted_input: false,
             cookies: false,
+            keeps_recorded_files: false,
             mode: RunMode::Full,
             max_wait: Duration::from_secs(3_600),
             limits: serde_json::Value::Null,
@@ -181,24 +191,38 @@ impl Run {
         self.scheduler.run(Box::new(feed)).await
     }
 
-    /// Returns how long the limits make what a dry run planned take at least; `None` where no limit
-    /// is known.
-    #[must_use]
-    pub fn least_time_of_planned(&self) -> Option<Duration> {
+    /// Returns how long the limits make what a dry run planned take at least, and which of them
+    /// makes it wait longest; `None` where no limit is known.
+    pub async fn least_time_of_planned(&self) -> Option<SiteForecast> {
         use docstokg_bulk::job::Job as _;
-        let planned = self.scheduler.progress.planned();
-        planned
-            .iter()
-            .filter_map(|(lane, works)| self.scheduler.job.least_time(lane, *works))
-            .max()
+        let job = &self.scheduler.job;
+        let mut sites: BTreeMap<SiteKey, Vec<RoleDemand>> = BTreeMap::new();
+        for (lane, works) in self.scheduler.progress.planned() {
+            let batch = job.bounds(&lane).batch.max(1) as u64;
+            if let Some((site, role)) = job.site(&lane) {
+                let demand = RoleDemand::of(role, works.div_ceil(batch));
+                sites.entry(site).or_default().push(demand);
+            }
+        }
+        let mut longest: Option<SiteForecast> = None;
+        for (site, demands) in sites {
+            let found = self.scheduler.hub.forecast(&site, &demands).await;
+            if let Ok(Some(found)) = found
+                && longest.as_ref().is_none_or(|it| it.after < found.after)
+            {
+                longest = Some(found);
+            }
+        }
+        longest
     }
 }
 
 /// Locks an out directory, creating it where it is missing.
 ///
 /// # Errors
-/// It cannot be written, or another run works on it.
+/// It cannot be written, another run works on it, or a directory below it is a symbolic link.
 pub fn open_directory(path: &Path, mode: Mode) -> Result<Directory, DirectoryError> {
+    refuse_links(layout::directories(path))?;
     Directory::open(path, mode, &earlier_reasons())
 }
 

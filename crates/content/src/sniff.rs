@@ -206,8 +206,6 @@ pub struct Received<'a> {
     pub length: u64,
     /// How many the server promised, where it did and no encoding was undone.
     pub declared_length: Option<u64>,
-    /// The end of the transfer was marked, so that a broken one is noticed without a length.
-    pub ends_by_itself: bool,
     /// What was expected.
     pub expected: Expected,
 }
@@ -226,9 +224,6 @@ pub enum Expected {
 pub enum Verdict {
     /// It is whole, as far as bytes can tell.
     Accepted(Payload),
-    /// It is a PDF of the promised length, or without a promise, that lacks its end mark. Readers
-    /// cope with many of those.
-    AcceptedWithoutEof,
     /// It is not to be kept.
     Rejected {
         /// What it is.
@@ -299,16 +294,11 @@ pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
         Payload::Empty => rejected(Flaw::EmptyBody),
         Payload::Pdf => match pdf_tail(received.tail) {
             PdfTail::HtmlTail => rejected(Flaw::HtmlTailDetected),
-            // Where the end of the connection is the end of the file, only the file says whether it
-            // is whole.
-            PdfTail::EofMissing
-                if mismatch || (received.declared_length.is_none() && !received.ends_by_itself) =>
-            {
-                rejected(Flaw::PdfEofMissing)
-            }
-            _ if received.length < min_pdf_bytes => rejected(Flaw::PdfTooSmall),
-            PdfTail::EofMissing => Verdict::AcceptedWithoutEof,
-            // The end mark is there, so the file is whole, whatever the header promised.
+            // Headers promise the length of what is sent, be it whole or not: only the file says
+            // whether it is whole.
+            PdfTail::EofMissing => rejected(Flaw::PdfEofMissing),
+            PdfTail::Complete if received.length < min_pdf_bytes => rejected(Flaw::PdfTooSmall),
+            // The end mark is there, whatever the header promised.
             PdfTail::Complete => Verdict::Accepted(payload),
         },
         _ if mismatch => rejected(Flaw::LengthMismatch),

@@ -224,6 +224,45 @@ pub fn find_in(title: &str, text: &str) -> Likeness {
     verdict(title.intersection(&text).count(), title.len())
 }
 
+/// The fewest letters that a text must have to be known as one that can be read.
+const READABLE_LETTERS: usize = 200;
+/// Groups of letters that are frequent in the languages of papers, and how many of them a hundred
+/// letters have at least: half of what the poorest pages have, and far more than what a file has
+/// whose letters cannot be told.
+const FREQUENT_GROUPS: [&str; 14] = [
+    "the", "and", "ing", "ent", "ion", "que", "der", "ein", "des", "est", "con", "par", "che",
+    "ado",
+];
+
+/// Tells whether the text of a page is text: files may lack what tells their letters.
+#[must_use]
+pub fn is_readable(text: &str) -> bool {
+    let text = letters(text);
+    let length = text.chars().count();
+    let groups = FREQUENT_GROUPS.iter();
+    let frequent: usize = groups.map(|group| text.matches(group).count()).sum();
+    length >= READABLE_LETTERS && 100 * frequent >= length
+}
+
+/// Tells whether a text that can be read lacks a title: neither its beginning nor most of its words
+/// are there.
+#[must_use]
+pub fn is_missing_from(title: &str, text: &str) -> bool {
+    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
+    !beginning.is_empty()
+        && !letters(text).contains(&beginning)
+        && !has_most_words_of(title, text)
+        && is_readable(text)
+}
+
+/// Tells whether four fifths of the words of a title are in a text, wherever they stand: fewer are
+/// in any paper on the same matter.
+#[must_use]
+pub fn has_most_words_of(title: &str, text: &str) -> bool {
+    let (title, text) = (telling(title), telling(text));
+    !title.is_empty() && 5 * title.intersection(&text).count() >= 4 * title.len()
+}
+
 /// Three fifths of the words make a title the same, less than two fifths make it another.
 fn verdict(shared: usize, of: usize) -> Likeness {
     if 5 * shared >= 3 * of {
@@ -264,6 +303,44 @@ mod tests {
         );
         let long = clean(&"é".repeat(1 << 20)).unwrap();
         assert!(long.len() <= MAX_TITLE_BYTES && long.starts_with('é'));
+    }
+
+    #[test]
+    fn a_title_is_missing_only_from_text_that_can_be_read() {
+        let page = "The retention of water in the peat of these bogs depends on the season and on \
+                    what is growing there, and the measurement of the content of water was done in \
+                    the same way at every station during the whole of the investigation of the area, \
+                    which was begun in the spring of the year before and ended in the autumn.";
+        assert!(is_readable(page));
+        assert!(is_missing_from(
+            "Assessment of virus infection in hens",
+            page
+        ));
+        assert!(!is_missing_from(
+            "Retention of water in the peat of bogs",
+            page
+        ));
+        // The letters of a file that does not tell them, and a page with a few words.
+        let shifted: String = page
+            .chars()
+            .map(|c| {
+                if c.is_ascii_lowercase() {
+                    char::from(b'a' + (c as u8 - b'a' + 7) % 26)
+                } else {
+                    c
+                }
+            })
+            .collect();
+        for unreadable in [&shifted, "Accepted manuscript", ""] {
+            assert!(!is_missing_from(
+                "Assessment of virus infection in hens",
+                unreadable
+            ));
+        }
+        let german = "Die Bestimmung des Wassergehaltes in den Torfen der Moore erfolgte nach der gleichen \
+                      Vorschrift wie in den fr\u{fc}heren Untersuchungen, und die Ergebnisse wurden mit denen \
+                      der anderen Stationen verglichen, die in der Umgebung des Sees eingerichtet worden sind.";
+        assert!(is_readable(german));
     }
 
     #[test]

@@ -10,14 +10,22 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_hub::SpooledBody;
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::{Disposition, ErrorKind, FetchError, HostFailure, SpooledBody};
 use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
+use crate::reason::{Reason, WaitCause};
 use crate::resolver::ResolverId;
+
+/// What a user can do about a robots.txt that cannot be read, and never will be.
+const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
+/// How soon to try again while this machine has no network.
+pub(crate) const OFFLINE_RETRY: Duration = Duration::from_secs(30);
 
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -156,6 +164,8 @@ pub struct Answer {
     pub spooled: Option<Arc<SpooledBody>>,
     /// The URL that answered, after redirects.
     pub url: Url,
+    /// The failure of the host that this is, if the host may serve the request later.
+    pub host_failure: Option<HostFailure>,
 }
 
 impl Answer {
@@ -178,48 +188,103 @@ impl Answer {
     }
 }
 
-/// Why nothing came back.
+/// Why nothing came back, and when another try makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WebError {
-    /// Our own breaker or limiter did not let the request out.
-    #[error("{text}")]
-    Refused {
-        /// How long to stay away, in milliseconds, where that is known.
-        until_ms_from_now: Option<u64>,
-        /// Whether it was the breaker, not the limiter.
-        breaker: bool,
-        /// What happened.
-        text: String,
-    },
-    /// It took too long.
-    #[error("{text}")]
-    Timeout {
-        /// What happened.
-        text: String,
-    },
-    /// The site's robots.txt forbids it.
-    #[error("{text}")]
-    Disallowed {
-        /// What happened.
-        text: String,
-    },
-    /// The site's robots.txt cannot be read, and waiting does not help.
-    #[error("{text}")]
-    RobotsUnread {
-        /// What happened.
-        text: String,
-    },
-    /// This machine has no network for now.
-    #[error("{text}")]
-    Offline {
-        /// What happened.
-        text: String,
-    },
-    /// The network or the origin failed.
-    #[error("{text}")]
-    Failed {
-        /// What happened.
-        text: String,
-    },
+#[error("{text}")]
+pub struct WebError {
+    /// The class.
+    pub reason: Reason,
+    /// What happened.
+    pub text: String,
+    /// When to try again, if another try makes sense.
+    pub retry: Option<RetryLater>,
+}
+
+/// When to try again, and what holds the request back until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryLater {
+    /// How long to wait.
+    pub wait: Duration,
+    /// What holds the request back; `None` if it is the network of this machine.
+    pub cause: Option<WaitCause>,
+}
+
+impl RetryLater {
+    /// Waits for a host that failed a request.
+    pub(crate) fn after_host_failure(failure: &HostFailure) -> Self {
+        Self {
+            wait: failure.wait,
+            cause: Some(WaitCause::new(&failure.host, failure.stated_by)),
+        }
+    }
+}
+
+impl WebError {
+    /// Describes a failure that another try does not change.
+    #[must_use]
+    pub fn new(reason: Reason, text: impl Into<String>) -> Self {
+        Self {
+            reason,
+            text: text.into(),
+            retry: None,
+        }
+    }
+}
+
+impl From<&FetchError> for WebError {
+    fn from(error: &FetchError) -> Self {
+        let text = error.sentence();
+        let (retry, reason) = match error.disposition() {
+            Disposition::Retry {
+                host,
+                wait,
+                stated_by,
+            } => {
+                let retry = RetryLater {
+                    wait,
+                    cause: Some(WaitCause::new(&host, stated_by)),
+                };
+                (Some(retry), reason_of_retry(&error.kind))
+            }
+            Disposition::Offline => {
+                let retry = RetryLater {
+                    wait: OFFLINE_RETRY,
+                    cause: None,
+                };
+                (Some(retry), Reason::Offline)
+            }
+            _ => (None, reason_of(&error.kind)),
+        };
+        let text = match (&error.kind, &retry) {
+            (ErrorKind::RobotsUnread { .. }, None) => format!("{text}; {ROBOTS_OVERRIDE}"),
+            _ => text,
+        };
+        Self {
+            reason,
+            text,
+            retry,
+        }
+    }
+}
+
+fn reason_of_retry(kind: &ErrorKind) -> Reason {
+    match kind {
+        ErrorKind::BreakerOpen(_) => Reason::BreakerOpen,
+        ErrorKind::RateLimited(_) => Reason::RateLimited,
+        kind => reason_of(kind),
+    }
+}
+
+fn reason_of(kind: &ErrorKind) -> Reason {
+    match kind {
+        ErrorKind::Disallowed { .. } => Reason::RobotsDisallowed,
+        ErrorKind::RobotsUnread { .. } => Reason::RobotsUnreachable,
+        ErrorKind::TooLarge { .. } => Reason::PayloadTooLarge,
+        ErrorKind::Deadline { .. }
+        | ErrorKind::Fault {
+            fault: Fault::Timeout,
+            ..
+        } => Reason::Timeout,
+        _ => Reason::RequestException,
+    }
 }

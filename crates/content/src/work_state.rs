@@ -77,12 +77,6 @@ struct Asked {
     /// It is worth asking again at this time.
     #[serde(with = "seconds::option")]
     again_at: Option<Timestamp>,
-    /// How often it really answered.
-    #[serde(default)]
-    answers: u32,
-    /// How often the question was kept back because its host fails.
-    #[serde(default)]
-    refusals: u32,
     /// Why it gave nothing when it was last asked.
     #[serde(default, alias = "setback")]
     failure: Option<Failure>,
@@ -96,8 +90,6 @@ impl Asked {
         Self {
             resolver,
             again_at: None,
-            answers: 0,
-            refusals: 0,
             failure: None,
             waits_since: None,
         }
@@ -136,7 +128,7 @@ impl Candidate {
 enum Tried {
     No,
     Yes,
-    /// Deferred until this time, so many times.
+    /// Deferred until this time. A file that is being prepared was asked for so many times.
     Later(#[serde(with = "seconds")] Timestamp, u32),
 }
 
@@ -183,6 +175,15 @@ impl WorkState {
     pub fn candidate(&self, candidate: usize) -> Option<&Location> {
         let candidate = self.candidates.get(candidate);
         candidate.map(|candidate| &candidate.location)
+    }
+
+    /// Returns the number of a candidate location, which is added if it is not one yet.
+    pub fn candidate_at(&mut self, location: Location) -> usize {
+        let is_same = |known: &Candidate| known.location.url == location.url;
+        self.candidates.iter().position(is_same).unwrap_or_else(|| {
+            self.candidates.push(Candidate::new(location));
+            self.candidates.len() - 1
+        })
     }
 
     /// Tells whether there is a file.

@@ -8,20 +8,21 @@ use std::path::Path;
 use docstokg_hub::{Head, SavedFile};
 use docstokg_policy::canonical;
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
 
 use super::Fetcher;
 use super::outcome::{Arrived, Fetched, Page, challenged, nothing};
 use crate::digest::md5_of;
 use crate::evidence::Evidence;
 use crate::location::{Checksum, Location, Offers};
+use crate::pdf_structure::Damage;
 use crate::reason::Reason;
 use crate::resolver::landing::{self, content_type};
 use crate::resolver::{ARXIV_API, ResolverId};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::work::Work;
 use crate::work_state::Kind;
-use crate::{bot_challenge, charset, landing_page};
+use crate::{bot_challenge, charset, landing_page, pdf_structure};
 use docstokg_bulk::blocking::run_blocking;
 
 /// A candidate location of a work, and the kinds of files that the work still lacks.
@@ -49,6 +50,16 @@ impl Candidate<'_> {
     }
 }
 
+/// Returns the kind of file that a payload is.
+pub(crate) const fn kind_of(payload: Payload) -> Kind {
+    match payload {
+        Payload::Pdf => Kind::Pdf,
+        Payload::Xml | Payload::Jats => Kind::Xml,
+        Payload::Html => Kind::Html,
+        _ => Kind::Other,
+    }
+}
+
 impl Fetcher {
     pub(super) async fn judge_file(
         &self,
@@ -57,10 +68,20 @@ impl Fetcher {
         file: SavedFile,
     ) -> Fetched {
         let (host, status) = (candidate.host(), Some(head.status.as_u16()));
-        let (payload, without_eof) = match self.judge_bytes(candidate, head, &file) {
-            Ok(judged) => judged,
+        let payload = match self.judge_bytes(candidate, head, &file) {
+            Ok(payload) => payload,
             Err(rejected) => return rejected,
         };
+        if payload == Payload::Pdf
+            && let Some(damage) = damage_in(&file.path).await
+        {
+            let bytes = file.bytes;
+            let detail = format!(
+                "{host} sent {bytes} bytes that are no whole PDF: {}",
+                damage.sentence()
+            );
+            return nothing(damage.reason(), detail, status);
+        }
         if let Some(checksum) = &candidate.location.checksum
             && let Some(detail) = mismatch(checksum, &file)
         {
@@ -75,12 +96,7 @@ impl Fetcher {
                 return self.page(candidate, head, &file.path).await;
             }
         }
-        let kind = match payload {
-            Payload::Pdf => Kind::Pdf,
-            Payload::Xml | Payload::Jats => Kind::Xml,
-            Payload::Html => Kind::Html,
-            _ => Kind::Other,
-        };
+        let kind = kind_of(payload);
         if !candidate.is_direct() && !candidate.missing.contains(&kind) {
             let sent = payload.as_str();
             let detail = format!("{host} sent {sent} where something else is wanted");
@@ -91,30 +107,28 @@ impl Fetcher {
             file,
             kind,
             payload,
-            without_eof,
             evidence: Evidence::None,
         }))
     }
 
-    /// Says what a file is, and whether it is a PDF without an end mark; or why it is no file.
+    /// Says what a file is, or why it is no file.
     fn judge_bytes(
         &self,
         candidate: &Candidate<'_>,
         head: &Head,
         file: &SavedFile,
-    ) -> Result<(Payload, bool), Fetched> {
+    ) -> Result<Payload, Fetched> {
         match judge(
             &received(candidate.location, head, file),
             self.min_pdf_bytes,
         ) {
-            Verdict::Accepted(payload) => Ok((payload, false)),
-            Verdict::AcceptedWithoutEof => Ok((Payload::Pdf, true)),
+            Verdict::Accepted(payload) => Ok(payload),
             // A user who asks for a file by its URL gets it, small as it may be.
             Verdict::Rejected { payload, .. }
                 if candidate.is_direct()
                     && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) =>
             {
-                Ok((payload, false))
+                Ok(payload)
             }
             Verdict::Rejected { reason, .. } => {
                 let (host, bytes) = (candidate.host(), file.bytes);
@@ -177,6 +191,14 @@ impl Fetcher {
     }
 }
 
+/// Looks for damage in a PDF. One that cannot be read back, or whose reader fails, has none that is
+/// known.
+async fn damage_in(path: &Path) -> Option<Damage> {
+    let path = path.to_owned();
+    let looked = run_blocking(move || pdf_structure::damage_of(&path)).await;
+    looked.and_then(Result::ok).flatten()
+}
+
 /// Reads as much of a page as any page is read.
 fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
@@ -199,9 +221,6 @@ fn received<'a>(location: &Location, head: &Head, file: &'a SavedFile) -> Receiv
         tail: &file.ends.last,
         length: file.bytes,
         declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
-        ends_by_itself: head.version == http::Version::HTTP_2
-            || head.status == StatusCode::PARTIAL_CONTENT
-            || head.headers.contains_key(TRANSFER_ENCODING),
         expected: if location.offers == Offers::Pdf {
             Expected::Pdf
         } else {

@@ -1,22 +1,18 @@
 //! What came of fetching a candidate location.
 
 use std::io;
-use std::time::Duration;
 
-use docstokg_hub::policy::breaker::OpenReason;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{ErrorKind, FetchError, Head, Refused, SavedFile};
+use docstokg_hub::{ErrorKind, FetchError, Head, SavedFile};
 
 use crate::bot_challenge::BotChallenge;
 use crate::evidence::Evidence;
-use crate::hub_web::{PROBES_OUT, ROBOTS_OVERRIDE, is_offline};
 use crate::location::Location;
 use crate::reason::Reason;
-use crate::resolver::OFFLINE_RETRY_MS;
 use crate::sniff::Payload;
+use crate::web::WebError;
 use crate::work::Learned;
-use crate::work_state::Kind;
+use crate::work_state::{Kind, Postponed};
 
 /// What came of a candidate location.
 pub(crate) enum Fetched {
@@ -32,14 +28,7 @@ pub(crate) enum Fetched {
         gone: bool,
     },
     /// Not now.
-    /// With whether it was stated, by the server or an operator, and not inferred from failures.
-    Later {
-        wait: Duration,
-        stated: bool,
-        reason: Reason,
-        detail: String,
-        status: Option<u16>,
-    },
+    Later(Postponed),
     /// The run was cancelled before the file was requested.
     Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
@@ -59,8 +48,6 @@ pub(crate) struct Arrived {
     pub(crate) file: SavedFile,
     pub(crate) kind: Kind,
     pub(crate) payload: Payload,
-    /// The PDF has no end mark, but all its bytes.
-    pub(crate) without_eof: bool,
     /// What the file itself says for being the right one.
     pub(crate) evidence: Evidence,
 }
@@ -74,17 +61,6 @@ pub(super) fn nothing(reason: Reason, detail: String, status: Option<u16>) -> Fe
     }
 }
 
-/// This machine has no network: nothing is known about the file.
-fn offline(detail: String) -> Fetched {
-    Fetched::Later {
-        wait: Duration::from_millis(OFFLINE_RETRY_MS),
-        stated: true,
-        reason: Reason::Offline,
-        detail,
-        status: None,
-    }
-}
-
 pub(super) fn challenged(host: &str, challenge: BotChallenge, status: Option<u16>) -> Fetched {
     let reason = match challenge {
         BotChallenge::Robots { .. } => Reason::BotChallenge,
@@ -93,68 +69,40 @@ pub(super) fn challenged(host: &str, challenge: BotChallenge, status: Option<u16
     nothing(reason, challenge.sentence(host), status)
 }
 
-/// Returns what a request without an answer means.
+/// Returns what a request without a response means.
 pub(super) fn failed(error: &FetchError) -> Fetched {
-    let detail = error.sentence();
-    let later = |wait, reason| Fetched::Later {
-        wait,
-        stated: true,
-        reason,
-        detail: detail.clone(),
-        status: None,
-    };
     match &error.kind {
-        ErrorKind::BreakerOpen(refused) => breaker_open(refused, detail),
-        ErrorKind::RateLimited(refused) => later(refused.cooldown_remaining, Reason::RateLimited),
-        ErrorKind::RobotsUnread {
-            retry_in: Some(wait),
-            ..
-        } => later(*wait, Reason::RobotsUnreachable),
-        ErrorKind::RobotsUnread { retry_in: None, .. } => {
-            let detail = format!("{detail}; {ROBOTS_OVERRIDE}");
-            nothing(Reason::RobotsUnreachable, detail, None)
+        ErrorKind::Cancelled { .. } => return Fetched::Cancelled,
+        ErrorKind::File { source, path } => {
+            return Fetched::Halt(match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    format!("there is no room left for {path}")
+                }
+                _ => format!("{path} cannot be written: {source}"),
+            });
         }
-        ErrorKind::Cancelled { .. } => Fetched::Cancelled,
-        ErrorKind::Disallowed { .. } => nothing(Reason::RobotsDisallowed, detail, None),
-        ErrorKind::File { source, path } => match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Fetched::Halt(format!("there is no room left for {path}"))
-            }
-            _ => Fetched::Halt(format!("{path} cannot be written: {source}")),
-        },
-        ErrorKind::Store { .. } => Fetched::Halt(detail),
-        ErrorKind::TooLarge { .. } => nothing(Reason::PayloadTooLarge, detail, None),
-        ErrorKind::Fault {
-            fault: Fault::NoRoute,
-            cause,
-            ..
-        } if is_offline(cause.as_str()) => offline(detail),
-        ErrorKind::Fault {
-            fault: Fault::Dns, ..
-        } => Fetched::Nothing {
-            reason: Reason::RequestException,
-            detail,
+        ErrorKind::Store { .. } => return Fetched::Halt(error.sentence()),
+        _ => {}
+    }
+    let failed = WebError::from(error);
+    match failed.retry {
+        Some(retry) => Fetched::Later(Postponed::until_retry(retry, failed.reason, &failed.text)),
+        None => Fetched::Nothing {
+            reason: failed.reason,
+            detail: failed.text,
             status: None,
-            gone: true,
+            gone: is_unknown_name(&error.kind),
         },
-        _ => nothing(Reason::RequestException, detail, None),
     }
 }
 
-fn breaker_open(refused: &Refused, detail: String) -> Fetched {
-    let (wait, stated) = match &refused.refusal.reason {
-        RefusalReason::Open { probing: true, .. } => (PROBES_OUT, true),
-        RefusalReason::Open {
-            reason: OpenReason::RetryAfter | OpenReason::Operator(_),
+/// Tells whether a host has no address.
+fn is_unknown_name(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Fault {
+            fault: Fault::Dns,
             ..
-        } => (refused.cooldown_remaining, true),
-        _ => (refused.cooldown_remaining, false),
-    };
-    Fetched::Later {
-        wait,
-        stated,
-        reason: Reason::BreakerOpen,
-        detail,
-        status: None,
-    }
+        }
+    )
 }

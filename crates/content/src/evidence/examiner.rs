@@ -18,6 +18,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How many threads that do not come to an end are left behind before no more files are looked
 /// into.
 const MOST_RUNAWAYS: usize = 8;
+/// The stack of the threads: the parser calls itself for what is nested, up to a depth of its own.
+const STACK_BYTES: usize = 64 << 20;
 /// The name of the threads. A parser that panics in one has read nothing, which is recorded; it
 /// need not be shown.
 pub const THREAD_NAME: &str = "pdf-examination";
@@ -56,6 +58,7 @@ impl Examiner {
         let (path, runaways) = (path.to_owned(), Arc::clone(&self.runaways));
         let started = std::thread::Builder::new()
             .name(THREAD_NAME.to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(move || {
                 // The examination may have been given up.
                 if sender.send(look_inside(&path)).is_err() {
@@ -82,5 +85,64 @@ impl Examiner {
         };
         self.runaways.fetch_sub(1, Ordering::Relaxed);
         inside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPTH: usize = 100_000;
+
+    /// Writes a PDF of these objects; the first is its catalogue.
+    fn pdf(objects: &[String]) -> Vec<u8> {
+        let mut file = "%PDF-1.4\n".to_owned();
+        let mut table = String::new();
+        for (number, object) in objects.iter().enumerate() {
+            table += &format!("{:010} 00000 n \n", file.len());
+            file += &format!("{} 0 obj\n{object}\nendobj\n", number + 1);
+        }
+        let (begin, count) = (file.len(), objects.len() + 1);
+        file += &format!(
+            "xref\n0 {count}\n0000000000 65535 f \n{table}trailer << /Size {count} /Root 1 0 R \
+             /Info 3 0 R >>\nstartxref\n{begin}\n%%EOF"
+        );
+        file.into_bytes()
+    }
+
+    #[test]
+    fn structure_of_any_depth_is_examined() {
+        let nested =
+            |open: &str, close: &str| format!("{}{}", open.repeat(DEPTH), close.repeat(DEPTH));
+        let catalogue = "<< /Type /Catalog /Pages 2 0 R >>".to_owned();
+        let pages = "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned();
+        let mut files: Vec<Vec<u8>> = [
+            nested("[", "]"),
+            nested("<</A ", ">>"),
+            nested("(", ")"),
+            format!("<< /Title {} >>", nested("(", ")")),
+            format!("<< /Type /Page /Contents {} >>", nested("[", "]")),
+        ]
+        .map(|object| pdf(&[catalogue.clone(), pages.clone(), object]))
+        .into();
+        let chain = |link: &dyn Fn(usize) -> String| {
+            let links = (2..DEPTH).map(link);
+            pdf(&std::iter::once(catalogue.clone())
+                .chain(links)
+                .collect::<Vec<_>>())
+        };
+        files.push(chain(&|number| format!("{} 0 R", number + 1)));
+        files.push(chain(&|number| {
+            format!("<< /Type /Pages /Kids [{} 0 R] /Count 1 >>", number + 1)
+        }));
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.pdf");
+        for file in files {
+            std::fs::write(&path, file).expect("a file");
+            let path = path.clone();
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn(move || look_inside(&path)).expect("a thread");
+            assert!(thread.join().is_ok());
+        }
     }
 }

@@ -18,6 +18,9 @@ const MAX_STREAM_BYTES: usize = 16 << 20;
 const MAX_INFO_BYTES: usize = 64 << 10;
 /// How much text of the first page is kept.
 const MAX_TEXT_CHARS: usize = 20_000;
+/// A first page with less text than this is a title page, and how many pages are read then at most.
+const MIN_TEXT_BYTES: usize = 400;
+const MAX_FIRST_PAGES: usize = 3;
 
 /// Keys of the Info dictionary that hold a DOI, or a citation with one.
 const INFO_DOI_KEYS: [&[u8]; 6] = [
@@ -235,12 +238,20 @@ fn is_title(title: &str) -> bool {
     !of_program && !of_file && titles::words(title).len() >= 3
 }
 
+/// Returns the text of the first page; of a title page with few words that of the next pages, too.
 fn first_page(document: &Document) -> Option<String> {
-    let (number, page) = document.get_pages().into_iter().next()?;
-    if !weight::is_page_readable(document, page) {
-        return None;
-    }
     let mut text = String::new();
+    for (number, page) in document.get_pages().into_iter().take(MAX_FIRST_PAGES) {
+        if text.len() >= MIN_TEXT_BYTES || !weight::is_page_readable(document, page) {
+            break;
+        }
+        add_text(document, number, &mut text);
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn add_text(document: &Document, number: u32, text: &mut String) {
     for chunk in document
         .extract_text_chunks_with_limit(&[number], weight::MAX_PAGE_BYTES)
         .into_iter()
@@ -252,8 +263,6 @@ fn first_page(document: &Document) -> Option<String> {
             break;
         }
     }
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

@@ -15,6 +15,10 @@ use super::{ArxivId, IdentifierError, as_text};
 #[serde(try_from = "String", into = "String")]
 pub struct Doi(String);
 
+/// Registrants who name versions by a number behind a full stop: F1000 and its sisters, eLife,
+/// `MedEdPublish`.
+const NUMBERED_VERSIONS: [&str; 3] = ["10.12688", "10.7554", "10.15694"];
+
 impl Doi {
     /// Returns the text, without any prefix.
     #[must_use]
@@ -26,6 +30,37 @@ impl Doi {
     #[must_use]
     pub fn prefix(&self) -> &str {
         self.0.split('/').next().unwrap_or_default()
+    }
+
+    /// Tells whether two DOIs are those of versions of one work: they are the same but for a mark
+    /// of the version at their end.
+    #[must_use]
+    pub fn is_version_of(&self, other: &Self) -> bool {
+        self.without_version() == other.without_version()
+    }
+
+    /// Returns the DOI without the mark of a version: `.v2`, `/v2`, `-v2`, `_v2` or `v2` behind a digit,
+    /// and `.2` of those registrants whose versions are named so.
+    fn without_version(&self) -> &str {
+        let text = self.0.as_str();
+        let without_number = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        if matches!(text.len() - without_number.len(), 1..=2) {
+            if let Some(before) = without_number.strip_suffix('v') {
+                let head = before.trim_end_matches(['.', '/', '-', '_']);
+                if head.ends_with(|c: char| c.is_alphanumeric())
+                    && (head.len() < before.len() || head.ends_with(|c: char| c.is_ascii_digit()))
+                {
+                    return head;
+                }
+            }
+            if NUMBERED_VERSIONS.contains(&self.prefix())
+                && let Some(head) = without_number.strip_suffix('.')
+                && head.ends_with(|c: char| c.is_ascii_digit())
+            {
+                return head;
+            }
+        }
+        text
     }
 
     /// Returns the arXiv work that this DOI stands for, if it is one of arXiv's own.
@@ -125,3 +160,65 @@ impl fmt::Display for Doi {
 }
 
 as_text!(Doi, "a DOI");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_differ_in_their_mark_and_nothing_else() {
+        let are_versions = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| text.parse::<Doi>().unwrap());
+            assert_eq!(one.is_version_of(&other), other.is_version_of(&one));
+            one.is_version_of(&other)
+        };
+        for (one, other) in [
+            (
+                "10.12688/f1000research.20034.1",
+                "10.12688/f1000research.20034.2",
+            ),
+            (
+                "10.12688/f1000research.20034",
+                "10.12688/f1000research.20034.2",
+            ),
+            ("10.7554/elife.91000", "10.7554/elife.91000.2"),
+            ("10.21203/rs.3.rs-123456/v1", "10.21203/rs.3.rs-123456/v2"),
+            (
+                "10.6084/m9.figshare.123456",
+                "10.6084/m9.figshare.123456.v3",
+            ),
+            (
+                "10.26434/chemrxiv-2021-abcde",
+                "10.26434/chemrxiv-2021-abcde-v2",
+            ),
+            (
+                "10.20944/preprints202001.0001.v1",
+                "10.20944/preprints202001.0001.v2",
+            ),
+            ("10.1000/reeds.5512", "10.1000/reeds.5512v2"),
+            ("10.1000/reeds.5512", "10.1000/REEDS.5512"),
+        ] {
+            assert!(are_versions(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            (
+                "10.1371/journal.pone.0000217",
+                "10.1371/journal.pone.0000218",
+            ),
+            (
+                "10.1371/journal.pone.0000217",
+                "10.1371/journal.pone.0000217.g001",
+            ),
+            ("10.1234/journal.5.1", "10.1234/journal.5.2"),
+            ("10.1234/journal.1", "10.1234/journal.12"),
+            ("10.1234/journal", "10.1234/journal.12"),
+            ("10.1016/j.joi.2016.02.07", "10.1016/j.joi.2016.02.08"),
+            ("10.1038/s41586-020-2649-2", "10.1038/s41586-020-2649-3"),
+            ("10.1234/rev12", "10.1234/rev13"),
+            ("10.7554/elife.91000.001", "10.7554/elife.91000"),
+            ("10.1000/a", "10.1000/ab"),
+        ] {
+            assert!(!are_versions(one, other), "{one} {other}");
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! What a row says, field by field, whatever the row was written in.
 
+use super::databases::is_database_link;
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
 use crate::work::{Identifiers, Work};
+use url::Url;
 
 /// What a column or key means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ impl Field {
 #[derive(Debug, Default)]
 pub(super) struct Row {
     identifiers: Identifiers,
+    /// What links say, which is believed after everything else.
+    linked: Identifiers,
     named: Option<Identifier>,
     title: Option<String>,
     year: Option<i32>,
@@ -114,9 +118,45 @@ impl Row {
             Ok(identifier) if field == Field::WorkId && self.named.is_none() => {
                 self.named = Some(identifier);
             }
+            Ok(identifier) if field == Field::Url => self.take_link(identifier),
             Ok(identifier) => self.identifiers.insert(identifier),
             Err(error) => self.problems.push(error.to_string()),
         }
+    }
+
+    /// Takes in what a link says. Of several links the first counts that may lead to the work.
+    fn take_link(&mut self, identifier: Identifier) {
+        let is_record = self.linked.url.as_ref().is_some_and(is_database_link);
+        if is_record && matches!(identifier, Identifier::Url(_)) {
+            self.linked.url = None;
+        }
+        self.linked.insert(identifier);
+    }
+
+    /// Adds what links say, unless the row says otherwise: another DOI is that of another work, and
+    /// the record of a database is never the work itself.
+    fn join_links(identifiers: &mut Identifiers, mut linked: Identifiers) {
+        let is_other = |url: &Url| {
+            let (Some(own), Some(named)) = (&identifiers.doi, Doi::in_url(url)) else {
+                return false;
+            };
+            let (own, named) = (own.to_string(), named.to_string());
+            // A link may say more than the DOI behind it: `/pdf`, `.full`.
+            !own.starts_with(&named) && !named.starts_with(&own)
+        };
+        let is_left_out = linked
+            .url
+            .as_ref()
+            .is_some_and(|url| is_other(url) || is_database_link(url));
+        let mut all = identifiers.clone();
+        all.merge(Identifiers {
+            url: None,
+            ..linked.clone()
+        });
+        if is_left_out && !all.is_empty() {
+            linked.url = None;
+        }
+        identifiers.merge(linked);
     }
 
     /// Takes a field in that may well hold something else: what cannot be read is left out without
@@ -130,12 +170,17 @@ impl Row {
     /// Makes a work of the row, with what had to be left out; or says why there is none.
     pub(super) fn into_work(self) -> Result<(Work, Vec<String>), String> {
         let Self {
-            identifiers,
+            mut identifiers,
+            linked,
             named,
             title,
             year,
             problems,
         } = self;
+        if let Some(named) = &named {
+            identifiers.insert(named.clone());
+        }
+        Self::join_links(&mut identifiers, linked);
         let work = match named {
             Some(named) => {
                 let mut work = Work::new(named);

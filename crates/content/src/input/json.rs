@@ -1,7 +1,9 @@
 //! Rows written as JSON: our own fields, `OpenAlex` records, manifests.
 
 use serde_json::Value;
+use url::Url;
 
+use super::RecordedFile;
 use super::fields::{Field, Row};
 
 /// Reads one line of JSON; `None` for a line of a manifest that is about something else than a
@@ -30,6 +32,29 @@ pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
         Value::Array(_) => Err("it is a JSON array; one object per line is read".to_owned()),
         _ => Err("it is neither a JSON object nor a string".to_owned()),
     }
+}
+
+/// Reads the file that a record of a manifest names; `None` for other lines, and for records
+/// without a file.
+pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
+    // Most lists are no manifests, and are not parsed twice.
+    if !text.contains("\"sha256\"") {
+        return None;
+    }
+    let record: Value = serde_json::from_str(text).ok()?;
+    let field = |name: &str| record.get(name)?.as_str().filter(|value| !value.is_empty());
+    let is_of_file = field("record_type") == Some("manifest")
+        && matches!(field("classification")?, "pdf" | "xml" | "html" | "cached");
+    let sha256 = field("sha256").filter(|_| is_of_file)?;
+    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some(RecordedFile {
+        path: field("path")?.into(),
+        sha256: sha256.to_ascii_lowercase(),
+        url: Url::parse(field("url")?).ok()?,
+        headers: ["content_type", "etag", "last_modified"]
+            .map(|name| field(name).map(str::to_owned)),
+    })
+    .filter(|_| is_digest)
 }
 
 /// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names

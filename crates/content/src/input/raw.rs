@@ -47,13 +47,16 @@ impl<R: BufRead> RawLines<R> {
         self.ahead.get(index)
     }
 
-    /// Tells whether the input has not been read yet and begins with a byte, white space left out.
-    pub(super) fn begins_with(&mut self, byte: u8) -> bool {
+    /// Returns what has been read ahead of the first line, white space left out.
+    pub(super) fn beginning(&mut self) -> &[u8] {
+        if self.number > 0 {
+            return &[];
+        }
         let Ok(beginning) = self.reader.fill_buf() else {
-            return false;
+            return &[];
         };
         let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-        self.number == 0 && beginning.trim_ascii_start().first() == Some(&byte)
+        beginning.trim_ascii_start()
     }
 
     /// Reads everything that is left, up to a number of bytes.

@@ -1,17 +1,23 @@
-//! Records that run over several lines: BibTeX and RIS, as reference managers write them.
+//! Records that run over several lines, as reference managers and databases write them.
 
 use super::fields::{Field, Row};
-use super::latex;
+use super::{latex, tagged};
 
 /// What a record is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
     Bibtex,
     Ris,
+    /// `EndNote`'s lines with `%`.
+    EndNote,
+    /// `PubMed`'s `.nbib`.
+    Medline,
+    /// Web of Science's plain text.
+    Science,
 }
 
 impl Notation {
-    /// Recognises the notation by the first line of a file that says anything.
+    /// Recognises the notation by a line that begins a file or a record.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = line.trim_start();
         let entry = line
@@ -22,9 +28,29 @@ impl Notation {
         }) {
             return Some(Self::Bibtex);
         }
-        tag(line)
-            .filter(|(name, _)| *name == "TY")
-            .map(|_| Self::Ris)
+        if tagged::begins_science(line) {
+            return Some(Self::Science);
+        }
+        [Self::Ris, Self::EndNote, Self::Medline]
+            .into_iter()
+            .find(|notation| notation.begins(line))
+    }
+
+    /// Tells whether a line begins a record.
+    fn begins(self, line: &str) -> bool {
+        let is = |tag: Option<(&str, &str)>, name: &str| tag.is_some_and(|(tag, _)| tag == name);
+        match self {
+            Self::Bibtex => line.trim_start().starts_with('@'),
+            Self::Ris => is(tag(line), "TY"),
+            Self::EndNote => is(tagged::endnote_tag(line), "0"),
+            Self::Medline => is(tagged::medline_tag(line), "PMID"),
+            Self::Science => is(tagged::science_tag(line), "PT"),
+        }
+    }
+
+    /// Tells whether a record ends where the next one begins, if nothing ended it before.
+    const fn ends_at_next(self) -> bool {
+        !matches!(self, Self::Bibtex)
     }
 }
 
@@ -61,11 +87,13 @@ impl Collector {
 
     /// Takes a line in. Returns the record that it ends, if it does.
     pub(super) fn take(&mut self, number: u64, line: &str) -> Option<Record> {
+        let begins = self.notation.begins(line);
+        let before = if begins && self.notation.ends_at_next() {
+            self.end()
+        } else {
+            None
+        };
         if self.text.is_empty() {
-            let begins = match self.notation {
-                Notation::Bibtex => line.trim_start().starts_with('@'),
-                Notation::Ris => tag(line).is_some_and(|(name, _)| name == "TY"),
-            };
             if !begins {
                 // Between records there may be anything.
                 return None;
@@ -81,10 +109,14 @@ impl Collector {
                 self.depth <= 0 && self.is_opened
             }
             Notation::Ris => tag(line).is_some_and(|(name, _)| name == "ER"),
+            Notation::Science => line.trim_end() == "ER",
+            Notation::EndNote | Notation::Medline => false,
         };
-        (is_ended || self.text.len() > LONGEST_RECORD_BYTES)
-            .then(|| self.end())
-            .flatten()
+        before.or_else(|| {
+            (is_ended || self.text.len() > LONGEST_RECORD_BYTES)
+                .then(|| self.end())
+                .flatten()
+        })
     }
 
     /// Returns what is left at the end of the file.
@@ -101,6 +133,9 @@ impl Collector {
         match self.notation {
             Notation::Bibtex => bibtex(text),
             Notation::Ris => Ok(Some(ris(text))),
+            Notation::EndNote => Ok(Some(tagged::read_endnote(text))),
+            Notation::Medline => Ok(Some(tagged::read_medline(text))),
+            Notation::Science => Ok(Some(tagged::read_science(text))),
         }
     }
 }
@@ -140,6 +175,8 @@ fn ris(text: &str) -> Row {
             "TI" | "T1" => row.take(Field::Title, value),
             "PY" | "Y1" => row.take(Field::Year, value),
             "C2" if value.to_ascii_uppercase().starts_with("PMC") => row.take(Field::Pmcid, value),
+            // Some programs put the DOI there, and others the kind of work.
+            "M3" if value.starts_with("10.") => row.take_quietly(Field::Url, value),
             "UR" | "L1" | "L2" => row.take_quietly(Field::Url, value),
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! Rows written as CSV.
 
 use super::fields::{Field, Row};
+use super::tagged::science_field;
 
 /// Stands for "no separator": a table of one column has none, and its values may contain any of the
 /// usual ones.
@@ -27,12 +28,20 @@ impl Table {
         // The last of equals wins, so a table of one column has no separator.
         [b',', b';', b'\t', NO_SEPARATOR]
             .into_iter()
-            .map(|separator| Self {
-                separator,
-                columns: cells(text, separator)
+            .map(|separator| {
+                let names = cells(text, separator);
+                // The tables of Web of Science have its tags for names.
+                let is_science = ["UT", "PT", "DI"]
                     .iter()
-                    .map(|name| Field::named(name))
-                    .collect(),
+                    .all(|tag| names.iter().any(|name| name == tag));
+                let field = |name: &String| match science_field(name) {
+                    Some(field) if is_science => Some(field),
+                    _ => Field::named(name),
+                };
+                Self {
+                    separator,
+                    columns: names.iter().map(field).collect(),
+                }
             })
             .filter(|table| {
                 table

@@ -173,11 +173,14 @@ fn holds_the_title(element: ElementRef<'_>) -> bool {
 fn is_foreign_name(text: &str) -> bool {
     text.split_ascii_whitespace().any(|name| {
         let words = pieces(name);
-        let one = words.iter().any(|word| {
+        // The foot of a header is a part of the header.
+        let is_of_header = |at: usize| at > 0 && words[at - 1] == "header" && words[at] == "footer";
+        let one = words.iter().enumerate().any(|(at, word)| {
             FOREIGN_EXACT.contains(&word.as_str())
-                || FOREIGN_WORDS
-                    .iter()
-                    .any(|foreign| word.starts_with(foreign))
+                || (!is_of_header(at)
+                    && FOREIGN_WORDS
+                        .iter()
+                        .any(|foreign| word.starts_with(foreign)))
         });
         one || words
             .windows(2)
@@ -230,6 +233,8 @@ mod tests {
             "toolbar",
             "c-article-body",
             "download-reflow",
+            "article_header-footer",
+            "articleHeaderFooter",
         ] {
             assert!(!is_foreign_name(name), "{name}");
         }

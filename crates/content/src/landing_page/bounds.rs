@@ -226,16 +226,13 @@ impl<'a> Tag<'a> {
     /// Reads the tag that begins at `start`; `None` where it is none, or a comment.
     fn read(html: &'a str, start: usize) -> Option<Self> {
         let bytes = html.as_bytes();
-        if html[start..].starts_with("<!--") {
-            let end = html[start + 4..]
-                .find("-->")
-                .map_or(html.len(), |length| start + 4 + length + 3);
+        if let Some(comment) = html[start..].strip_prefix("<!--") {
             return Some(Self {
                 name: "",
                 closes: true,
                 closes_itself: false,
                 attributes: 0,
-                end,
+                end: start + 4 + length_of_comment(comment),
             });
         }
         let closes = bytes.get(start + 1) == Some(&b'/');
@@ -251,24 +248,16 @@ impl<'a> Tag<'a> {
             at += 1;
         }
         let name = html.get(from..at)?;
-        let (mut attributes, mut quote, mut between) = (0, None, true);
+        let mut attributes = 0;
+        let mut place = InTag::Between;
         while let Some(byte) = bytes.get(at) {
-            match (quote, byte) {
-                (Some(open), byte) if *byte == open => quote = None,
-                (Some(_), _) => {}
-                (None, b'>') => {
-                    at += 1;
-                    break;
-                }
-                // Only after an equals sign; but a stray one is harmless.
-                (None, b'"' | b'\'') => quote = Some(*byte),
-                (None, byte) => {
-                    let space = byte.is_ascii_whitespace() || *byte == b'/';
-                    attributes += usize::from(between && !space);
-                    between = space;
-                }
-            }
             at += 1;
+            let next = place.after(*byte);
+            attributes += usize::from(next == InTag::Name && place.begins_name());
+            place = next;
+            if place == InTag::End {
+                break;
+            }
         }
         let closes_itself = at >= 2 && bytes.get(at - 2) == Some(&b'/');
         Some(Self {
@@ -279,6 +268,60 @@ impl<'a> Tag<'a> {
             end: at,
         })
     }
+}
+
+/// Where in a tag a character stands, as the tokenizer of the HTML standard has it: a quote opens a
+/// value only right behind an equals sign.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InTag {
+    Between,
+    Name,
+    BehindName,
+    BeforeValue,
+    Value,
+    Quoted(u8),
+    End,
+}
+
+impl InTag {
+    const fn begins_name(self) -> bool {
+        matches!(self, Self::Between | Self::BehindName)
+    }
+
+    const fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Quoted(open), byte) if byte == open => Self::Between,
+            (Self::Quoted(_), _) => self,
+            (_, b'>') => Self::End,
+            (Self::Name | Self::BehindName, b'=') => Self::BeforeValue,
+            (Self::Name | Self::BehindName | Self::Between, b'/') => Self::Between,
+            (Self::Name, byte) if byte.is_ascii_whitespace() => Self::BehindName,
+            (Self::Value, byte) if byte.is_ascii_whitespace() => Self::Between,
+            (_, byte) if byte.is_ascii_whitespace() => self,
+            (Self::BeforeValue, b'"' | b'\'') => Self::Quoted(byte),
+            (Self::BeforeValue | Self::Value, _) => Self::Value,
+            _ => Self::Name,
+        }
+    }
+}
+
+/// Returns how long a comment is, from behind its beginning to behind its end.
+fn length_of_comment(text: &str) -> usize {
+    if text.starts_with('>') {
+        return 1;
+    }
+    if text.starts_with("->") {
+        return 2;
+    }
+    // One pass: of two searches the one for the rarer end would read the whole page each time.
+    let bytes = text.as_bytes();
+    let mut ends = (0..bytes.len()).filter_map(|at| {
+        let end = ["-->", "--!>"]
+            .into_iter()
+            .find(|end| bytes[at..].starts_with(end.as_bytes()))?;
+        Some(at + end.len())
+    });
+    ends.next().unwrap_or(text.len())
 }
 
 fn find(bytes: &[u8], byte: u8, from: usize) -> Option<usize> {
@@ -324,9 +367,25 @@ mod tests {
             format!("{}{}", "<font size=2>".repeat(45), "<p>text".repeat(2_000)),
             format!("<svg>{}</svg><a href=/x.pdf>PDF</a>", "<path d='M0 0'/>".repeat(2_000)),
             format!("{}{}", "<div>".repeat(200), "</div>".repeat(200)).repeat(20),
+            // Stray quotes are parts of names; an apostrophe in a value without quotes is one of it.
+            "<li class=\"x\" \"=\"\"><a href=/x.pdf title=\"a b\">it's</a>".repeat(300),
+            format!("<p class=\"x\"\">a</p>{}", "<p id=\"y\" data-a=b>text</p>".repeat(300)),
+            format!("<p title=5' class>a</p>{}", "<p id='y' data-a=b>text</p>".repeat(300)),
+            format!("<p ' class>a</p>{}", "<p id='y' data-a=b>text</p>".repeat(300)),
         ] {
             assert_eq!(readable(&page).html.len(), page.len(), "{}", &page[..60]);
         }
+    }
+
+    #[test]
+    fn comments_end_where_the_tree_builder_ends_them() {
+        let nested = "<div>".repeat(1_000);
+        for comment in ["<!-->", "<!--->", "<!-- a --!>", "<!-- a -->"] {
+            let page = format!("{comment}{nested}");
+            assert!(readable(&page).html.len() < page.len(), "{comment}");
+        }
+        let open = format!("<!-- a {nested}");
+        assert_eq!(readable(&open).html.len(), open.len());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::labels;
 use super::own::normal;
 
 /// Words of query keys whose values are names of works.
-const NAMING_KEYS: [&str; 9] = [
-    "id", "doi", "pii", "article", "file", "doc", "paper", "number", "path",
+const NAMING_KEYS: [&str; 10] = [
+    "id", "doi", "pii", "article", "file", "doc", "paper", "number", "path", "uri",
 ];
 
 /// The words of a link's path, and of the values of its query that name something.

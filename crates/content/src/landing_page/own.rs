@@ -211,6 +211,8 @@ fn without_ending(part: &str) -> &str {
         ".full",
         ".abstract",
         ".short",
+        ".long",
+        ".extract",
     ]
     .iter()
     .find_map(|ending| part.strip_suffix(ending))

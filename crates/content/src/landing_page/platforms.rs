@@ -29,7 +29,8 @@ const PDF_PATHS: [&str; 18] = [
 const PDF_ENDINGS: [&str; 5] = [".pdf", "/pdf", "/_pdf", "/document", "/pdf-file"];
 
 /// Parts of queries that ask for the PDF.
-const PDF_QUERIES: [&str; 5] = [
+const PDF_QUERIES: [&str; 6] = [
+    "representation=pdf", // PLOS until 2013
     "pdf=render",
     "type=printable",
     "format=pdf",

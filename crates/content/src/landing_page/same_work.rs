@@ -8,24 +8,13 @@ use super::metas::Meta;
 use crate::titles::{self, Likeness};
 use crate::work::{Learned, Work};
 
-/// Tells whether the DOI of a page differs from that of the work only at its end, as those of
-/// versions do, or the titles are the same.
+/// Tells whether the DOI of a page differs from that of the work only in its version, or the titles
+/// are the same.
 pub(super) fn is_version_of(learned: &Learned, work: &Work) -> bool {
     let (Some(stated), Some(known)) = (&learned.identifiers.doi, &work.identifiers.doi) else {
         return true;
     };
-    let same = stated
-        .as_str()
-        .bytes()
-        .zip(known.as_str().bytes())
-        .take_while(|(one, other)| one == other)
-        .count();
-    let registrant = known.as_str().find('/').unwrap_or(0);
-    let same_title = is_same_title(learned.title.as_deref(), work.title.as_deref());
-    same_title
-        || same > registrant + 8
-        || same == known.as_str().len()
-        || same == stated.as_str().len()
+    is_same_title(learned.title.as_deref(), work.title.as_deref()) || stated.is_version_of(known)
 }
 
 pub(super) fn states_another_doi(learned: &Learned, work: &Work) -> bool {

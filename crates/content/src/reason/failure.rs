@@ -1,5 +1,6 @@
 //! What an attempt that gave nothing met, and which of many is the one to report.
 
+use docstokg_hub::{Host, StatedBy};
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
@@ -16,6 +17,29 @@ pub enum Stage {
     File,
 }
 
+/// What holds a request back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitCause {
+    /// The host.
+    pub host: String,
+    /// Why, in a few words.
+    pub why: String,
+    /// Whether the server stated until when: a later run obeys that, too.
+    #[serde(default)]
+    pub is_stated: bool,
+}
+
+impl WaitCause {
+    /// Describes the host that holds a request back.
+    pub(crate) fn new(host: &Host, stated_by: StatedBy) -> Self {
+        Self {
+            host: host.to_string(),
+            why: stated_by.sentence().to_owned(),
+            is_stated: stated_by == StatedBy::Server,
+        }
+    }
+}
+
 /// Why something gave nothing, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -29,6 +53,9 @@ pub struct Failure {
     /// How far the attempt had come.
     #[serde(default = "lookup")]
     pub stage: Stage,
+    /// What holds the next try back, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<WaitCause>,
 }
 
 const fn lookup() -> Stage {
@@ -44,7 +71,14 @@ impl Failure {
             detail: detail.to_owned(),
             http_status,
             stage,
+            cause: None,
         }
+    }
+
+    /// Adds what holds the next try back.
+    #[must_use]
+    pub fn held_back_by(self, cause: Option<WaitCause>) -> Self {
+        Self { cause, ..self }
     }
 
     /// Returns how decisive it is: the higher, the more it is what stood between the user and the

@@ -37,7 +37,7 @@ fn unreadable(name: &str) -> Outcome {
         reason: Reason::JsonError,
         detail,
         http_status: None,
-        retry_in_ms: None,
+        retry: None,
     })
 }
 

@@ -86,7 +86,7 @@ pub(super) fn tie(mention: Mention<'_>, work: &Work, stated: &Stated<'_>) -> Res
     if let Mention::Written(_) = mention {
         return Ok(Tie::Same);
     }
-    if doi.is_some_and(|doi| stated.dois.iter().any(|own| same_record(own, doi))) {
+    if doi.is_some_and(|doi| stated.dois.iter().any(|own| own.is_version_of(doi))) {
         return Ok(Tie::Same);
     }
     if let Mention::Doi(asked) = mention {
@@ -101,12 +101,6 @@ pub(super) fn tie(mention: Mention<'_>, work: &Work, stated: &Stated<'_>) -> Res
         }
         _ => Ok(Tie::Unproven),
     }
-}
-
-/// Tells whether two DOIs name the same record, of whatever version: `.v2` and `_v2` at the end
-/// are versions.
-fn same_record(one: &Doi, other: &Doi) -> bool {
-    without_version(one.as_str()) == without_version(other.as_str())
 }
 
 /// Returns an id without the version at its end, `.v2` or `_v2`.
@@ -154,18 +148,27 @@ pub(super) fn article(
     let count = files.len();
     let mut texts: Vec<DepositedFile> = files
         .into_iter()
-        .filter(|file| is_pdf(&file.name) && !is_another(stem(&file.name)))
+        .filter(|file| is_pdf(&file.name))
         .collect();
+    let pdfs: Vec<String> = texts.iter().map(|file| file.name.clone()).collect();
+    texts.retain(|file| !is_another(stem(&file.name), title));
     if texts.len() > 1 {
         texts.retain(|file| is_named_as_article(stem(&file.name), title));
         if texts.len() != 1 {
             return Err("it has several PDFs, and none stands out as the article".to_owned());
         }
     }
-    texts.pop().ok_or_else(|| match count {
-        0 => "it has no files".to_owned(),
-        1 => "its file is not a PDF of the article".to_owned(),
-        _ => format!("none of its {count} files is a PDF of the article"),
+    texts.pop().ok_or_else(|| match (count, &pdfs[..]) {
+        (0, _) => "it has no files".to_owned(),
+        (1, []) => "its file is not a PDF".to_owned(),
+        (_, []) => format!("none of its {count} files is a PDF"),
+        (_, [only]) => {
+            format!("its only PDF, '{only}', has the name of something beside the article")
+        }
+        (_, several) => format!(
+            "its {} PDFs have the names of things beside the article",
+            several.len()
+        ),
     })
 }
 
@@ -178,11 +181,14 @@ fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-fn is_another(stem: &str) -> bool {
-    is_other_file_name(stem)
-        || titles::words(stem)
-            .iter()
-            .any(|word| ABOUT_FILES.contains(&word.as_str()))
+/// Tells whether a name says that a file is something beside the article. The words of the title
+/// say nothing: a review has "review" in its name.
+fn is_another(stem: &str, title: Option<&str>) -> bool {
+    let of_title = title.map(titles::words).unwrap_or_default();
+    titles::words(stem)
+        .into_iter()
+        .filter(|word| !of_title.contains(word))
+        .any(|word| is_other_file_name(&word) || ABOUT_FILES.contains(&word.as_str()))
 }
 
 fn is_named_as_article(stem: &str, title: Option<&str>) -> bool {
@@ -231,6 +237,21 @@ mod tests {
         ] {
             assert!(chosen(names, None).is_err(), "{names:?}");
         }
+    }
+
+    #[test]
+    fn words_of_the_title_do_not_make_a_file_something_else() {
+        let title = Some("A review of the literature on urban heat islands");
+        let name = "heat_islands_review.pdf";
+        assert_eq!(chosen(&[name, "data.csv"], title).unwrap(), name);
+        assert_eq!(
+            chosen(&[name], None).unwrap_err(),
+            "its only PDF, 'heat_islands_review.pdf', has the name of something beside the article"
+        );
+        assert_eq!(
+            chosen(&["data.csv"], title).unwrap_err(),
+            "its file is not a PDF"
+        );
     }
 
     #[test]

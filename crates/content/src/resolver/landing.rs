@@ -146,7 +146,7 @@ impl LandingPage {
     ) -> Result<Behind, Unanswered> {
         let answer = web
             .ask(
-                Ask::landing(url, ID)
+                Ask::landing(url.clone(), ID)
                     .max_body(MAX_PAGE_BYTES)
                     .keep_in_memory(KEPT_IN_MEMORY),
             )
@@ -166,6 +166,10 @@ impl LandingPage {
             && answer.url.host() == self.settings.endpoints.of(&DOI).host()
         {
             return Err(Unanswered::Missing(answer.status.as_u16()));
+        }
+        if matches!(&answer, Err(error) if error.reason == Reason::PayloadTooLarge) {
+            // No page is that large: it is a file, most likely the PDF, and its bytes decide.
+            return Ok(Behind::File(Location::new(url, Offers::Pdf, ID)));
         }
         let answer = sort(&self.settings, answer, &[])?;
         match classify(&answer.body) {
@@ -234,7 +238,7 @@ fn challenged(settings: &Settings, answer: &Answer, challenge: BotChallenge) -> 
     LookupFailure {
         reason,
         detail: settings.redact(&detail),
-        retry_in_ms: None,
+        retry: None,
         ..refusal(settings, answer)
     }
 }

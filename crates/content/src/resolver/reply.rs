@@ -1,8 +1,5 @@
 //! Reads answers of services: what is an answer, what is a clean miss, what went wrong.
 
-use docstokg_policy::retry_after::{http_date, parse_retry_after};
-use docstokg_policy::time::Timestamp;
-use http::header::{DATE, RETRY_AFTER};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
@@ -13,7 +10,7 @@ use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
 pub(super) use crate::titles::clean as title;
-use crate::web::{Answer, WebError};
+use crate::web::{Answer, RetryLater, WebError};
 use crate::work::{Identifiers, Learned};
 
 /// How much of an answer is shown in a message, in characters.
@@ -36,7 +33,7 @@ impl Unanswered {
                 reason: Reason::HttpStatus,
                 detail: format!("the service answered {status}"),
                 http_status: Some(status),
-                retry_in_ms: None,
+                retry: None,
             },
         }
     }
@@ -84,52 +81,23 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> LookupFailure {
             preview(&answer.body)
         )),
         http_status: Some(status),
-        // Both say when to come again.
-        retry_in_ms: retry_in_ms(answer).filter(|_| matches!(status, 429 | 503)),
+        retry: retry_later(answer),
     }
 }
 
 fn network(settings: &Settings, error: &WebError) -> LookupFailure {
-    let (reason, retry_in_ms) = match error {
-        WebError::Refused {
-            breaker: true,
-            until_ms_from_now,
-            ..
-        } => (Reason::BreakerOpen, *until_ms_from_now),
-        WebError::Refused {
-            until_ms_from_now, ..
-        } => (Reason::RateLimited, *until_ms_from_now),
-        WebError::Timeout { .. } => (Reason::Timeout, None),
-        WebError::Disallowed { .. } => (Reason::RobotsDisallowed, None),
-        WebError::RobotsUnread { .. } => (Reason::RobotsUnreachable, None),
-        WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
-        WebError::Failed { .. } => (Reason::RequestException, None),
-    };
     LookupFailure {
-        reason,
-        detail: settings.redact(&error.to_string()),
+        reason: error.reason,
+        detail: settings.redact(&error.text),
         http_status: None,
-        retry_in_ms,
+        retry: error.retry.clone(),
     }
 }
 
-/// How soon to ask again while this machine has no network.
-pub(crate) const OFFLINE_RETRY_MS: u64 = 30_000;
-
-/// How soon to ask again where the answer states a date that cannot be compared here: the hub knows
-/// the time, and refuses the request until then.
-const UNREADABLE_DATE_RETRY_MS: u64 = 1_000;
-
-/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: this
-/// module has no clock.
-fn retry_in_ms(answer: &Answer) -> Option<u64> {
-    let value = answer.header(&RETRY_AFTER)?;
-    let date = answer.header(&DATE);
-    if http_date(value).is_some() && date.and_then(http_date).is_none() {
-        return Some(UNREADABLE_DATE_RETRY_MS);
-    }
-    parse_retry_after(value, date, Timestamp::from_micros(0))
-        .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+/// Returns when the service may answer the request, if that is only a matter of time.
+fn retry_later(answer: &Answer) -> Option<RetryLater> {
+    let failure = answer.host_failure.as_ref()?;
+    Some(RetryLater::after_host_failure(failure))
 }
 
 /// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of
@@ -182,7 +150,7 @@ pub(super) fn unreadable(
             answer.status.as_u16()
         )),
         http_status: Some(answer.status.as_u16()),
-        retry_in_ms: None,
+        retry: None,
     }
 }
 

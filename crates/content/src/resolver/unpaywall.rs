@@ -68,7 +68,7 @@ impl Unpaywall {
                 reason: Reason::ResolverUnavailable,
                 detail: why.to_owned(),
                 http_status: None,
-                retry_in_ms: None,
+                retry: None,
             });
         }
         let email = email(&self.settings).unwrap_or_default();

@@ -5,7 +5,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 /// What the walk meets, with the names of the open elements from the root on.
-pub(super) enum Step<'a> {
+pub(crate) enum Step<'a> {
     /// Text, in pieces where it contains entities.
     Text(&'a [String], &'a str),
     /// The end of the last of the open elements.
@@ -13,7 +13,7 @@ pub(super) enum Step<'a> {
 }
 
 /// Walks a document; answers with the name of its root, or `None` when it is not XML or breaks off.
-pub(super) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<String> {
+pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<String> {
     let mut reader = Reader::from_reader(body);
     let mut open: Vec<String> = Vec::new();
     let mut root = None;

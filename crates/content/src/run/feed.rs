@@ -46,12 +46,15 @@ impl Works {
         let mut items = Vec::with_capacity(batch.len());
         for (source, read) in batch {
             match read {
-                Ok(line) => {
+                Ok(mut line) => {
                     for ignored in &line.ignored {
                         let notice = format!("{source}, line {}: {ignored}", line.number);
                         self.progress.notify(notice);
                     }
                     let item = self.item(&source, &line);
+                    if let Some(file) = line.recorded_file.take().filter(|_| !item.hidden) {
+                        self.note_recorded_file(&source, &item.name, *file);
+                    }
                     if item.hidden {
                         // Known before its row can be claimed.
                         self.hidden.lock().insert(item.key_hash, line.work.clone());

@@ -13,7 +13,6 @@ use crate::location::Location;
 use crate::manifest::{Address, Attempt};
 use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing;
-use crate::work_state::Postponed;
 
 /// A candidate location that is fetched.
 pub(super) struct Target {
@@ -165,22 +164,12 @@ impl Works {
                 item.state.failed(target.candidate, failure);
                 row
             }
-            Fetched::Later {
-                wait,
-                stated,
-                reason,
-                detail,
-                status,
-            } => {
-                let postponed = Postponed {
-                    wait,
-                    is_stated: stated,
-                    failure: Failure::new(Stage::File, reason, &detail, status),
-                };
+            Fetched::Later(postponed) => {
+                let was_requested = postponed.failure.http_status.is_some();
                 let later = row(item, FetchResult::of("later", &postponed.failure));
                 let now = self.clock.now();
                 item.state.postponed(target.candidate, postponed, now);
-                if status.is_none() {
+                if !was_requested {
                     // What was not requested is no attempt.
                     return Ok(());
                 }

@@ -58,7 +58,7 @@ impl Files {
             queue: parts.queue.clone(),
             out: options.out.clone(),
             min_free: options.min_free,
-            directories: Directories::default(),
+            directories: Directories::below(&options.out),
             owners: Mutex::new(parts.queue.owners().await?),
             space_checked: Mutex::default(),
         })

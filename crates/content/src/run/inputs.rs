@@ -84,6 +84,7 @@ impl Listed {
                     work,
                     ignored: Vec::new(),
                     said: None,
+                    recorded_file: None,
                 }),
             )
         };
@@ -161,6 +162,7 @@ fn read_all(
                         work: *work,
                         ignored: Vec::new(),
                         said: None,
+                        recorded_file: None,
                     }),
                 )])
                 .is_ok()

@@ -1,8 +1,6 @@
 //! Which lane the next step of a work stands in, and what the limits say about it.
 
-use std::time::Duration;
-
-use docstokg_bulk::bounds::{Bounds, least_time_of_host, least_time_of_site};
+use docstokg_bulk::bounds::Bounds;
 use docstokg_bulk::job::Next;
 use docstokg_bulk::lane::LaneKey;
 use docstokg_hub::stores::SiteKey;
@@ -68,22 +66,6 @@ impl Works {
         };
         let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
         Some((self.hub.config().site_key(&host), Role::Metadata))
-    }
-
-    /// Returns how long the limits make these works of a lane take at least; `None` where no limit
-    /// is known.
-    pub(super) fn least_time_of(&self, lane: &LaneKey, works: u64) -> Option<Duration> {
-        let config = self.hub.config();
-        match lane {
-            LaneKey::Source(name) => {
-                let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
-                let requests =
-                    works.div_ceil(self.lookups.batch_of(ResolverId::stored(name)) as u64);
-                least_time_of_host(config, &host, Role::Metadata, requests)
-            }
-            LaneKey::Site { site, role } => least_time_of_site(config, site, *role, works),
-            LaneKey::Start | LaneKey::MissingInput | LaneKey::Landing(_) => None,
-        }
     }
 
     /// Returns the host that a resolver asks.

@@ -5,88 +5,74 @@ use std::time::Duration;
 use super::works::Works;
 use crate::artifact::Fetched;
 use crate::reason::Reason;
-use crate::resolver::{LookupFailure, OFFLINE_RETRY_MS, Outcome};
+use crate::resolver::Outcome;
+use crate::web::{OFFLINE_RETRY, RetryLater};
+use crate::work_state::Postponed;
 
 impl Works {
     /// Takes in whether the network was lost, or is there. While it is lost, a paused host is only
     /// out of reach, and a host that alone is out of reach is one that fails.
     pub(super) async fn watch_network(&self, outcome: Outcome) -> Outcome {
-        let Outcome::Failed(failure) = outcome else {
+        let Outcome::Failed(mut failure) = outcome else {
             self.connectivity.answered();
             return outcome;
         };
-        let retry_in_ms = failure.retry_in_ms.map(|wait| wait.min(OFFLINE_RETRY_MS));
-        match failure.reason {
-            Reason::Offline if !self.connectivity.is_lost(self.clock.now()).await => {
-                Outcome::Failed(LookupFailure {
-                    reason: Reason::RequestException,
-                    retry_in_ms: None,
-                    ..failure
-                })
-            }
-            Reason::BreakerOpen
-                if failure.http_status.is_none() && self.connectivity.lost_since().is_some() =>
-            {
-                Outcome::Failed(LookupFailure {
-                    reason: Reason::Offline,
-                    retry_in_ms,
-                    ..failure
-                })
-            }
-            _ => {
-                if failure.http_status.is_some() {
-                    self.connectivity.answered();
-                }
-                Outcome::Failed(failure)
-            }
+        if failure.http_status.is_some() {
+            self.connectivity.answered();
+        } else if failure.reason == Reason::Offline
+            && !self.connectivity.is_lost(self.clock.now()).await
+        {
+            (failure.reason, failure.retry) = (Reason::RequestException, None);
+        } else if self.is_out_of_reach(failure.reason) {
+            failure.reason = Reason::Offline;
+            failure.retry = failure.retry.map(|retry| until_network(retry.wait));
         }
+        Outcome::Failed(failure)
     }
 
     /// The same for a file.
     pub(super) async fn watch_fetched(&self, fetched: Fetched) -> Fetched {
-        match fetched {
-            Fetched::Later {
-                reason: Reason::Offline,
-                detail,
-                ..
-            } if !self.connectivity.is_lost(self.clock.now()).await => Fetched::Nothing {
+        let Fetched::Later(postponed) = fetched else {
+            let was_answered = match &fetched {
+                Fetched::Nothing { status, .. } => status.is_some(),
+                Fetched::File(_) | Fetched::Page(_) => true,
+                _ => false,
+            };
+            if was_answered {
+                self.connectivity.answered();
+            }
+            return fetched;
+        };
+        let Postponed { wait, failure, .. } = &postponed;
+        if failure.http_status.is_some() {
+            self.connectivity.answered();
+        } else if failure.reason == Reason::Offline
+            && !self.connectivity.is_lost(self.clock.now()).await
+        {
+            return Fetched::Nothing {
                 reason: Reason::RequestException,
-                detail,
+                detail: postponed.failure.detail,
                 status: None,
                 gone: false,
-            },
-            Fetched::Later {
-                reason: Reason::BreakerOpen,
-                wait,
-                detail,
-                status: None,
-                ..
-            } if self.connectivity.lost_since().is_some() => {
-                let wait = wait.min(Duration::from_millis(OFFLINE_RETRY_MS));
-                Fetched::Later {
-                    wait,
-                    stated: true,
-                    reason: Reason::Offline,
-                    detail,
-                    status: None,
-                }
-            }
-            fetched => {
-                let status = matches!(
-                    &fetched,
-                    Fetched::Nothing {
-                        status: Some(_),
-                        ..
-                    } | Fetched::Later {
-                        status: Some(_),
-                        ..
-                    }
-                );
-                if status || matches!(&fetched, Fetched::File(_) | Fetched::Page(_)) {
-                    self.connectivity.answered();
-                }
-                fetched
-            }
+            };
+        } else if self.is_out_of_reach(failure.reason) {
+            let retry = until_network(*wait);
+            let postponed = Postponed::until_retry(retry, Reason::Offline, &failure.detail);
+            return Fetched::Later(postponed);
         }
+        Fetched::Later(postponed)
+    }
+
+    /// Tells whether a host is paused only because the network is lost.
+    fn is_out_of_reach(&self, reason: Reason) -> bool {
+        reason == Reason::BreakerOpen && self.connectivity.lost_since().is_some()
+    }
+}
+
+/// Returns when to try again while the network is lost.
+fn until_network(wait: Duration) -> RetryLater {
+    RetryLater {
+        wait: wait.min(OFFLINE_RETRY),
+        cause: None,
     }
 }

@@ -15,7 +15,7 @@ use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
 use crate::resolver::settings::Settings;
 use crate::resolver::{OPENALEX, OPENALEX_API, OpenAlex, credits_left};
-use crate::web::{Ask, BoxFuture, Web, WebError};
+use crate::web::{Ask, BoxFuture, Web};
 
 /// Works per page, the most that the service gives.
 const PAGE: u64 = 100;
@@ -245,17 +245,11 @@ impl Pages {
                         .map(Duration::from_secs);
                     asked.unwrap_or(Duration::from_secs(5))
                 }
-                Err(WebError::Refused {
-                    until_ms_from_now,
-                    text,
-                    ..
-                }) => {
-                    last = text;
-                    Duration::from_millis(until_ms_from_now.unwrap_or(5_000))
-                }
                 Err(error) => {
-                    last = error.to_string();
-                    Duration::from_secs(5)
+                    last = error.text;
+                    error
+                        .retry
+                        .map_or(Duration::from_secs(5), |retry| retry.wait)
                 }
             };
             if wait > LONGEST_WAIT {

@@ -42,6 +42,8 @@ pub struct Report {
     pub files: u64,
     /// Their bytes.
     pub bytes_downloaded: u64,
+    /// PDFs of this run in which nothing says that they are their work's.
+    pub files_without_evidence: u64,
     /// How many records of each kind.
     pub classification_totals: BTreeMap<String, u64>,
     /// How many works without a file for each reason.
@@ -82,6 +84,7 @@ pub async fn report(
         robots_ignored: options.ignore_robots,
         files: counters.files,
         bytes_downloaded: counters.bytes,
+        files_without_evidence: counters.unconfirmed,
         classification_totals: totals.classifications,
         reason_totals: totals.reasons,
         resolvers: json!({ "attempts": totals.attempts, "successes": totals.successes, "status_counts": totals.statuses, "error_reasons": totals.errors }),

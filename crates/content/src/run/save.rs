@@ -38,14 +38,13 @@ impl Works {
             return self.reject(item, target, failure).await;
         }
         let shown = path.display().to_string();
-        let without_eof = "the file has all its bytes, but no end mark";
         let account = Account {
             item: item.id,
             work: &item.state.work,
             work_id: &item.name,
             classification: arrived.kind.as_str(),
-            reason: arrived.without_eof.then_some(Reason::PdfEofMissing),
-            detail: arrived.without_eof.then_some(without_eof),
+            reason: None,
+            detail: None,
             http_status: None,
             file: Some(FileAccount {
                 location: &target.location,
@@ -73,6 +72,8 @@ impl Works {
         self.progress.count(|counters| {
             counters.files += 1;
             counters.bytes += arrived.file.bytes;
+            let is_unconfirmed = arrived.kind == Kind::Pdf && arrived.evidence == Evidence::None;
+            counters.unconfirmed += u64::from(is_unconfirmed);
         });
         Ok(())
     }

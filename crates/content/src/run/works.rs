@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use docstokg_bulk::bounds::Bounds;
 use docstokg_bulk::clock::RunClock;
@@ -20,10 +19,11 @@ use parking_lot::Mutex;
 
 use super::files::Files;
 use super::lookup::Lookups;
+use super::recorded::RecordedFiles;
 use super::{Options, Parts};
 use crate::identifier::Identifier;
 use crate::manifest::Records;
-use crate::reason::{Failure, Reason};
+use crate::reason::Reason;
 use crate::work::Work;
 use crate::work_state::{Awaiting, Goals, Step, WorkState};
 
@@ -44,6 +44,8 @@ pub(super) struct Works {
     pub(super) manifest: ManifestWriter,
     /// Works whose names carry a credential and are not persisted.
     pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
+    /// Files that manifests among the inputs record, by the name of the work.
+    pub(super) recorded: RecordedFiles,
 }
 
 impl Works {
@@ -77,6 +79,7 @@ impl Works {
             files,
             manifest,
             hidden: Mutex::default(),
+            recorded: RecordedFiles::default(),
         })
     }
 
@@ -111,6 +114,10 @@ impl Works {
             for item in items {
                 self.plan_only(item);
             }
+            return Ok(());
+        }
+        if self.keep_recorded_files(items).await? {
+            // Works without a recorded file are planned anew.
             return Ok(());
         }
         if self.is_offline_for(items).await {
@@ -187,16 +194,13 @@ impl Job for Works {
         self.bounds_of(lane)
     }
 
-    fn least_time(&self, lane: &LaneKey, works: u64) -> Option<Duration> {
-        self.least_time_of(lane, works)
-    }
-
     fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
         self.site_of(lane)
     }
 
     fn awaited(&self, state: &WorkState, until: Timestamp) -> Awaited {
         let waits_for = state.waits_for(until);
+        let failure = waits_for.and_then(|(_, failure)| failure);
         let (host, source) = match waits_for {
             Some((Awaiting::Host(url), _)) => {
                 (Host::of(url).ok().map(|host| host.to_string()), None)
@@ -206,9 +210,14 @@ impl Job for Works {
             }
             None => (None, None),
         };
-        let why = waits_for.and_then(|(_, failure)| failure).map(why_deferred);
+        let cause = failure.and_then(|failure| failure.cause.clone());
+        let why = cause.as_ref().map(|cause| cause.why.clone());
+        let why = why.or_else(|| failure.map(|failure| failure.reason.sentence().to_owned()));
         Awaited {
-            host: host.unwrap_or_else(|| "its host".to_owned()),
+            host: cause
+                .map(|cause| cause.host)
+                .or(host)
+                .unwrap_or_else(|| "its host".to_owned()),
             why: why.unwrap_or_else(|| "retry later".to_owned()),
             source,
         }
@@ -243,27 +252,5 @@ fn robots(parts: &Parts) -> RobotsPolicy {
     let text_mining = text_mining.filter_map(|host| Host::parse(host).ok());
     RobotsPolicy::Obey {
         exempt: Arc::new(services.chain(text_mining).collect()),
-    }
-}
-
-/// Says in a few words why something is deferred.
-fn why_deferred(failure: &Failure) -> String {
-    let detail = failure.detail.as_str();
-    let known = [
-        ("name resolution failed", "name resolution failed"),
-        ("could not be resolved", "name resolution failed"),
-        ("no connection could be made", "connection failed"),
-        ("(retry-after)", "the host asked for no requests"),
-        ("(cli-open", "paused by an operator"),
-    ];
-    match failure.reason {
-        Reason::Offline => "no network".to_owned(),
-        reason => known
-            .iter()
-            .find(|(mark, _)| detail.contains(mark))
-            .map_or_else(
-                || reason.sentence().to_owned(),
-                |(_, why)| (*why).to_owned(),
-            ),
     }
 }

@@ -21,8 +21,10 @@ impl WorkState {
     /// holds.
     pub fn plan_anew(&mut self) {
         let is_stated = |failure: &Option<Failure>| {
-            let failure = failure.as_ref();
-            failure.is_some_and(|failure| failure.reason == Reason::RateLimited)
+            failure.as_ref().is_some_and(|failure| {
+                let cause = failure.cause.as_ref();
+                failure.reason == Reason::RateLimited || cause.is_some_and(|cause| cause.is_stated)
+            })
         };
         for candidate in &mut self.candidates {
             if matches!(candidate.state, Tried::Later(..)) && !is_stated(&candidate.failure) {
@@ -32,7 +34,7 @@ impl WorkState {
         for asked in &mut self.asked {
             if asked.again_at.is_some() && !is_stated(&asked.failure) {
                 asked.again_at = Some(Timestamp::EPOCH);
-                (asked.refusals, asked.waits_since) = (0, None);
+                asked.waits_since = None;
             }
         }
         self.deferral = None;

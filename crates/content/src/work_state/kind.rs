@@ -17,12 +17,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Pdf, Self::Xml, Self::Html, Self::Other];
+
     /// Reads the word.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
-        [Self::Pdf, Self::Xml, Self::Html, Self::Other]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
     /// Returns the word used in manifests, flags and directories.

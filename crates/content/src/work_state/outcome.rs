@@ -1,18 +1,18 @@
 //! What a step gave, taken into the state.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use docstokg_policy::canonical;
 use docstokg_policy::time::Timestamp;
 use url::Url;
 
-use super::retry::{self, Lookup, RefusedBy, Retry};
-use super::{Asked, Candidate, Kind, Tried, WorkState};
-use crate::location::{Location, best_first};
+use super::{Asked, Candidate, Kind, Tried, WorkState, retry};
+use crate::location::{Location, Offers, best_first};
 use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing::{self, NO_DOI, NO_PAGE};
-use crate::resolver::{LookupFailure, Outcome, ResolverId};
+use crate::resolver::{Outcome, ResolverId};
+use crate::web::RetryLater;
 use crate::work::is_public;
 
 /// A file that is refused for now.
@@ -20,44 +20,21 @@ use crate::work::is_public;
 pub struct Postponed {
     /// For how long.
     pub wait: Duration,
-    /// Whether the server or an operator stated that, and it was not inferred from failures.
+    /// Whether the server stated how long a file that is being prepared takes.
     pub is_stated: bool,
     /// Why.
     pub failure: Failure,
 }
 
-/// What a failed look-up says about trying again.
-struct Refusal {
-    /// How long the service is to be left alone; `None` where that does not help.
-    wait: Option<Duration>,
-    /// Whether the service answered, and was not kept from being asked.
-    has_answered: bool,
-}
-
-impl Refusal {
-    fn of(failure: &LookupFailure) -> Self {
-        if failure.is_about_time() {
-            Self {
-                wait: failure.retry_in_ms.map(wait_of),
-                has_answered: failure.http_status.is_some(),
-            }
-        } else {
-            Self {
-                wait: None,
-                has_answered: true,
-            }
+impl Postponed {
+    /// Postpones a file that was not served, until its host or the network may serve it.
+    pub(crate) fn until_retry(retry: RetryLater, reason: Reason, detail: &str) -> Self {
+        Self {
+            wait: retry.wait,
+            is_stated: true,
+            failure: Failure::new(Stage::File, reason, detail, None).held_back_by(retry.cause),
         }
     }
-}
-
-fn wait_of(millis: u64) -> Duration {
-    Duration::from_millis(millis.min(u64::from(u32::MAX)))
-}
-
-/// Tells whether a failure says nothing about the host: the network is missing, or a permit has not
-/// come.
-fn spares_host(reason: Reason) -> bool {
-    matches!(reason, Reason::Offline | Reason::RateLimited)
 }
 
 impl WorkState {
@@ -71,10 +48,7 @@ impl WorkState {
         } else {
             Stage::Lookup
         };
-        let mut refusal = Refusal {
-            wait: None,
-            has_answered: true,
-        };
+        let mut wait = None;
         let failure = match outcome {
             Outcome::Found(found) => {
                 self.found(found.locations);
@@ -82,75 +56,74 @@ impl WorkState {
             }
             Outcome::NotFound { detail, .. } => Some(not_found(stage, &detail)),
             Outcome::Failed(failure) => {
-                refusal = Refusal::of(&failure);
+                wait = failure.retry.as_ref().map(|retry| retry.wait);
                 Some(failure.at(stage))
             }
         };
-        // What was not asked is no attempt.
-        self.attempts += u32::from(refusal.has_answered);
+        // What was held back is no attempt.
+        self.attempts += u32::from(wait.is_none());
         if failure.is_some() {
             self.last.clone_from(&failure);
         }
         self.skip_resolver(resolver);
         let mut asked = self.asked.iter_mut();
         if let Some(asked) = asked.find(|asked| asked.resolver == resolver) {
-            asked.answered(failure, &refusal, now);
+            asked.failure = failure;
+            let waited = now.since(*asked.waits_since.get_or_insert(now));
+            let wait = wait.and_then(|wait| retry::wait_for_host(resolver, wait, waited));
+            asked.again_at = wait.map(|wait| now + wait);
         }
     }
 
-    /// Adds candidate locations, each once: those that were tried already stay as they are.
+    /// Adds candidate locations, each once: those that were tried already stay as they are. What
+    /// was known as a page only is a new candidate if it is now known to be a file.
     pub fn found(&mut self, locations: Vec<Location>) {
-        let known = self.candidates.iter();
-        let known: BTreeSet<String> = known
-            .map(|candidate| canonical::for_index(&candidate.location.url).to_string())
+        let indexed = |location: &Location| canonical::for_index(&location.url).to_string();
+        let known = self.candidates.iter().enumerate();
+        // Of a page and the file at its URL the file comes later, and is the one in the table.
+        let mut known: BTreeMap<String, usize> = known
+            .map(|(number, candidate)| (indexed(&candidate.location), number))
             .collect();
         for location in best_first(locations) {
-            if !known.contains(canonical::for_index(&location.url).as_str()) {
-                self.candidates.push(Candidate::new(location));
+            let url = indexed(&location);
+            let at_url = known.get(&url);
+            match at_url.and_then(|number| self.candidates.get_mut(*number)) {
+                Some(candidate) if !candidate.becomes_file_by(&location) => {}
+                Some(candidate) if candidate.state == Tried::No => {
+                    candidate.location.complete(location);
+                }
+                _ => {
+                    known.insert(url, self.candidates.len());
+                    self.candidates.push(Candidate::new(location));
+                }
             }
         }
     }
 
     /// Takes in what reading a page gave.
     pub fn read(&mut self, candidate: usize, outcome: Outcome, now: Timestamp) {
-        let url = self
-            .candidate(candidate)
-            .map(|location| location.url.clone());
+        let page = self.candidate(candidate).cloned();
         let failure = match &outcome {
             Outcome::Failed(failure) => Some(failure.at(Stage::Page)),
-            Outcome::NotFound { detail, .. } => {
-                let reason = Reason::HtmlOnly;
-                Some(Failure::new(Stage::Page, reason, detail, None))
-            }
+            Outcome::NotFound { detail, .. } => Some(not_found(Stage::Page, detail)),
             Outcome::Found(_) => None,
         };
         self.note(candidate, failure);
         if let Outcome::Failed(failure) = &outcome
-            && failure.is_about_time()
-            && let Some(wait) = failure.retry_in_ms.map(wait_of)
+            && let Some(retry) = &failure.retry
         {
-            // What was not asked is no attempt.
-            self.attempts += u32::from(failure.http_status.is_some());
-            return self.postpone_page(candidate, failure.reason, wait, now);
+            return self.defer(candidate, now + retry.wait, 0);
         }
         self.attempts += 1;
         self.close(candidate);
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
         }
-        if let Outcome::Found(found) = outcome {
-            let own = url.map(|url| canonical::for_index(&url));
-            let is_other = |location: &Location| Some(canonical::for_index(&location.url)) != own;
-            self.found(found.locations.into_iter().filter(is_other).collect());
-        }
-    }
-
-    fn postpone_page(&mut self, candidate: usize, reason: Reason, wait: Duration, now: Timestamp) {
-        let counts = !spares_host(reason) && retry::is_failure_of_host(wait);
-        let times = self.times_deferred(candidate) + u32::from(counts);
-        match retry::of_page(wait, times, now) {
-            Retry::At(at) => self.defer(candidate, at, times),
-            Retry::GiveUp => self.close(candidate),
+        if let Outcome::Found(found) = outcome
+            && let Some(page) = page
+        {
+            let locations = found.locations.into_iter();
+            self.found(locations.filter_map(|found| behind(&page, found)).collect());
         }
     }
 
@@ -171,29 +144,28 @@ impl WorkState {
 
     /// The candidate is refused for now: it is tried again, or given up.
     pub fn postponed(&mut self, candidate: usize, postponed: Postponed, now: Timestamp) {
-        let Some(resolver) = self.candidate(candidate).map(|location| location.resolver) else {
-            return;
-        };
         let Postponed {
             wait,
             is_stated,
             failure,
         } = postponed;
-        let refused_by = match (failure.reason, is_stated) {
-            (Reason::Preparing, is_stated) => RefusedBy::Preparation { is_stated },
-            (_, true) => RefusedBy::Statement,
-            (_, false) => RefusedBy::Failures,
+        let Some(resolver) = self.candidate(candidate).map(|location| location.resolver) else {
+            return;
         };
-        // What was not asked is no attempt.
-        self.attempts += u32::from(failure.http_status.is_some());
-        let times = self.times_deferred(candidate);
-        match retry::of_file(resolver, refused_by, wait, times, now) {
-            (Retry::At(at), times) => {
-                self.defer(candidate, at, times);
-                self.note(candidate, Some(failure));
-            }
-            (Retry::GiveUp, _) => self.failed(candidate, failure),
-        }
+        let is_prepared = failure.reason == Reason::Preparing;
+        let (wait, polls) = if is_prepared {
+            let polls = self.times_deferred(candidate) + 1;
+            (retry::wait_for_preparation(wait, is_stated, polls), polls)
+        } else {
+            (retry::wait_for_host(resolver, wait, Duration::ZERO), 0)
+        };
+        let Some(wait) = wait else {
+            return self.failed(candidate, failure);
+        };
+        // What was held back is no attempt.
+        self.attempts += u32::from(is_prepared);
+        self.defer(candidate, now + wait, polls);
+        self.note(candidate, Some(failure));
     }
 
     /// Another work is fetching the same URL: the candidate is looked at again at `at`.
@@ -239,7 +211,7 @@ impl WorkState {
         }
     }
 
-    /// Returns how often a candidate was deferred in a way that counts.
+    /// Returns how often a file was asked for that is being prepared.
     fn times_deferred(&self, candidate: usize) -> u32 {
         match self
             .candidates
@@ -266,28 +238,25 @@ impl WorkState {
     }
 }
 
-impl Asked {
-    /// Takes in an answer, or that the question was kept back.
-    fn answered(&mut self, failure: Option<Failure>, refusal: &Refusal, now: Timestamp) {
-        let reason = failure.as_ref().map(|failure| failure.reason);
-        let is_host_failing = !refusal.has_answered && !reason.is_some_and(spares_host);
-        self.failure = failure;
-        self.answers += u32::from(refusal.has_answered);
-        let waits_since = *self.waits_since.get_or_insert(now);
-        self.again_at = None;
-        let Some(wait) = refusal.wait else { return };
-        self.refusals += u32::from(is_host_failing && retry::is_failure_of_host(wait));
-        let lookup = Lookup {
-            resolver: self.resolver,
-            answers: self.answers,
-            refusals: self.refusals,
-            is_host_failing,
-            waits_since,
-        };
-        if let Retry::At(at) = retry::of_lookup(lookup, wait, now) {
-            self.again_at = Some(at);
-        }
+impl Candidate {
+    /// Tells whether this is known as a page, and `found` says that its URL is a file.
+    fn becomes_file_by(&self, found: &Location) -> bool {
+        self.location.offers == Offers::Landing
+            && !matches!(found.offers, Offers::Landing | Offers::Unknown)
     }
+}
+
+/// Returns a location that reading a page gave. If the page itself is the file, its source has
+/// named that file; a page that names its own URL names nothing.
+fn behind(page: &Location, found: Location) -> Option<Location> {
+    if canonical::for_index(&found.url) != canonical::for_index(&page.url) {
+        return Some(found);
+    }
+    let is_file_itself = found.referer.is_none();
+    is_file_itself.then(|| Location {
+        offers: found.offers,
+        ..page.clone()
+    })
 }
 
 /// Describes that a service knows no file. A page that was read and names none says more than a

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docstokg_bulk::job::Next;
 use docstokg_policy::time::Timestamp;
 
-use super::{Candidate, Goals, Kind, Step, Tried, WorkState};
+use super::{Asked, Candidate, Goals, Kind, Step, Tried, WorkState};
 use crate::location::Offers;
 use crate::reason::{Failure, Reason, Stage, decisive};
 use crate::resolver::order::{Plan, Planned, is_planned, order};
@@ -112,6 +112,20 @@ impl WorkState {
         failure
     }
 
+    /// Says that none of the sources that answered knows a file; `None` where only one did.
+    fn nobody_knows(&self) -> Option<String> {
+        let asked = self.asked.iter();
+        let knows_nothing = |asked: &&Asked| {
+            let failure = asked.failure.as_ref();
+            failure.is_some_and(|failure| failure.reason == Reason::NotFound)
+        };
+        let titles: Vec<&str> = asked
+            .filter(knows_nothing)
+            .map(|asked| spec(asked.resolver).map_or(asked.resolver.as_str(), |spec| spec.title))
+            .collect();
+        (titles.len() > 1).then(|| format!("none of {} names an open copy", titles.join(", ")))
+    }
+
     /// Returns the decisive failure: what ended the work from outside, else what stood between the
     /// user and the file.
     #[must_use]
@@ -129,6 +143,9 @@ impl WorkState {
             Failure::new(Stage::Lookup, Reason::NotFound, detail, None)
         };
         let mut found = found.cloned().unwrap_or_else(unknown);
+        if found.reason == Reason::NotFound && self.ended_by.is_none() {
+            found.detail = self.nobody_knows().unwrap_or(found.detail);
+        }
         // The status of a service is not that of the site which has the file.
         let of_service = matches!(
             found.reason,

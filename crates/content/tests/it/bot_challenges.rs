@@ -36,6 +36,45 @@ fn walls_are_named_by_their_mark() {
 }
 
 #[test]
+fn who_denies_access_counts() {
+    for (status, page, wanted) in [
+        // An archive without the file, an embargo, a closed repository.
+        (
+            403,
+            "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+            None,
+        ),
+        (
+            401,
+            "<h1>Access denied</h1><p>This item is under embargo until 2031.</p>",
+            None,
+        ),
+        (
+            403,
+            "<html><title>Access Denied</title><p>You are not authorized to access this page.</p>",
+            None,
+        ),
+        (
+            403,
+            "<H1>Access Denied</H1> You don't have permission. Reference&#32;&#35;18&#46;2d",
+            Some("access denied"),
+        ),
+        (
+            403,
+            "<h1>Access denied</h1><p>Automated requests are not allowed.</p>",
+            Some("access denied"),
+        ),
+        (
+            403,
+            "<h1>Access denied</h1> Solve the CAPTCHA",
+            Some("captcha"),
+        ),
+    ] {
+        assert_eq!(marker(status, page), wanted, "{page}");
+    }
+}
+
+#[test]
 fn good_pages_with_the_same_words_are_no_walls() {
     let article = format!(
         "<meta name=\"citation_title\" content=\"Captcha\"><script src=/cdn-cgi/challenge-platform/x.js></script>{}",

@@ -13,7 +13,7 @@ use crate::world::{World, pdf};
 
 /// One host that plays the services, the publisher and the rest. `answer` gets the path without
 /// what the services add, and how often that path was asked for before.
-fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> World {
+pub(crate) fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> World {
     let asked = parking_lot::Mutex::new(std::collections::HashMap::<String, AtomicU32>::new());
     let origin = Origin::new("svc.example").handler(move |arrival, _| {
         let path = arrival
@@ -40,7 +40,7 @@ fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> World {
 }
 
 /// Runs one work, and returns its manifest record and how long it took.
-fn get(world: &World, name: &str) -> (serde_json::Value, Duration) {
+pub(crate) fn get(world: &World, name: &str) -> (serde_json::Value, Duration) {
     let work = Work::new(Identifier::parse(name).unwrap());
     let (ended, took, _) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
     assert!(matches!(ended, Ended::Complete), "{name}: {ended:?}");
@@ -54,7 +54,7 @@ fn get(world: &World, name: &str) -> (serde_json::Value, Duration) {
     )
 }
 
-fn asked(world: &World, path: &str) -> usize {
+pub(crate) fn asked(world: &World, path: &str) -> usize {
     world
         .web
         .ledger()
@@ -64,7 +64,8 @@ fn asked(world: &World, path: &str) -> usize {
         .count()
 }
 
-fn found_at(place: &str) -> Reply {
+/// The answer of a service that names a file at a path of the host.
+pub(crate) fn found_at(place: &str) -> Reply {
     let location = format!(
         r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#
     );
@@ -72,7 +73,7 @@ fn found_at(place: &str) -> Reply {
         .header("content-type", "application/json")
 }
 
-fn page(head: &str) -> Reply {
+pub(crate) fn page(head: &str) -> Reply {
     Reply::ok(format!("<!doctype html><html><head><title>An article</title>{head}</head><body><p>Words.</p></body></html>"))
         .header("content-type", "text/html")
 }
@@ -206,7 +207,8 @@ fn pdf_of(doi: &str, title: &str) -> Reply {
     let xmp = format!(
         "<x:xmpmeta><prism:doi>{doi}</prism:doi><dc:title><rdf:Alt><rdf:li>{title}</rdf:li></rdf:Alt></dc:title></x:xmpmeta>"
     );
-    Reply::ok(format!("%PDF-1.7\n{xmp}{}\n%%EOF\n", " ".repeat(1_200)))
+    let noted = format!("{xmp}{}", " ".repeat(1_200));
+    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 

@@ -245,7 +245,7 @@ fn a_run_that_knows_the_limits_is_refused_once_and_loses_little() {
 fn late_wake_ups_cost_time_and_no_refusal() {
     let run = run(Simulation::new(), &told());
     assert_eq!(run.refused, 1, "the wish for a pause: {}", run.line());
-    assert!(run.ratio <= 1.16, "{}", run.line());
+    assert!(run.ratio <= 1.17, "{}", run.line());
 }
 
 /// Windows of one second and caps are found with two or three refusals, windows of several seconds

@@ -9,6 +9,8 @@
 mod identifiers;
 // Lists of works: three shapes, read lazily, a bad line never stops them.
 mod lists;
+// Lists of reference managers and databases, in the shapes that they write.
+mod reference_files;
 // File names: safe everywhere, never two works under one.
 mod names;
 // Bytes: what arrived, whatever the headers said.
@@ -31,9 +33,13 @@ mod runs;
 mod troubled;
 // Single works whose hosts answer oddly: what is asked next, and what is not asked again.
 mod detours;
+// Landing pages that are the file itself, as services name them.
+mod page_files;
 // Pages of many shapes: which of their files is the work's, and which never is.
 mod other_files;
 mod pages;
+// What stood between the user and the file, and the reason that is recorded for it.
+mod reasons;
 // Directories of runs that an earlier version began: taken up, with one spelling of reasons.
 mod migration;
 // The next step of a work against an oracle: ends, asks in time, a bounded number of times.
@@ -42,11 +48,17 @@ mod next_steps;
 mod waiting;
 // Deferred works whose host may be asked earlier than it said.
 mod reopened;
+// The remaining time that a run shows, against its real end.
+mod remaining;
 // Pages that are made to cost time and memory.
 mod hostile;
+// Pages and lists that are nested far deeper than any stack.
+mod nested;
 // What others wrote, changed at random: every reader ends, and a reader that panics fails one work.
 mod fuzz;
 // Bounds on time hold in every state that a work can wait in.
 mod bounded;
 // Bulk runs at hosts whose limits are known, and at hosts whose limits have to be found.
 mod hidden_limits;
+// Hidden limits drawn by chance, and outages of every length.
+mod random_plans;

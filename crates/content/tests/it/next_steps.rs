@@ -1,7 +1,8 @@
 //! The next step of a work, against an oracle that knows only the history of what was answered.
 //!
 //! Whatever services and hosts answer: a work ends, it never asks a host before the time that the
-//! host stated, it asks a bounded number of times, and it ends only when nothing is left to try.
+//! host stated, it gives no source up that only holds it back, it asks a bounded number of times,
+//! and it ends only when nothing is left to try.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use docstokg_content::reason::{Failure, Reason, Stage};
 use docstokg_content::resolver::order::Choice;
 use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{self, Found, LookupFailure, Outcome, Resolver, ResolverId};
+use docstokg_content::web::RetryLater;
 use docstokg_content::work::{Learned, Work};
 use docstokg_content::work_state::{Goals, Kind, Postponed, Step, WorkState};
 use docstokg_hub::clock::Timestamp;
@@ -42,7 +44,6 @@ struct Refused {
     wait: Duration,
     stated: bool,
     reason: Reason,
-    status: Option<u16>,
 }
 
 /// Everything that one source answered.
@@ -51,15 +52,10 @@ struct History {
     refused: Vec<Refused>,
     /// It gave its last answer: a file, a list, or a final no.
     is_final: bool,
-    /// When it was asked first.
-    first: Option<Timestamp>,
 }
 
-const PROBE: Duration = Duration::from_secs(2);
-const HOPELESS: Duration = Duration::from_secs(240);
-const STATED: Duration = Duration::from_secs(1_800);
+/// The longest wait for an archive.
 const ARCHIVE: Duration = Duration::from_secs(300);
-const EARLY: Duration = Duration::from_secs(10);
 
 impl History {
     /// When a file may be asked for again; `None` when never.
@@ -67,48 +63,36 @@ impl History {
         let Some(last) = self.refused.last() else {
             return (!self.is_final).then_some(Timestamp::EPOCH);
         };
-        let is_prepared = last.reason == Reason::Preparing;
-        let counted = self.refused.iter();
-        let counted =
-            counted.filter(|refused| !refused.stated || refused.reason == Reason::Preparing);
-        let counted = u32::try_from(counted.count()).unwrap();
-        let most = match last {
-            _ if is_prepared => 8,
-            // Several of these are one short outage, and what is stated counts nothing itself.
-            last if last.stated || last.wait < EARLY => 20,
-            _ => 3,
-        };
-        let used_up = counted >= most;
-        let hopeless = !last.stated && last.wait >= HOPELESS;
-        if self.is_final || used_up || hopeless || (is_archived && last.wait > ARCHIVE) {
+        if self.is_final {
             return None;
         }
-        let wait = match (is_prepared, last.stated) {
-            (true, false) => last.wait * 2_u32.pow(counted - 1),
-            _ => last.wait.max(Duration::from_millis(100)),
+        if last.reason != Reason::Preparing {
+            if is_archived && last.wait > ARCHIVE {
+                return None;
+            }
+            return Some(last.at + last.wait.max(Duration::from_millis(100)));
+        }
+        // A file that is being prepared is asked for eight times, less often each time. A host that
+        // held the request back in between starts the count anew.
+        let polls = self.refused.iter().rev();
+        let polls = polls.take_while(|refused| refused.reason == Reason::Preparing);
+        let polls = u32::try_from(polls.count()).unwrap();
+        if polls >= 8 || (!last.stated && last.wait >= Duration::from_secs(240)) {
+            return None;
+        }
+        let wait = if last.stated {
+            last.wait.max(Duration::from_millis(100))
+        } else {
+            last.wait * 2_u32.pow(polls - 1)
         };
         Some(last.at + wait)
     }
 
-    fn host_failures(&self) -> usize {
-        let counted = self.refused.iter().filter(|refused| {
-            let spared = matches!(refused.reason, Reason::Offline | Reason::RateLimited);
-            refused.status.is_none() && !spared && refused.wait > PROBE && refused.wait < STATED
-        });
-        counted.count()
-    }
-
     /// When a page may be read again; `None` when never.
     fn page_due(&self) -> Option<Timestamp> {
-        let counted = self.refused.iter().filter(|refused| {
-            let spared = matches!(refused.reason, Reason::Offline | Reason::RateLimited);
-            !spared && refused.wait > PROBE && refused.wait < STATED
-        });
-        if self.is_final || counted.count() >= 3 {
-            return None;
-        }
         let last = self.refused.last();
-        Some(last.map_or(Timestamp::EPOCH, |last| last.at + last.wait))
+        let due = last.map_or(Timestamp::EPOCH, |last| last.at + last.wait);
+        (!self.is_final).then_some(due)
     }
 
     /// When a resolver may be asked again; `None` when never.
@@ -116,16 +100,10 @@ impl History {
         let Some(last) = self.refused.last() else {
             return (!self.is_final).then_some(Timestamp::EPOCH);
         };
-        let answers = self
-            .refused
-            .iter()
-            .filter(|refused| refused.status.is_some());
-        let spared = matches!(last.reason, Reason::Offline | Reason::RateLimited);
-        let hopeless = last.status.is_none() && !spared && (HOPELESS..STATED).contains(&last.wait);
-        let due = last.at + last.wait;
-        let late = id == resolver::wayback::ID && due.since(self.first.unwrap()) > ARCHIVE;
-        let given_up = answers.count() > 3 || self.host_failures() >= 3 || hopeless || late;
-        (!self.is_final && !given_up).then_some(due)
+        let wait = last.wait.max(Duration::from_millis(100));
+        let waited = last.at.since(self.refused[0].at);
+        let is_late = id == resolver::wayback::ID && waited + last.wait > ARCHIVE;
+        (!self.is_final && !is_late).then_some(last.at + wait)
     }
 }
 
@@ -170,7 +148,6 @@ impl Oracle {
     fn lookup(&mut self, source: Source, id: ResolverId, now: Timestamp) -> Outcome {
         let draw = self.draw(8);
         let history = self.histories.entry(source).or_default();
-        history.first.get_or_insert(now);
         match draw {
             0 | 1 => {
                 history.is_final = true;
@@ -191,13 +168,12 @@ impl Oracle {
                 let reason = reasons[usize::from(self.draw(3))];
                 let was_answered = reason == Reason::RateLimited && self.draw(2) == 0;
                 let status = was_answered.then_some(429);
-                self.answered += u32::from(status.is_some());
                 let is_over = self.uncounted_left == 0;
                 self.uncounted_left = self.uncounted_left.saturating_sub(1);
                 let history = self.histories.entry(source).or_default();
                 if is_over {
                     history.is_final = true;
-                    self.answered += u32::from(status.is_none());
+                    self.answered += 1;
                 } else {
                     let (at, stated) = (now, false);
                     history.refused.push(Refused {
@@ -205,14 +181,13 @@ impl Oracle {
                         wait,
                         stated,
                         reason,
-                        status,
                     });
                 }
                 Outcome::Failed(LookupFailure {
                     reason: if is_over { Reason::HttpStatus } else { reason },
                     detail: "later".to_owned(),
                     http_status: if is_over { Some(500) } else { status },
-                    retry_in_ms: (!is_over).then(|| wait.as_millis().try_into().unwrap()),
+                    retry: (!is_over).then_some(RetryLater { wait, cause: None }),
                 })
             }
         }
@@ -243,8 +218,12 @@ impl Oracle {
             1 => (Reason::RateLimited, is_answered.then_some(503)),
             _ => (Reason::BreakerOpen, None),
         };
-        self.answered += u32::from(status.is_some());
-        self.uncounted_left -= u32::from(stated);
+        // Only a file that is being prepared counts as asked for.
+        if reason == Reason::Preparing {
+            self.answered += 1;
+        } else {
+            self.uncounted_left -= 1;
+        }
         let history = self
             .histories
             .entry(Source::Candidate(candidate))
@@ -254,7 +233,6 @@ impl Oracle {
             wait,
             stated,
             reason,
-            status,
         });
         let failure = failure(reason, status);
         let postponed = Postponed {

@@ -278,3 +278,111 @@ fn where_the_right_pdf_is_served_it_is_the_one_that_is_saved() {
         assert_eq!(record["url"].as_str(), right.copied(), "{record}");
     }
 }
+
+fn extract(html: &str, url: &str, work: &Work) -> Page {
+    landing_page::extract(
+        html,
+        &Url::parse(url).unwrap(),
+        &HeaderMap::new(),
+        Some(work),
+    )
+}
+
+#[test]
+fn a_stray_quote_does_not_cut_a_page() {
+    let items = r#"<li class="x" "="">An item</li>"#.repeat(2_000);
+    let html = format!(
+        r#"<html><body><h1>Reeds</h1><ul>{items}</ul><a href="/doi/pdf/10.5555/reeds.1">PDF</a></body></html>"#
+    );
+    let work = Work::new(Identifier::parse("10.5555/reeds.1").unwrap());
+    let page = extract(&html, "https://pub.example/doi/10.5555/reeds.1", &work);
+    assert!(!page.is_cut);
+    assert_eq!(page.candidates.len(), 1, "{page:?}");
+}
+
+#[test]
+fn the_page_of_another_paper_of_the_journal_is_not_taken_for_a_version() {
+    let work = Work::new(Identifier::parse("10.5555/journal.pond.0000217").unwrap());
+    let page = |doi: &str| {
+        let html = format!(
+            r#"<html><head><meta name="citation_doi" content="{doi}"><meta name="citation_title" content="On reeds">
+            <meta name="citation_pdf_url" content="https://pub.example/article/file?id={doi}&type=printable"></head></html>"#
+        );
+        let page = extract(&html, "https://pub.example/article", &work);
+        page.candidates
+            .iter()
+            .all(|candidate| candidate.needs_evidence)
+    };
+    assert!(page("10.5555/journal.pond.0000218"));
+    assert!(page("10.5555/journal.pond.00002171"));
+    assert!(!page("10.5555/journal.pond.0000217"));
+    assert!(!page("10.5555/journal.pond.0000217.v2"));
+}
+
+/// Pages without metas, as platforms link their files: the link alone says which file it is.
+#[test]
+fn links_of_known_shapes_are_found_without_metas() {
+    for (doi, url, link, file) in [
+        (
+            "10.1021/acs.reeds.5c01234",
+            "https://pubs.acs.example/doi/10.1021/acs.reeds.5c01234",
+            r#"<div class="article_header-footer"><a href="/doi/pdf/10.1021/acs.reeds.5c01234" class="button_primary">PDF (3 MB)</a></div>"#,
+            "https://pubs.acs.example/doi/pdf/10.1021/acs.reeds.5c01234",
+        ),
+        (
+            "10.1371/journal.pond.0012345",
+            "https://journals.plos.example/plosone/article?id=10.1371/journal.pond.0012345",
+            r#"<div class="dload-pdf"><a href="/plosone/article/file?id=10.1371/journal.pond.0012345&type=printable" id="downloadPdf">Download PDF</a></div>"#,
+            "https://journals.plos.example/plosone/article/file?id=10.1371/journal.pond.0012345&type=printable",
+        ),
+        (
+            "10.1371/journal.pond.0012345",
+            "http://www.plosone.example/article/info%3Adoi%2F10.1371%2Fjournal.pond.0012345",
+            r#"<li><a href="/article/fetchObjectAttachment.action?uri=info%3Adoi%2F10.1371%2Fjournal.pond.0012345&representation=PDF">PDF</a></li>"#,
+            "http://www.plosone.example/article/fetchObjectAttachment.action?uri=info%3Adoi%2F10.1371%2Fjournal.pond.0012345&representation=PDF",
+        ),
+        (
+            "10.1083/reeds.200906",
+            "https://reeds.example/content/187/5/609.long",
+            r#"<ul><li><a href="/content/187/5/609.full.pdf" rel="view-full-text.pdf">Full Text (PDF)</a></li></ul>"#,
+            "https://reeds.example/content/187/5/609.full.pdf",
+        ),
+        (
+            "10.1136/pond.e1234",
+            "https://www.pond.example/content/345/pond.e1234",
+            r#"<a href="/content/pond/345/pond.e1234.full.pdf" class="pdf-link">PDF</a>"#,
+            "https://www.pond.example/content/pond/345/pond.e1234.full.pdf",
+        ),
+        (
+            "10.1155/2013/376507",
+            "https://www.hindawi.example/journals/reeds/2013/376507/",
+            r#"<a href="https://downloads.hindawi.example/journals/reeds/2013/376507.pdf">Download PDF</a>"#,
+            "https://downloads.hindawi.example/journals/reeds/2013/376507.pdf",
+        ),
+        (
+            "10.1039/d0cc01234a",
+            "https://pubs.rsc.example/en/content/articlelanding/2020/cc/d0cc01234a",
+            r#"<a class="btn" href="/en/content/articlepdf/2020/cc/d0cc01234a">Download this article PDF format</a>"#,
+            "https://pubs.rsc.example/en/content/articlepdf/2020/cc/d0cc01234a",
+        ),
+        (
+            "10.1093/reeds/gkv1290",
+            "https://academic.oup.example/reeds/article/44/D1/D1/2503126",
+            r#"<a class="al-link pdf article-pdfLink" data-article-id="2503126" href="/reeds/article-pdf/44/D1/D1/9482333/gkv1290.pdf">PDF</a>"#,
+            "https://academic.oup.example/reeds/article-pdf/44/D1/D1/9482333/gkv1290.pdf",
+        ),
+    ] {
+        let html = format!(
+            "<html><body><h1>Reeds of the northern coast</h1><p>https://doi.org/{doi}</p>{link}\
+             <footer><a href=/media/kit.pdf>Media kit</a></footer></body></html>"
+        );
+        let work = Work::new(Identifier::parse(doi).unwrap());
+        let page = extract(&html, url, &work);
+        let found: Vec<&str> = page
+            .candidates
+            .iter()
+            .map(|found| found.url.as_str())
+            .collect();
+        assert_eq!(found, [file], "{url}");
+    }
+}

@@ -55,7 +55,6 @@ fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
             tail: body,
             length,
             declared_length: declared,
-            ends_by_itself: true,
             expected,
         },
         MIN_PDF_BYTES,
@@ -75,7 +74,13 @@ fn the_verdict_names_the_flaw() {
         verdict(&pdf("%%EOF"), Some(7), wanted),
         Verdict::Accepted(Payload::Pdf)
     );
-    assert_eq!(verdict(&pdf(""), None, wanted), Verdict::AcceptedWithoutEof);
+    let length = pdf("").len() as u64;
+    for declared in [None, Some(length)] {
+        assert_eq!(
+            verdict(&pdf(""), declared, wanted),
+            rejected(Payload::Pdf, Flaw::PdfEofMissing)
+        );
+    }
     assert_eq!(
         verdict(&pdf(""), Some(9999), wanted),
         rejected(Payload::Pdf, Flaw::PdfEofMissing)
@@ -113,6 +118,6 @@ fn the_verdict_names_the_flaw() {
 proptest! {
     #[test]
     fn no_bytes_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
-        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, ends_by_itself: false, expected: Expected::Pdf }, 1024);
+        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, expected: Expected::Pdf }, 1024);
     }
 }

@@ -99,6 +99,56 @@ fn dois(count: usize) -> Vec<Work> {
         .collect()
 }
 
+/// Each link leads to another host, and all of them fail: it is the resolver that is paused.
+#[test]
+fn a_resolver_whose_links_all_fail_opens_its_breaker() {
+    let api = Origin::new("api.example").handler(|arrival, _| {
+        let doi = arrival.path.trim_start_matches("/v2/").split('?').next().unwrap_or_default();
+        let host = doi.trim_start_matches("10.1234/w");
+        let url = format!("http://h{host}.example/f.pdf");
+        let location = serde_json::json!({ "url": url, "url_for_pdf": url, "host_type": "repository" });
+        Reply::ok(serde_json::json!({ "doi": doi, "is_oa": true, "best_oa_location": location, "oa_locations": [location] }).to_string())
+    });
+    let (origins, yaml) = plain_hosts(12, "50/SECOND", Duration::from_millis(20));
+    let failing = |origin: Origin| {
+        origin.handler(|arrival, _| {
+            Reply::status(if arrival.path == "/robots.txt" {
+                404
+            } else {
+                500
+            })
+        })
+    };
+    let mut origins: Vec<Origin> = origins.into_iter().map(failing).collect();
+    origins.push(api);
+    let yaml = yaml
+        + "    api.example: { metadata: { rates: [\"50/SECOND\"], max_concurrent: 8 } }\n\
+           breakers: { resolvers: { unpaywall: { fail_max: 3, reset_timeout_s: 3600, early_probes: false } } }\n";
+    let world = World::new(origins, &yaml, |service| {
+        (service == "unpaywall").then(|| "http://api.example/v2/".to_owned())
+    });
+    let _ = world.run(Box::new(Listed::new("list", dois(12))), |options| {
+        options.max_wait = Duration::from_secs(60);
+        options.choice.disable = specs()
+            .iter()
+            .map(|spec| spec.id)
+            .filter(|id| id.as_str() != "unpaywall")
+            .collect();
+    });
+    let requested = |host: usize| {
+        let arrivals = world.web.ledger().at(&format!("h{host}.example"));
+        arrivals
+            .iter()
+            .filter(|arrival| arrival.path == "/f.pdf")
+            .count()
+    };
+    let all: usize = (0..12).map(requested).sum();
+    assert!(
+        (3..=24).contains(&all),
+        "{all} requests, four a work without a pause"
+    );
+}
+
 #[test]
 fn one_429_of_a_service_costs_no_work() {
     let (origins, yaml) = one_service(Reply::status(429).header("retry-after", "6"));
@@ -128,23 +178,32 @@ fn one_429_of_a_service_costs_no_work() {
 }
 
 #[test]
-fn a_host_that_keeps_failing_is_given_up() {
+fn a_host_that_keeps_failing_leaves_its_works_waiting() {
     let (mut origins, yaml) = plain_hosts(1, "50/SECOND", Duration::from_millis(20));
     origins[0] = Origin::new("h0.example").handler(|arrival, _| {
         if arrival.path == "/robots.txt" {
             Reply::status(404)
         } else {
-            Reply::status(500)
+            Reply::status(503)
         }
     });
     let world = World::new(origins, &yaml, |_| None);
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 60))), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(progress.counters().failed, 60);
-    assert!(took < Duration::from_secs(1_000), "{took:?}");
+    assert!(
+        matches!(ended, Ended::Deferred { left: 60, .. }),
+        "{ended:?}"
+    );
+    assert_eq!(progress.counters().failed, 0);
+    let hour = Duration::from_secs(3_600);
+    assert!(took >= hour && took < hour * 2, "{took:?}");
+    let waiting = progress.waiting();
+    assert_eq!(
+        (waiting.len(), waiting[0].host.as_str(), waiting[0].items),
+        (1, "h0.example", 60)
+    );
     // The breaker kept nearly all of them from being sent.
     assert!(
-        world.web.ledger().len() < 60,
+        world.web.ledger().len() < 200,
         "{}",
         world.web.ledger().len()
     );

@@ -112,7 +112,7 @@ fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
         (waiting.len(), waiting[0].host.as_str(), waiting[0].items),
         (1, "svc.example", 1)
     );
-    assert_eq!(waiting[0].why, "the host asked for fewer requests");
+    assert_eq!(waiting[0].why, "the host asked for no requests");
     // What the server asked for holds in the next run, too.
     let (ended, took, _) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");

@@ -26,6 +26,7 @@ use docstokg_hub::stores::StateStore;
 use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// Lines as users write them, bad ones among them.
@@ -55,7 +56,14 @@ pub(crate) struct World {
     pub(crate) outage: Range<Duration>,
     /// A host that serves no https.
     pub(crate) plain_host: Option<&'static str>,
+    /// When the remaining time of a run is noted, from its begin on.
+    pub(crate) noted_at: Vec<Duration>,
+    /// What was noted: when, and the remaining time.
+    pub(crate) noted: Arc<Mutex<Vec<RemainingNote>>>,
 }
+
+/// When the remaining time was noted, and the remaining time.
+pub(crate) type RemainingNote = (Duration, Option<Duration>);
 
 /// A machine that loses its network for a while.
 struct Unplugged {
@@ -143,6 +151,8 @@ impl World {
             outage: Duration::ZERO..Duration::ZERO,
             plain_host: None,
             store: None,
+            noted_at: Vec::new(),
+            noted: Arc::default(),
         }
     }
 
@@ -154,7 +164,7 @@ impl World {
         )
     }
 
-    fn hub(&self) -> Hub {
+    pub(crate) fn hub(&self) -> Hub {
         Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
             .store(
@@ -198,6 +208,15 @@ impl World {
             reachability: self.reachability.clone(),
         };
         let begun = self.simulation.elapsed();
+        for after in self.noted_at.clone() {
+            let (simulation, progress) = (self.simulation.clone(), Arc::clone(&progress));
+            let noted = Arc::clone(&self.noted);
+            self.simulation.start(async move {
+                simulation.sleep(after).await;
+                let left = progress.remaining_time(simulation.wall());
+                noted.lock().push((after, left));
+            });
+        }
         let (told, counters) = (options.clone(), Arc::clone(&progress));
         let ended = self.simulation.block_on(async move {
             directory.recover().await.unwrap();
@@ -240,7 +259,8 @@ pub(crate) fn pdf(name: &str) -> Reply {
     if name == "/robots.txt" {
         return Reply::status(404);
     }
-    Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200)))
+    let noted = format!("{name}{}", " ".repeat(1_200));
+    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 

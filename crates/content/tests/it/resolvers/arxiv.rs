@@ -1,3 +1,4 @@
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, Arxiv, Need, Resolver};
 use docstokg_content::web::WebError;
 
@@ -45,12 +46,7 @@ fn whatever_the_api_does_the_file_is_where_the_id_says() {
             String::from_utf8_lossy(body)
         );
     }
-    let web = Script::new().failing(
-        API,
-        WebError::Timeout {
-            text: "slow".to_owned(),
-        },
-    );
+    let web = Script::new().failing(API, WebError::new(Reason::Timeout, "slow"));
     assert_eq!(
         show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]),
         place

@@ -1,4 +1,5 @@
 use docstokg_content::landing_page;
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, LandingPage, Need, Resolver};
 use docstokg_content::web::WebError;
 use http::{HeaderMap, HeaderValue};
@@ -123,12 +124,7 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
     );
     assert!(
         one(
-            &Script::new().failing(
-                PAGE,
-                WebError::Disallowed {
-                    text: "no robots".to_owned()
-                }
-            ),
+            &Script::new().failing(PAGE, WebError::new(Reason::RobotsDisallowed, "no robots")),
             PAGE
         )
         .starts_with("robots_disallowed")

@@ -1,3 +1,4 @@
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, Need, Resolver, Wayback};
 use docstokg_content::web::WebError;
 use docstokg_content::work::Work;
@@ -61,9 +62,7 @@ fn nothing_kept_is_a_clean_miss() {
 fn trouble_ends_the_questions() {
     let refused = Script::new().failing(
         CDX,
-        WebError::Failed {
-            text: "connection refused".to_owned(),
-        },
+        WebError::new(Reason::RequestException, "connection refused"),
     );
     assert!(
         one(

@@ -131,7 +131,6 @@ fn is_good(body: &[u8], location: &Location) -> bool {
         tail: body,
         length,
         declared_length: Some(length),
-        ends_by_itself: false,
         expected: Expected::Pdf,
     };
     let right = match &location.checksum {

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::endpoints::Endpoints;
 use docstokg_content::resolver::settings::{Credentials, Settings};
 use docstokg_content::web::{Answer, Ask, BoxFuture, Web, WebError};
@@ -86,11 +87,7 @@ impl Simulated {
 
     /// Follows redirects and tries again where that helps, as what is behind the seam does.
     pub(super) fn get(&self, mut url: Url) -> Result<Answer, WebError> {
-        let failed = |text: &str| {
-            Err(WebError::Failed {
-                text: text.to_owned(),
-            })
-        };
+        let failed = |text: &str| Err(WebError::new(Reason::RequestException, text));
         for _ in 0..6 {
             let Some(reply) = self.once(&url) else {
                 return failed("no such host");
@@ -130,6 +127,7 @@ fn answer(url: Url, reply: &Reply) -> Answer {
         body,
         spooled: None,
         url,
+        host_failure: None,
     }
 }
 

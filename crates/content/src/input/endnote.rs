@@ -1,0 +1,114 @@
+//! The XML of `EndNote`: one file, often one line, with a `record` for each work.
+
+use super::fields::{Field, Row};
+use crate::resolver::xml::{Step, walk};
+
+/// The longest text of a field that is kept, in bytes.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// The deepest element that is looked at. A text with styles lies eight deep.
+const MAX_DEPTH: usize = 32;
+
+/// Reads all records, and tells whether the file is XML to its end.
+pub(super) fn read_records(bytes: &[u8]) -> (Vec<Row>, bool) {
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    let mut row = Row::default();
+    let (mut accession, mut database) = (String::new(), String::new());
+    let root = walk(bytes, |step| match step {
+        Step::Text(open, part) => {
+            let is_wanted = path_in_record(open).is_some_and(|path| Part::around(path).is_some());
+            if is_wanted && text.len() + part.len() <= MAX_TEXT_BYTES {
+                text.push_str(part);
+            }
+        }
+        Step::End(open) => match path_in_record(open) {
+            Some([]) => {
+                if ["pubmed", "medline", "nlm"]
+                    .iter()
+                    .any(|name| database.contains(name))
+                {
+                    row.take_quietly(Field::Pmid, &accession);
+                }
+                accession.clear();
+                database.clear();
+                rows.push(std::mem::take(&mut row));
+            }
+            Some(path) => {
+                let Some(part) = Part::around(path).filter(|part| part.path().len() == path.len())
+                else {
+                    return;
+                };
+                let value = std::mem::take(&mut text);
+                let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+                match part {
+                    Part::Doi if value.contains("10.") => row.take(Field::Doi, &value),
+                    Part::Pmcid if value.starts_with("PMC") => row.take(Field::Pmcid, &value),
+                    Part::Title => row.take(Field::Title, &value),
+                    Part::Year => row.take(Field::Year, &value),
+                    Part::Url => row.take_quietly(Field::Url, &value),
+                    Part::Accession => accession = value,
+                    Part::Database | Part::Provider => database += &value.to_ascii_lowercase(),
+                    Part::Doi | Part::Pmcid => {}
+                }
+            }
+            None => {}
+        },
+    });
+    (rows, root.is_some())
+}
+
+/// A part of a record that says something here.
+#[derive(Clone, Copy)]
+enum Part {
+    Doi,
+    Pmcid,
+    Title,
+    Year,
+    Url,
+    Accession,
+    Database,
+    Provider,
+}
+
+impl Part {
+    const ALL: [Self; 8] = [
+        Self::Doi,
+        Self::Pmcid,
+        Self::Title,
+        Self::Year,
+        Self::Url,
+        Self::Accession,
+        Self::Database,
+        Self::Provider,
+    ];
+
+    /// The elements that lead to the part, from the record on.
+    const fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Doi => &["electronic-resource-num"],
+            Self::Pmcid => &["custom2"],
+            Self::Title => &["titles", "title"],
+            Self::Year => &["dates", "year"],
+            Self::Url => &["urls", "related-urls", "url"],
+            Self::Accession => &["accession-num"],
+            Self::Database => &["remote-database-name"],
+            Self::Provider => &["remote-database-provider"],
+        }
+    }
+
+    /// Finds the part that these elements are in, or are.
+    fn around(path: &[String]) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| {
+            let wanted = part.path();
+            path.len() >= wanted.len() && path.iter().zip(wanted).all(|(name, part)| name == part)
+        })
+    }
+}
+
+/// Returns the open elements within the record, if one is open.
+fn path_in_record(open: &[String]) -> Option<&[String]> {
+    let record = open
+        .iter()
+        .take(MAX_DEPTH)
+        .position(|name| name == "record")?;
+    (open.len() <= MAX_DEPTH).then(|| &open[record + 1..])
+}

@@ -1,0 +1,119 @@
+//! Records whose lines begin with a tag: `EndNote` (`.enw`), `PubMed` (`.nbib`) and Web of Science.
+
+use super::fields::{Field, Row};
+
+/// Splits a line of an `EndNote` file: `%T A title`.
+pub(super) fn endnote_tag(line: &str) -> Option<(&str, &str)> {
+    let name = line.strip_prefix('%')?.get(..1)?;
+    let value = &line[2..];
+    (value.is_empty() || value.starts_with(' ')).then(|| (name, value.trim()))
+}
+
+/// Splits a line of a `PubMed` file: `PMID- 123`, `TI  - A title`.
+pub(super) fn medline_tag(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = (line.get(..4)?, line.get(4..)?);
+    let name = name.trim_end();
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase());
+    let value = rest.strip_prefix('-')?;
+    is_name.then(|| (name, value.trim()))
+}
+
+/// Splits a line of a Web of Science file: `DI 10.1000/a`, `ER`.
+pub(super) fn science_tag(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = (line.get(..2)?, line.get(2..)?);
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    (is_name && (rest.is_empty() || rest.starts_with(' '))).then(|| (name, rest.trim()))
+}
+
+/// Tells whether a line begins a file of Web of Science, or one of its records.
+pub(super) fn begins_science(line: &str) -> bool {
+    let names = [
+        "Web of Science",
+        "Web of Knowledge",
+        "Clarivate",
+        "Thomson",
+        "ISI ",
+    ];
+    match science_tag(line) {
+        Some(("FN", value)) => names.iter().any(|name| value.contains(name)),
+        Some(("PT", value)) => matches!(value, "J" | "B" | "S" | "P"),
+        _ => false,
+    }
+}
+
+/// Joins lines without a tag to the field before them.
+fn tagged_fields<'a>(
+    text: &'a str,
+    tag: fn(&'a str) -> Option<(&'a str, &'a str)>,
+) -> Vec<(&'a str, String)> {
+    let mut fields: Vec<(&str, String)> = Vec::new();
+    for line in text.lines() {
+        if let Some((name, value)) = tag(line) {
+            fields.push((name, value.to_owned()));
+        } else if let Some((_, value)) = fields.last_mut() {
+            value.push(' ');
+            value.push_str(line.trim());
+        }
+    }
+    fields
+}
+
+/// Reads a record of an `EndNote` file.
+pub(super) fn read_endnote(text: &str) -> Row {
+    let mut row = Row::default();
+    for (name, value) in tagged_fields(text, endnote_tag) {
+        match name {
+            "R" if value.contains("10.") => row.take(Field::Doi, &value),
+            "2" if value.starts_with("PMC") => row.take(Field::Pmcid, &value),
+            "T" => row.take(Field::Title, &value),
+            "D" => row.take(Field::Year, &value),
+            "U" => row.take_quietly(Field::Url, &value),
+            _ => {}
+        }
+    }
+    row
+}
+
+/// Reads a record of a `PubMed` file.
+pub(super) fn read_medline(text: &str) -> Row {
+    let mut row = Row::default();
+    for (name, value) in tagged_fields(text, medline_tag) {
+        match name {
+            "PMID" => row.take(Field::Pmid, &value),
+            "PMC" => row.take(Field::Pmcid, &value),
+            "AID" | "LID" => {
+                if let Some(doi) = value.strip_suffix("[doi]") {
+                    row.take(Field::Doi, doi);
+                }
+            }
+            "TI" => row.take(Field::Title, value.trim_end_matches('.')),
+            "DP" => row.take(Field::Year, &value),
+            _ => {}
+        }
+    }
+    row
+}
+
+/// Reads a record of a Web of Science file.
+pub(super) fn read_science(text: &str) -> Row {
+    let mut row = Row::default();
+    for (name, value) in tagged_fields(text, science_tag) {
+        if let Some(field) = science_field(name) {
+            row.take(field, &value);
+        }
+    }
+    row
+}
+
+/// Returns the meaning of a tag of Web of Science, which its tables have as a column as well.
+pub(super) fn science_field(name: &str) -> Option<Field> {
+    Some(match name {
+        "DI" => Field::Doi,
+        "PM" => Field::Pmid,
+        "TI" => Field::Title,
+        "PY" => Field::Year,
+        _ => return None,
+    })
+}

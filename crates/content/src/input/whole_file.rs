@@ -1,0 +1,94 @@
+//! Files that are read as a whole: one JSON array of CSL, or `EndNote`'s XML.
+
+use std::io::BufRead;
+
+use serde_json::value::RawValue;
+
+use super::{BadLine, ENDS_LIST, InputReader, Line, Shape, bad, endnote, json, line_of};
+
+/// The longest file that is read as a whole, in bytes.
+const LONGEST_FILE_BYTES: u64 = 256 << 20;
+/// The longest item of such a file. An abstract and a thousand authors fit.
+const LONGEST_ITEM_BYTES: usize = 1 << 20;
+/// The part of a file by which XML of `EndNote` is recognised, in bytes.
+const BEGINNING_BYTES: usize = 4096;
+
+impl<R: BufRead> InputReader<R> {
+    /// Reads a file as a whole that is one JSON array or `EndNote`'s XML, or is said to be.
+    pub(super) fn read_items(&mut self) -> Option<BadLine> {
+        let is_unknown = matches!(self.shape, Shape::Unknown);
+        let beginning = self.lines.beginning();
+        let is_xml = matches!(&self.shape, Shape::Rows(_, 0))
+            || (is_unknown && begins_endnote_xml(beginning));
+        let is_array = matches!(&self.shape, Shape::Items(_, 0))
+            || (is_unknown && beginning.starts_with(b"["));
+        if !is_array && !is_xml {
+            return None;
+        }
+        let read = self
+            .lines
+            .rest(LONGEST_FILE_BYTES)
+            .map_err(|error| format!("{ENDS_LIST}: {error}"));
+        let problem = match read {
+            Err(problem) => {
+                self.shape = Shape::Rows(Vec::new().into_iter(), 1);
+                Some(problem)
+            }
+            Ok(bytes) if is_xml => {
+                let (rows, is_whole) = endnote::read_records(&bytes);
+                self.shape = Shape::Rows(rows.into_iter(), 1);
+                (!is_whole).then(|| format!("{ENDS_LIST}: it is not XML to its end"))
+            }
+            Ok(bytes) => {
+                let items = serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes);
+                let (items, problem) = match items {
+                    Ok(items) => (items, None),
+                    Err(error) => (
+                        Vec::new(),
+                        Some(format!("it is not a CSL-JSON file: {error}")),
+                    ),
+                };
+                self.shape = Shape::Items(items.into_iter(), 1);
+                problem
+            }
+        };
+        problem.map(|problem| BadLine {
+            number: 1,
+            text_preview: String::new(),
+            problem,
+        })
+    }
+
+    /// Returns the next record of an XML file.
+    pub(super) fn next_row(&mut self) -> Option<Result<Line, BadLine>> {
+        let Shape::Rows(rows, number) = &mut self.shape else {
+            return None;
+        };
+        let row = rows.next()?;
+        let at = *number;
+        *number += 1;
+        Some(line_of(at, Ok(row), b"<record>"))
+    }
+
+    /// Returns the next item of an array.
+    pub(super) fn next_item(&mut self) -> Option<Result<Line, BadLine>> {
+        let Shape::Items(items, number) = &mut self.shape else {
+            return None;
+        };
+        let item = items.next()?;
+        let at = *number;
+        *number += 1;
+        let text = item.get();
+        if text.len() > LONGEST_ITEM_BYTES {
+            return Some(Err(bad(at, text.as_bytes(), "it is longer than 1 MiB")));
+        }
+        Some(line_of(at, json::csl(text), text.as_bytes()))
+    }
+}
+
+/// Tells whether a file begins as `EndNote` writes XML.
+fn begins_endnote_xml(beginning: &[u8]) -> bool {
+    let beginning = &beginning[..beginning.len().min(BEGINNING_BYTES)];
+    let has = |part: &[u8]| beginning.windows(part.len()).any(|found| found == part);
+    beginning.starts_with(b"<") && (has(b"<xml>") || has(b"<records"))
+}

@@ -1,0 +1,297 @@
+//! Tells whether a PDF is whole: all of it arrived, and nothing of it was lost on the way.
+//!
+//! A file that was cut lacks its end, and with it the table of its objects; a file with a hole has
+//! objects that the table does not find, or zeros in them. So the end mark, the table, every
+//! object's beginning, the tree of pages and runs of zeros are looked at. Readers repair files
+//! whose table is wrong, and publishers serve such files: they are whole here, too, if every object
+//! is found by reading the file. What the pages show is not looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+mod cross_reference;
+mod inflate;
+mod objects;
+mod source;
+mod syntax;
+mod zeros;
+
+use crate::reason::Reason;
+use cross_reference::{CrossReference, Place};
+use objects::{Found, Objects, find};
+use source::Source;
+use syntax::{Dictionary, Reader, Value};
+
+/// How far into a file its header may stand.
+const HEADER_WINDOW_BYTES: u64 = 1 << 10;
+/// How far before the end the end mark and the place of the table stand.
+const TAIL_BYTES: u64 = 2 << 10;
+/// What a PDF ends with.
+const END_MARK: &[u8] = b"%%EOF";
+/// The most nodes of the tree of pages that are looked at.
+const MAX_PAGE_NODES: usize = 20_000;
+
+/// What is wrong with a PDF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Its end is missing.
+    EndMissing,
+    /// Objects that it says it has are beyond its end.
+    ObjectsBeyondEnd,
+    /// Its pages cannot be found.
+    PagesMissing,
+    /// It has zeros where none belong.
+    Zeros,
+}
+
+impl Damage {
+    /// Returns the reason that is recorded.
+    pub(crate) const fn reason(self) -> Reason {
+        match self {
+            Self::EndMissing | Self::ObjectsBeyondEnd => Reason::PdfEofMissing,
+            Self::PagesMissing | Self::Zeros => Reason::PdfDamaged,
+        }
+    }
+
+    /// Says what is wrong, for people.
+    pub(crate) const fn sentence(self) -> &'static str {
+        match self {
+            Self::EndMissing => "its end is missing",
+            Self::ObjectsBeyondEnd => "its own table names objects beyond its end",
+            Self::PagesMissing => "its pages cannot be found in it",
+            Self::Zeros => "it has zeros where data should be",
+        }
+    }
+}
+
+/// Looks for damage in a PDF.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn damage_of(path: &Path) -> io::Result<Option<Damage>> {
+    inspect(&mut Source::open(path)?)
+}
+
+fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
+    let Some(end) = Ending::read(source)? else {
+        return Ok(Some(Damage::EndMissing));
+    };
+    let head = source.window(0, HEADER_WINDOW_BYTES)?;
+    let before = find(&head, b"%PDF-").unwrap_or(0) as u64;
+    if is_longer_by_itself(&head, source.length) {
+        return Ok(Some(Damage::ObjectsBeyondEnd));
+    }
+    // Some tables count from the header, most from the beginning of the file.
+    let mut objects = None;
+    for shift in BTreeSet::from([0, before]) {
+        if let Some(start) = end.table
+            && let Some(table) = CrossReference::read(source, start, shift)?
+        {
+            let read = Objects::new(table, shift);
+            let misplaced = read.misplaced(source)?;
+            if misplaced.is_empty() || shift == before {
+                objects = Some((read, misplaced));
+            }
+            if objects
+                .as_ref()
+                .is_some_and(|(_, misplaced)| misplaced.is_empty())
+            {
+                break;
+            }
+        }
+    }
+    let mut objects = match objects {
+        Some((objects, misplaced)) if misplaced.is_empty() => objects,
+        found => match repaired(source, found)? {
+            Ok(objects) => objects,
+            Err(damage) => return Ok(Some(damage)),
+        },
+    };
+    if !has_pages(source, &mut objects)? {
+        return Ok(Some(Damage::PagesMissing));
+    }
+    let begins: BTreeSet<u64> = objects
+        .table
+        .places
+        .values()
+        .filter_map(|place| match place {
+            Place::At(at) => Some(at.saturating_add(objects.shift)),
+            Place::In(_) => None,
+        })
+        .collect();
+    let begins: Vec<u64> = begins.into_iter().collect();
+    let is_holed = zeros::are_misplaced(source, &mut objects, &begins, end.mark)?;
+    Ok(is_holed.then_some(Damage::Zeros))
+}
+
+/// How a file ends.
+struct Ending {
+    /// Where its end mark stands.
+    mark: u64,
+    /// Where it says that its table is.
+    table: Option<u64>,
+}
+
+impl Ending {
+    fn read(source: &mut Source) -> io::Result<Option<Self>> {
+        let from = source.length.saturating_sub(TAIL_BYTES);
+        let tail = source.window(from, TAIL_BYTES)?;
+        let Some(mark) = rfind(&tail, END_MARK) else {
+            return Ok(None);
+        };
+        // A number behind the mark begins an object of a later revision, which was cut.
+        let mut behind = tail[mark + END_MARK.len()..].iter();
+        let next = behind.find(|byte| !byte.is_ascii_whitespace() && **byte != 0);
+        if next.is_some_and(u8::is_ascii_digit) {
+            return Ok(None);
+        }
+        let place = rfind(&tail[..mark], b"startxref");
+        let table = place.and_then(|at| Reader::new(&tail[at + b"startxref".len()..mark]).number());
+        Ok(Some(Self {
+            mark: from + mark as u64,
+            table,
+        }))
+    }
+}
+
+/// Tells whether a file that is made for reading while it loads states a greater length than it
+/// has.
+fn is_longer_by_itself(head: &[u8], length: u64) -> bool {
+    let Some(at) = find(head, b"/Linearized") else {
+        return false;
+    };
+    let dictionary = head[..at].iter().rposition(|byte| *byte == b'<');
+    let dictionary = dictionary.and_then(|begin| {
+        let value = Reader::new(&head[begin.saturating_sub(1)..]).value(0)?;
+        value.as_dictionary()?.number(b"L")
+    });
+    // Some servers take the last line's end off.
+    dictionary.is_some_and(|stated| stated > length + 64)
+}
+
+/// Finds the objects of a file whose table is wrong by reading the whole file.
+fn repaired(
+    source: &mut Source,
+    found: Option<(Objects, Vec<u32>)>,
+) -> io::Result<Result<Objects, Damage>> {
+    let scanned = Objects::scan(source)?;
+    let Some((mut objects, misplaced)) = found else {
+        let Some(root) = root_by_reading(source, &scanned)? else {
+            return Ok(Err(Damage::PagesMissing));
+        };
+        let mut table = CrossReference {
+            root: Some(root),
+            is_partial: true,
+            ..CrossReference::default()
+        };
+        let places = scanned.into_iter();
+        table.places = places.map(|(number, at)| (number, Place::At(at))).collect();
+        return Ok(Ok(Objects::new(table, 0)));
+    };
+    let shift = objects.shift;
+    for number in misplaced {
+        // Programs count objects as used that they never wrote.
+        let place = objects.table.places.remove(&number);
+        match (place, scanned.get(&number)) {
+            (_, Some(at)) => {
+                let place = Place::At(at.saturating_sub(shift));
+                objects.table.places.insert(number, place);
+            }
+            (Some(Place::At(at)), None) if at >= source.length => {
+                return Ok(Err(Damage::ObjectsBeyondEnd));
+            }
+            _ => {}
+        }
+    }
+    Ok(Ok(objects))
+}
+
+/// Finds the catalogue of a file without a table that can be read.
+fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Result<Option<u32>> {
+    let mut root = None;
+    for at in scanned.values() {
+        let Some(object) = Objects::short_at(source, *at)? else {
+            continue;
+        };
+        let Some(dictionary) = object.value.as_dictionary() else {
+            continue;
+        };
+        if dictionary.has_type(b"Catalog") {
+            return Ok(Some(object.number));
+        }
+        if dictionary.has_type(b"XRef") {
+            root = root.or_else(|| dictionary.reference(b"Root"));
+        }
+    }
+    Ok(root)
+}
+
+/// Tells whether the tree of pages is there, with every page that it names.
+fn has_pages(source: &mut Source, objects: &mut Objects) -> io::Result<bool> {
+    let Some(root) = objects.table.root else {
+        return Ok(objects.table.is_partial);
+    };
+    let pages = match objects.get(source, root)? {
+        Found::Unknown => return Ok(true),
+        Found::Nothing => return Ok(false),
+        Found::Value(catalogue) => catalogue
+            .as_dictionary()
+            .and_then(|catalogue| catalogue.reference(b"Pages")),
+    };
+    let mut next: Vec<u32> = pages.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    let mut has_page = false;
+    while let Some(number) = next.pop() {
+        if seen.len() >= MAX_PAGE_NODES {
+            return Ok(true);
+        }
+        if !seen.insert(number) {
+            continue;
+        }
+        match objects.get(source, number)? {
+            Found::Unknown => has_page = true,
+            Found::Nothing => return Ok(false),
+            Found::Value(node) => {
+                let Some(node) = node.as_dictionary() else {
+                    return Ok(false);
+                };
+                let kids = kids(source, objects, node)?;
+                has_page |= kids.is_none();
+                next.extend(kids.unwrap_or_default());
+            }
+        }
+    }
+    Ok(has_page)
+}
+
+/// Returns the numbers of the nodes below one; `None` for a page.
+fn kids(
+    source: &mut Source,
+    objects: &mut Objects,
+    node: &Dictionary,
+) -> io::Result<Option<Vec<u32>>> {
+    let kids = match node.get(b"Kids") {
+        Some(Value::Reference(number)) => match objects.get(source, *number)? {
+            Found::Value(kids) => kids,
+            _ => Value::Other,
+        },
+        Some(kids) => kids.clone(),
+        None => return Ok(None),
+    };
+    let kids = kids.as_array().unwrap_or_default().iter();
+    Ok(Some(
+        kids.filter_map(|kid| match kid {
+            Value::Reference(number) => Some(*number),
+            _ => None,
+        })
+        .collect(),
+    ))
+}
+
+fn rfind(bytes: &[u8], word: &[u8]) -> Option<usize> {
+    bytes.windows(word.len()).rposition(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests;

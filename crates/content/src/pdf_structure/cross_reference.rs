@@ -1,0 +1,196 @@
+//! Where the objects of a PDF are, by its own tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use super::inflate::{self, Inflated};
+use super::source::Source;
+use super::syntax::{Dictionary, Reader, Value};
+
+/// The largest table that is read.
+const MAX_TABLE_BYTES: u64 = 32 << 20;
+/// The most that a stream of places may expand to.
+const MAX_STREAM_BYTES: usize = 32 << 20;
+/// The most objects.
+const MAX_OBJECTS: usize = 1_000_000;
+/// The most tables that lead to each other.
+const MAX_TABLES: usize = 1_000;
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At this byte of the file.
+    At(u64),
+    /// In a stream of objects.
+    In(u32),
+}
+
+/// Where the objects of a PDF are.
+#[derive(Debug, Default)]
+pub(super) struct CrossReference {
+    pub(super) places: BTreeMap<u32, Place>,
+    /// The catalogue.
+    pub(super) root: Option<u32>,
+    pub(super) is_encrypted: bool,
+    /// Not all of it was read: it is larger than that of any paper, or packed in an unknown way.
+    pub(super) is_partial: bool,
+}
+
+impl CrossReference {
+    /// Reads the table at a place and those that it leads to, newest first; `None` where one of
+    /// them is not there.
+    pub(super) fn read(source: &mut Source, start: u64, shift: u64) -> io::Result<Option<Self>> {
+        let mut table = Self::default();
+        let mut next = vec![start];
+        let mut seen = BTreeSet::new();
+        while let Some(at) = next.pop() {
+            if !seen.insert(at) || seen.len() > MAX_TABLES {
+                continue;
+            }
+            let Some(trailer) = table.read_one(source, at.saturating_add(shift))? else {
+                return Ok(None);
+            };
+            table.root = table.root.or_else(|| trailer.reference(b"Root"));
+            table.is_encrypted |= trailer.get(b"Encrypt").is_some();
+            // The stream beside a table comes before the earlier table.
+            next.extend(trailer.number(b"Prev").filter(|at| *at > 0));
+            next.extend(trailer.number(b"XRefStm"));
+        }
+        Ok(Some(table))
+    }
+
+    fn read_one(&mut self, source: &mut Source, at: u64) -> io::Result<Option<Dictionary>> {
+        if at >= source.length {
+            return Ok(None);
+        }
+        // Most tables are small.
+        for most in [64 << 10, MAX_TABLE_BYTES] {
+            let bytes = source.window(at, most)?;
+            let mut reader = Reader::new(&bytes);
+            let read = if reader.takes(b"xref") {
+                self.read_table(&mut reader)
+            } else {
+                self.read_stream(&bytes)
+            };
+            if read.is_some() || (bytes.len() as u64) < most {
+                return Ok(read);
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_table(&mut self, reader: &mut Reader<'_>) -> Option<Dictionary> {
+        let mut found = Vec::new();
+        while !reader.takes(b"trailer") {
+            let first = u32::try_from(reader.number()?).ok()?;
+            let count = u32::try_from(reader.number()?).ok()?;
+            for number in first..first.checked_add(count)? {
+                // Some tables state more than they have.
+                let begin = reader.at;
+                if reader.takes(b"trailer") {
+                    reader.at = begin;
+                    break;
+                }
+                let at = reader.number()?;
+                reader.number()?;
+                // A free number may be that of an object in another table: writers differ.
+                match reader.word() {
+                    b"n" => found.push((number, Place::At(at))),
+                    b"f" => {}
+                    _ => return None,
+                }
+            }
+        }
+        let trailer = reader.value(0)?;
+        self.add(found);
+        trailer.as_dictionary().cloned()
+    }
+
+    fn read_stream(&mut self, bytes: &[u8]) -> Option<Dictionary> {
+        let object = Reader::new(bytes).object()?;
+        let dictionary = object.value.as_dictionary()?.clone();
+        let data = bytes.get(object.data_at?..)?;
+        let length = usize::try_from(dictionary.number(b"Length").unwrap_or(u64::MAX));
+        let data = &data[..length.unwrap_or(usize::MAX).min(data.len())];
+        if !dictionary.has_type(b"XRef") {
+            return None;
+        }
+        let content = match dictionary.first_filter() {
+            None => data.to_vec(),
+            Some(b"FlateDecode" | b"Fl") => match inflate::all_of(data, MAX_STREAM_BYTES) {
+                Inflated::Whole(content) => content,
+                Inflated::TooLarge => {
+                    self.is_partial = true;
+                    return Some(dictionary);
+                }
+                Inflated::Broken => return None,
+            },
+            Some(_) => {
+                self.is_partial = true;
+                return Some(dictionary);
+            }
+        };
+        let content = inflate::without_predictor(content, &dictionary);
+        let found = entries(&content, &dictionary)?;
+        self.add(found);
+        Some(dictionary)
+    }
+
+    /// Adds places; those of newer tables stay.
+    fn add(&mut self, found: Vec<(u32, Place)>) {
+        for (number, place) in found {
+            if self.places.len() >= MAX_OBJECTS {
+                self.is_partial = true;
+                return;
+            }
+            self.places.entry(number).or_insert(place);
+        }
+    }
+}
+
+/// Reads the entries of a stream of places.
+fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u32, Place)>> {
+    let numbers = |values: &[Value]| -> Option<Vec<u64>> {
+        let number = |value: &Value| u64::try_from(value.as_integer()?).ok();
+        values.iter().map(number).collect()
+    };
+    let widths = numbers(dictionary.get(b"W")?.as_array()?)?;
+    let &[kind, second, third] = widths.get(..3)? else {
+        return None;
+    };
+    if widths.iter().any(|width| *width > 8) {
+        return None;
+    }
+    let width = kind + second + third;
+    if width == 0 {
+        return None;
+    }
+    let sections = match dictionary.get(b"Index").and_then(Value::as_array) {
+        Some(sections) => numbers(sections)?,
+        None => vec![0, dictionary.number(b"Size")?],
+    };
+    let mut rows = content.chunks_exact(usize::try_from(width).ok()?);
+    let mut found = Vec::new();
+    let field = |row: &[u8], from: u64, width: u64| {
+        let (from, width) = (usize::try_from(from).ok()?, usize::try_from(width).ok()?);
+        let bytes = row.get(from..from + width)?.iter();
+        Some(bytes.fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)))
+    };
+    for section in sections.chunks_exact(2) {
+        for number in section[0]..section[0].checked_add(section[1])? {
+            let Some(row) = rows.next() else {
+                return Some(found);
+            };
+            let number = u32::try_from(number).ok()?;
+            // Without a kind all are at places of the file.
+            let stated = field(row, 0, kind)?.max(u64::from(kind == 0));
+            let place = match stated {
+                1 => Place::At(field(row, kind, second)?),
+                2 => Place::In(u32::try_from(field(row, kind, second)?).ok()?),
+                _ => continue,
+            };
+            found.push((number, place));
+        }
+    }
+    Some(found)
+}

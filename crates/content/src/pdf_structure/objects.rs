@@ -1,0 +1,235 @@
+//! The objects of a PDF: read one by one, and found where its tables do not lead to them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
+
+use super::cross_reference::{CrossReference, Place};
+use super::inflate::{self, Inflated};
+use super::source::Source;
+use super::syntax::{ObjectText, Reader, Value};
+
+/// How much of an object is read, at first and at most: its stream's data not counted.
+const OBJECT_BYTES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
+/// How much of a file is read to see whether an object begins there.
+const HEADER_BYTES: u64 = 40;
+/// The most that the streams of objects of a file may expand to, all together: a value takes many
+/// times its text.
+const MAX_UNPACKED_BYTES: usize = 8 << 20;
+/// How much of an object is read to see whether it is a catalogue.
+const CATALOGUE_BYTES: u64 = 4 << 10;
+/// How much stands behind an object at least before it is known that no stream follows.
+const BEHIND_BYTES: usize = 16;
+/// How many objects a stream of them may have.
+const MAX_PACKED: u64 = 100_000;
+
+/// An object that was looked for.
+pub(super) enum Found {
+    /// It is there.
+    Value(Value),
+    /// It is not.
+    Nothing,
+    /// It cannot be read here: it is encrypted, or packed in an unknown way.
+    Unknown,
+}
+
+/// The objects of a PDF.
+pub(super) struct Objects {
+    pub(super) table: CrossReference,
+    /// What is before the header of the file, where its tables do not count that.
+    pub(super) shift: u64,
+    /// Streams of objects that were unpacked.
+    packed: BTreeMap<u32, Unpacked>,
+    /// How much more may be unpacked.
+    left: usize,
+}
+
+impl Objects {
+    pub(super) const fn new(table: CrossReference, shift: u64) -> Self {
+        Self {
+            table,
+            shift,
+            packed: BTreeMap::new(),
+            left: MAX_UNPACKED_BYTES,
+        }
+    }
+
+    /// Reads the object that begins at a place.
+    pub(super) fn at(source: &mut Source, at: u64) -> io::Result<Option<ObjectText>> {
+        for most in OBJECT_BYTES {
+            let bytes = source.window(at, most)?;
+            let mut reader = Reader::new(&bytes);
+            let object = reader.object();
+            let is_all = (bytes.len() as u64) < most;
+            // A stream may begin right behind what was read.
+            let is_whole = object.as_ref().is_some_and(|object| {
+                object.data_at.is_some() || reader.at + BEHIND_BYTES < bytes.len()
+            });
+            if is_whole || is_all {
+                return Ok(object);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the short object that begins at a place, as a catalogue is.
+    pub(super) fn short_at(source: &mut Source, at: u64) -> io::Result<Option<ObjectText>> {
+        let bytes = source.window(at, CATALOGUE_BYTES)?;
+        Ok(Reader::new(&bytes).object())
+    }
+
+    /// Reads an object by its number.
+    pub(super) fn get(&mut self, source: &mut Source, number: u32) -> io::Result<Found> {
+        match self.table.places.get(&number) {
+            Some(Place::At(at)) => {
+                let object = Self::at(source, at.saturating_add(self.shift))?;
+                let object = object.filter(|object| object.number == number);
+                Ok(object.map_or(Found::Nothing, |object| Found::Value(object.value)))
+            }
+            Some(Place::In(_)) if self.table.is_encrypted => Ok(Found::Unknown),
+            Some(Place::In(stream)) => self.packed_in(source, *stream, number),
+            _ if self.table.is_partial => Ok(Found::Unknown),
+            _ => Ok(Found::Nothing),
+        }
+    }
+
+    fn packed_in(&mut self, source: &mut Source, stream: u32, number: u32) -> io::Result<Found> {
+        let unpacked = match self.packed.entry(stream) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let Some(Place::At(at)) = self.table.places.get(&stream) else {
+                    return Ok(Found::Nothing);
+                };
+                let at = at.saturating_add(self.shift);
+                unknown.insert(unpack(source, at, &mut self.left)?)
+            }
+        };
+        Ok(match unpacked {
+            Unpacked::Objects(objects) => match objects.get(&number) {
+                Some(value) => Found::Value(value.clone()),
+                None => Found::Nothing,
+            },
+            Unpacked::Unknown => Found::Unknown,
+            Unpacked::Damaged => Found::Nothing,
+        })
+    }
+
+    /// Returns the objects that the table places where none begins.
+    pub(super) fn misplaced(&self, source: &mut Source) -> io::Result<Vec<u32>> {
+        let mut misplaced = Vec::new();
+        for (number, place) in &self.table.places {
+            let Place::At(at) = place else { continue };
+            let bytes = source.window(at.saturating_add(self.shift), HEADER_BYTES)?;
+            if !begins_object(&bytes, *number) {
+                misplaced.push(*number);
+            }
+        }
+        Ok(misplaced)
+    }
+
+    /// Finds every object by reading the whole file: the last of each number counts.
+    pub(super) fn scan(source: &mut Source) -> io::Result<BTreeMap<u32, u64>> {
+        const OVERLAP: usize = 64;
+        let mut found = BTreeMap::new();
+        source.each_chunk(OVERLAP, |from, bytes| {
+            for at in places_of(bytes, b"obj") {
+                // What begins before this piece was found in the one before.
+                if from > 0 && at < OVERLAP / 2 {
+                    continue;
+                }
+                if let Some((number, begin)) = header_before(bytes, at) {
+                    found.insert(number, from + begin as u64);
+                }
+            }
+        })?;
+        Ok(found)
+    }
+}
+
+/// A stream of objects.
+enum Unpacked {
+    Objects(BTreeMap<u32, Value>),
+    /// It is packed in a way that is not read here, or too large.
+    Unknown,
+    Damaged,
+}
+
+/// Reads a stream of objects, if it expands to no more than what is left.
+fn unpack(source: &mut Source, at: u64, left: &mut usize) -> io::Result<Unpacked> {
+    let Some(object) = Objects::at(source, at)? else {
+        return Ok(Unpacked::Damaged);
+    };
+    let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
+        return Ok(Unpacked::Damaged);
+    };
+    let Some(length) = dictionary.number(b"Length") else {
+        return Ok(Unpacked::Unknown);
+    };
+    if !matches!(dictionary.first_filter(), Some(b"FlateDecode" | b"Fl")) {
+        return Ok(Unpacked::Unknown);
+    }
+    let data = source.window(at + data_at as u64, length.min(MAX_UNPACKED_BYTES as u64))?;
+    let content = match inflate::all_of(&data, *left) {
+        Inflated::Whole(content) => inflate::without_predictor(content, dictionary),
+        Inflated::TooLarge => return Ok(Unpacked::Unknown),
+        Inflated::Broken => return Ok(Unpacked::Damaged),
+    };
+    *left -= content.len().min(*left);
+    let first = dictionary.number(b"First").unwrap_or(0);
+    let count = dictionary.number(b"N").unwrap_or(0).min(MAX_PACKED);
+    let mut index = Reader::new(&content);
+    let mut objects = BTreeMap::new();
+    for _ in 0..count {
+        let (Some(number), Some(offset)) = (index.number(), index.number()) else {
+            break;
+        };
+        let begin = usize::try_from(first.saturating_add(offset)).unwrap_or(usize::MAX);
+        let value = content
+            .get(begin..)
+            .and_then(|text| Reader::new(text).value(0));
+        if let (Ok(number), Some(value)) = (u32::try_from(number), value) {
+            objects.insert(number, value);
+        }
+    }
+    Ok(Unpacked::Objects(objects))
+}
+
+/// Tells whether an object of this number begins here.
+fn begins_object(bytes: &[u8], number: u32) -> bool {
+    let mut reader = Reader::new(bytes);
+    let is_it = reader.number() == Some(u64::from(number)) && reader.number().is_some();
+    reader.skip_space();
+    is_it && bytes[reader.at..].starts_with(b"obj")
+}
+
+/// Reads the number of the object whose `obj` stands at a place, and where it begins.
+fn header_before(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+    let before = &bytes[at.saturating_sub(24)..at];
+    let text = before.trim_ascii_end();
+    let is_apart = text.len() < before.len();
+    let generation = trailing_digits(text)?;
+    let rest = &text[..text.len() - generation.len()];
+    let number_part = rest.trim_ascii_end();
+    let number = trailing_digits(number_part)?;
+    let begin = at - before.len() + number_part.len() - number.len();
+    let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+    (is_apart && number_part.len() < rest.len()).then_some((number, begin))
+}
+
+fn trailing_digits(text: &[u8]) -> Option<&[u8]> {
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let count = digits.count();
+    (count > 0).then(|| &text[text.len() - count..])
+}
+
+/// Returns every place of a word.
+fn places_of<'a>(bytes: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let found = bytes.windows(word.len()).enumerate();
+    found
+        .filter(move |(_, part)| *part == word)
+        .map(|(at, _)| at)
+}
+
+pub(super) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
+    places_of(bytes, word).next()
+}

@@ -1,0 +1,260 @@
+//! Files that were cut or emptied at every place, and real ones.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use docstokg_origin_sim::hostile;
+use docstokg_origin_sim::pdf::carrying;
+
+use super::*;
+
+/// Looks for damage in bytes.
+fn damage(bytes: &[u8]) -> Option<Damage> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.pdf");
+    std::fs::write(&path, bytes).unwrap();
+    damage_of(&path).unwrap()
+}
+
+/// Writes a file whose objects stand in a stream of objects and whose table is a stream: as most
+/// papers of today are written.
+fn packed_paper(text: &str) -> Vec<u8> {
+    let pack = |bytes: &[u8]| {
+        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    };
+    let stream = |number: u32, dictionary: &str, data: &[u8]| {
+        let length = data.len();
+        let head = format!(
+            "{number} 0 obj\n<< {dictionary} /Filter /FlateDecode /Length {length} >>\nstream\n"
+        );
+        [head.as_bytes(), data, b"\nendstream\nendobj\n"].concat()
+    };
+    let mut file = b"%PDF-1.5\n".to_vec();
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >> ",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >> ",
+        "<< /Type /Page /Parent 2 0 R /Contents 5 0 R >> ",
+    ];
+    let (mut index, mut at) = (String::new(), 0);
+    for (number, object) in (1..).zip(objects) {
+        index.push_str(&format!("{number} {at} "));
+        at += object.len();
+    }
+    let first = index.len();
+    let packed = pack(format!("{index}{}", objects.concat()).as_bytes());
+    let places = file.len();
+    file.extend(stream(
+        4,
+        &format!("/Type /ObjStm /N 3 /First {first}"),
+        &packed,
+    ));
+    let content = file.len();
+    file.extend(stream(5, "", &pack(text.as_bytes())));
+    let table = file.len();
+    let mut rows = vec![0, 0, 0, 0];
+    for index in 0..3 {
+        rows.extend([2, 0, 4, index]);
+    }
+    for place in [places, content, table] {
+        let [.., high, low] = place.to_be_bytes();
+        rows.extend([1, high, low, 0]);
+    }
+    file.extend(stream(
+        6,
+        "/Type /XRef /Size 7 /W [1 2 1] /Root 1 0 R",
+        &pack(&rows),
+    ));
+    file.extend(format!("startxref\n{table}\n%%EOF\n").as_bytes());
+    file
+}
+
+/// Returns a text that packs badly.
+fn noise(length: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(7);
+    (0..length).map(|_| random.alphanumeric()).collect()
+}
+
+#[test]
+fn whole_files_have_no_damage() {
+    assert_eq!(damage(&hostile::paper("A title", "text")), None);
+    assert_eq!(damage(&carrying(noise(5_000).as_bytes())), None);
+    assert_eq!(damage(&packed_paper(&noise(5_000))), None);
+    let before = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), carrying(b"text")].concat();
+    assert_eq!(damage(&before), None, "the table counts from the header");
+    let behind = [carrying(b"text"), vec![0; 600]].concat();
+    assert_eq!(damage(&behind), None, "zeros behind the end");
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_is_damaged() {
+    for file in [
+        carrying(noise(3_000).as_bytes()),
+        packed_paper(&noise(3_000)),
+    ] {
+        // The line after the end mark is not missed.
+        for length in 0..file.len() - 1 {
+            assert!(
+                damage(&file[..length]).is_some(),
+                "{length} of {}",
+                file.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_revision_that_is_cut_is_damaged() {
+    let one = carrying(noise(3_000).as_bytes());
+    let revision = "1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n";
+    for length in 1..revision.len() {
+        let file = [&one, &revision.as_bytes()[..length]].concat();
+        assert_eq!(damage(&file), Some(Damage::EndMissing), "{length}");
+    }
+}
+
+#[test]
+fn a_file_with_zeros_in_it_is_damaged() {
+    let file = packed_paper(&noise(6_000));
+    for length in [64, 512, file.len() / 10] {
+        for begin in (0..file.len() - length).step_by(97) {
+            let mut emptied = file.clone();
+            emptied[begin..begin + length].fill(0);
+            // Without its header it is no PDF at all, which is noticed before.
+            if begin >= 8 {
+                assert!(damage(&emptied).is_some(), "{length} zeros at {begin}");
+            }
+        }
+    }
+}
+
+/// Pictures have zeros in their notes, and in their data where the code of an even area is zero.
+#[test]
+fn zeros_in_pictures_are_told_apart() {
+    let segment = |mark: u8, data: &[u8]| {
+        let [high, low] = u16::try_from(data.len() + 2).unwrap().to_be_bytes();
+        [&[0xff, mark, high, low][..], data].concat()
+    };
+    // One code, of one bit, for this symbol.
+    let table = |symbol: u8| {
+        let mut table = vec![0x10, 1];
+        table.extend([0; 15]);
+        segment(0xc4, &[&table[..], &[symbol]].concat())
+    };
+    let picture = |note: usize, frame: u8, symbol: u8, zeros: usize| {
+        let data = [
+            noise(500).into_bytes(),
+            vec![0; zeros],
+            noise(500).into_bytes(),
+        ]
+        .concat();
+        let parts = [
+            vec![0xff, 0xd8],
+            segment(0xe1, &vec![0; note]),
+            segment(frame, &[8, 0, 1, 0, 1, 1]),
+            table(symbol),
+            segment(0xda, &[1, 1, 0, 0, 63, 0]),
+            data,
+            vec![0xff, 0xd9],
+        ];
+        let data = parts.concat();
+        let head = format!(
+            "4 0 obj\n<< /Subtype /Image /Filter /DCTDecode /Length {} >>\nstream\n",
+            data.len()
+        );
+        let stream = [head.as_bytes(), &data, b"\nendstream\nendobj\n"].concat();
+        // The stream without a filter that `carrying` writes is replaced.
+        let file = carrying(b"");
+        let at = file.windows(7).position(|part| part == b"4 0 obj").unwrap();
+        let end = file.windows(4).position(|part| part == b"xref").unwrap();
+        [&file[..at], &stream, &file[end..]].concat()
+    };
+    assert_eq!(damage(&picture(20, 0xc0, 1, 0)), None);
+    assert_eq!(damage(&picture(3_000, 0xc0, 1, 0)), None, "in a note");
+    assert_eq!(damage(&picture(20, 0xc0, 0, 500)), None, "an even area");
+    assert_eq!(
+        damage(&picture(20, 0xc2, 1, 500)),
+        None,
+        "a progressive one"
+    );
+    let [small, large] = [300, 2_000];
+    assert_eq!(damage(&picture(20, 0xc0, 1, small)), Some(Damage::Zeros));
+    assert_eq!(damage(&picture(20, 0xc0, 0, large)), Some(Damage::Zeros));
+    assert_eq!(damage(&picture(20, 0xc2, 1, large)), Some(Damage::Zeros));
+}
+
+#[test]
+fn a_file_whose_table_is_wrong_is_whole_if_its_objects_are_found() {
+    let file = String::from_utf8_lossy(&hostile::paper("A title", "text")).into_owned();
+    let moved = file.replace("%PDF-1.7\n", "%PDF-1.7\n%a line more\n");
+    assert_eq!(damage(moved.as_bytes()), None);
+    let without = file.replace("3 0 obj", "9 0 obj");
+    assert_eq!(damage(without.as_bytes()), Some(Damage::PagesMissing));
+}
+
+#[test]
+fn hostile_files_are_judged_soon() {
+    use docstokg_hub::clock::{Clock, SystemClock};
+    for (name, file) in hostile::papers() {
+        let begun = SystemClock.boot();
+        let _ = damage(&file);
+        assert!(SystemClock.boot().since(begun).as_secs() < 20, "{name}");
+    }
+}
+
+/// Every PDF below a directory.
+fn papers_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut papers: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "pdf"))
+        .collect();
+    papers.sort();
+    papers
+}
+
+#[test]
+#[ignore = "needs a directory of papers: cargo xtask real-papers DIR"]
+#[expect(clippy::print_stderr, reason = "figures for the person who runs it")]
+fn real_papers_are_whole_and_their_cuts_are_not() {
+    let directory = std::env::var("DOCSTOKG_PAPERS").expect("DOCSTOKG_PAPERS names a directory");
+    let papers = papers_in(Path::new(&directory));
+    let (mut refused, mut cuts_kept, mut holes_kept, mut cuts, mut holes) = (0, 0, 0, 0, 0);
+    for path in &papers {
+        if let Some(damage) = damage_of(path).unwrap() {
+            refused += 1;
+            eprintln!("{}: {damage:?}", path.display());
+            continue;
+        }
+        let bytes = std::fs::read(path).unwrap();
+        let length = bytes.len();
+        for cut in [length / 2, length * 9 / 10, length - 1_024, length - 40] {
+            cuts += 1;
+            if damage(&bytes[..cut]).is_none() {
+                cuts_kept += 1;
+                eprintln!("{} is kept when cut at {cut} of {length}", path.display());
+            }
+        }
+        let hole = (length / 10, length / 2);
+        let small = (512, length / 3);
+        let page = (4_096, length * 2 / 3);
+        for (zeros, begin) in [hole, small, page, (length / 10, length - length / 10)] {
+            holes += 1;
+            let mut emptied = bytes.clone();
+            emptied[begin..(begin + zeros).min(length)].fill(0);
+            if damage(&emptied).is_none() {
+                holes_kept += 1;
+                eprintln!(
+                    "{} is kept with {zeros} zeros at {begin} of {length}",
+                    path.display()
+                );
+            }
+        }
+    }
+    let whole = papers.len();
+    eprintln!(
+        "{whole} papers: {refused} refused; {cuts_kept} of {cuts} cuts kept; \
+         {holes_kept} of {holes} holes kept"
+    );
+}

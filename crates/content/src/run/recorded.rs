@@ -1,0 +1,158 @@
+//! Files that an earlier program downloaded: its manifest is given as an input, and a file that it
+//! records is copied here instead of requested again.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use docstokg_bulk::blocking::run_blocking;
+use docstokg_bulk::digest::sha256_of;
+use docstokg_bulk::scheduler::RunError;
+use docstokg_bulk::staging::staging_file;
+use docstokg_hub::{Ends, Head, SavedFile};
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use parking_lot::Mutex;
+
+use super::fetch::{FetchResult, Target};
+use super::works::{ActiveWork, Works};
+use crate::artifact::{Arrived, kind_of};
+use crate::evidence::Evidence;
+use crate::input::RecordedFile;
+use crate::location::{Location, Offers};
+use crate::manifest::Address;
+use crate::resolver::ResolverId;
+use crate::sniff::{HEAD_BYTES, classify};
+
+/// Files that manifests record, by the name of the work.
+pub(super) type RecordedFiles = Mutex<HashMap<String, RecordedFile>>;
+
+/// A copy of a recorded file, in its staging place.
+struct Copied {
+    bytes: u64,
+    sha256: String,
+    first: Vec<u8>,
+}
+
+impl Works {
+    /// Remembers the file that a manifest records for a work, if it is there.
+    pub(super) fn note_recorded_file(&self, list: &str, name: &str, file: RecordedFile) {
+        // The author of an untrusted list does not say which files of this machine are copied.
+        if !self.options.keeps_recorded_files || self.options.untrusted_input {
+            return;
+        }
+        let beside_list = Path::new(list).parent().unwrap_or(Path::new("."));
+        let places = [beside_list.join(&file.path), file.path.clone()];
+        let found = places.into_iter().find(|place| place.is_file());
+        if let Some(path) = found {
+            let file = RecordedFile { path, ..file };
+            self.recorded.lock().insert(name.to_owned(), file);
+        }
+    }
+
+    /// Takes over the recorded files of works. Returns whether there were any.
+    pub(super) async fn keep_recorded_files(
+        &self,
+        items: &mut [ActiveWork],
+    ) -> Result<bool, RunError> {
+        let mut is_any = false;
+        for item in items {
+            let recorded = self.recorded.lock().remove(&item.name);
+            if let Some(recorded) = recorded {
+                is_any |= self.keep_recorded_file(item, recorded).await?;
+            }
+        }
+        Ok(is_any)
+    }
+
+    async fn keep_recorded_file(
+        &self,
+        item: &mut ActiveWork,
+        recorded: RecordedFile,
+    ) -> Result<bool, RunError> {
+        let address = Address::of(&recorded.url);
+        let staged = staging_file(&self.options.out, item.id, address.fingerprint);
+        self.files.create_directory_of(&staged)?;
+        let (from, to) = (recorded.path.clone(), staged.clone());
+        let copied = run_blocking(move || copy(&from, &to)).await;
+        let copied = copied.and_then(Result::ok);
+        let is_same = |copied: &Copied| copied.sha256 == recorded.sha256;
+        let Some(copied) = copied.filter(is_same) else {
+            let _ = std::fs::remove_file(&staged);
+            let path = recorded.path.display();
+            let notice = format!(
+                "{}: {path} is not the file that the manifest records; it is downloaded again",
+                item.name
+            );
+            self.progress.notify(notice);
+            return Ok(false);
+        };
+        let payload = classify(&copied.first);
+        let kind = kind_of(payload);
+        if !item.state.missing(&self.goals).contains(&kind) {
+            let _ = std::fs::remove_file(&staged);
+            return Ok(false);
+        }
+        let location = Location::new(recorded.url.clone(), Offers::Unknown, ResolverId::DIRECT);
+        let candidate = item.state.candidate_at(location.clone());
+        let target = Target {
+            candidate,
+            location,
+            address,
+        };
+        let arrived = Arrived {
+            head: head_of(&recorded),
+            file: SavedFile {
+                path: staged,
+                bytes: copied.bytes,
+                sha256: copied.sha256,
+                ends: Ends::default(),
+            },
+            kind,
+            payload,
+            evidence: Evidence::None,
+        };
+        let result = FetchResult {
+            status: "recorded",
+            ..FetchResult::default()
+        };
+        let row = self.fetch_row(item, &target, result, 0.0);
+        self.save(item, &target, arrived, row).await?;
+        Ok(true)
+    }
+}
+
+/// Copies a file and reads the copy, so that what is judged is what is kept.
+fn copy(from: &Path, to: &Path) -> std::io::Result<Copied> {
+    use std::io::Read as _;
+    let bytes = std::fs::copy(from, to)?;
+    let mut first = Vec::new();
+    let head = std::fs::File::open(to)?;
+    head.take(HEAD_BYTES as u64).read_to_end(&mut first)?;
+    Ok(Copied {
+        bytes,
+        sha256: sha256_of(to)?,
+        first,
+    })
+}
+
+/// Returns the head of the response that a file came with, as far as it is recorded.
+fn head_of(recorded: &RecordedFile) -> Head {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [CONTENT_TYPE, ETAG, LAST_MODIFIED]
+        .into_iter()
+        .zip(&recorded.headers)
+    {
+        let value = value
+            .as_ref()
+            .and_then(|value| HeaderValue::from_str(value).ok());
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    }
+    Head {
+        status: StatusCode::OK,
+        version: Version::HTTP_11,
+        headers,
+        url: recorded.url.clone(),
+    }
+}

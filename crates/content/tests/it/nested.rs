@@ -1,0 +1,90 @@
+//! Pages and lists nested to 100,000: each is read, on a thread with a small stack.
+
+use docstokg_content::bot_challenge;
+use docstokg_content::identifier::Identifier;
+use docstokg_content::input::{Format, InputReader};
+use docstokg_content::landing_page::extract;
+use docstokg_content::sniff::{classify, pdf_tail};
+use docstokg_content::titles;
+use docstokg_content::work::Work;
+use http::{HeaderMap, StatusCode};
+use url::Url;
+
+const DEPTH: usize = 100_000;
+
+fn nested(open: &str, close: &str) -> String {
+    format!("{}x{}", open.repeat(DEPTH), close.repeat(DEPTH))
+}
+
+/// Runs on a stack that stands for that of any thread.
+fn on_small_stack(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(work);
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+fn pages_of_any_depth_are_read() {
+    on_small_stack(|| {
+        let page = Url::parse("https://journal.example/article/1").unwrap();
+        let work = Work::new(Identifier::parse("10.5555/jw.42").unwrap());
+        for (open, close) in [
+            ("<div>", "</div>"),
+            ("<table><tr><td>", "</td></tr></table>"),
+            ("<b>", "</b>"),
+            ("<a href=x.pdf>", "</a>"),
+            ("<svg>", "</svg>"),
+            ("<template>", "</template>"),
+            ("<select><option>", "</select>"),
+            ("<!--", "-->"),
+        ] {
+            let html = format!("<html><body>{}", nested(open, close));
+            let read = extract(&html, &page, &HeaderMap::new(), Some(&work));
+            let is_link = |url: &Url| matches!(url.scheme(), "http" | "https");
+            assert!(read.candidates.iter().all(|found| is_link(&found.url)));
+            let _ = bot_challenge::detect(StatusCode::OK, html.as_bytes());
+            let _ = classify(html.as_bytes());
+        }
+        let script = format!(
+            "<html><head><script type=application/ld+json>{}</script></head>",
+            nested("{\"a\":[", "]}")
+        );
+        let _ = extract(&script, &page, &HeaderMap::new(), None);
+        let _ = pdf_tail(nested("<<", ">>").as_bytes());
+        let _ = titles::clean(&nested("<i>", "</i>"));
+    });
+}
+
+#[test]
+fn lists_of_any_depth_are_read_to_their_end() {
+    on_small_stack(|| {
+        let json = nested("[", "]");
+        let object = nested("{\"ids\":", "}");
+        let xml = format!(
+            "<xml><records>{}</records></xml>",
+            nested("<record><titles><title>", "</title></titles></record>")
+        );
+        let entry = nested("{", "}");
+        let lists = [
+            (Format::CslJson, json.clone()),
+            (Format::CslJson, format!("[{object}]")),
+            (Format::Jsonl, format!("{object}\n{json}\n")),
+            (Format::Bibtex, format!("@article{{k, title = {entry}}}\n")),
+            (Format::Bibtex, "@article{".repeat(DEPTH)),
+            (Format::Bibtex, "@article{a,\n".repeat(DEPTH)),
+            (Format::Ris, "TY  - JOUR\n".repeat(DEPTH)),
+            (Format::Enw, "%0 Book\n".repeat(DEPTH)),
+            (Format::Nbib, "PMID- 1\n".repeat(DEPTH)),
+            (Format::Wos, "PT J\n".repeat(DEPTH)),
+            (Format::EndnoteXml, xml),
+            (Format::Csv, format!("doi,title\n{}", "\"".repeat(DEPTH))),
+            (Format::Csv, format!("doi,title\n{}", "\"\n".repeat(DEPTH))),
+        ];
+        for (format, list) in lists {
+            let most = 2 * DEPTH;
+            for format in [format, Format::Auto] {
+                let read = InputReader::new(list.as_bytes(), format).count();
+                assert!(read <= most, "{format:?}: {read}");
+            }
+        }
+    });
+}

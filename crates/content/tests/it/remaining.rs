@@ -1,0 +1,188 @@
+//! The remaining time that a run shows, against its real end, in simulated time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::scheduler::Ended;
+use docstokg_content::run::Options;
+use docstokg_content::run::inputs::Listed;
+use docstokg_content::work::Work;
+use docstokg_hub::clock::Clock;
+use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::stores::StoreError;
+use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_hub::stores::fallback::Fallback;
+use docstokg_hub::{RateWait, Request, Role};
+use docstokg_origin_sim::{Origin, Reply, Simulation};
+
+use crate::world::{World, pdf, urls};
+
+/// The rates that unknown hosts have by default.
+const DEFAULT: &str = "2/SECOND+500/HOUR";
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn origin(host: &str, latency: Duration) -> Origin {
+    Origin::new(host)
+        .latency(latency)
+        .handler(|arrival, _| pdf(&arrival.path))
+}
+
+/// A host that asks for a pause when a path is requested for the first time.
+fn pausing(path: &'static str) -> Origin {
+    Origin::new("h0.example").handler(move |arrival, earlier| {
+        if arrival.path == path && earlier == 0 {
+            return Reply::status(429).header("retry-after", "1200");
+        }
+        pdf(&arrival.path)
+    })
+}
+
+/// A world whose hosts have these rates.
+fn world(simulation: Simulation, rates: &str, origins: Vec<Origin>) -> World {
+    let mut yaml = String::from("version: 1\nlimits:\n  hosts:\n");
+    for host in ["h0.example", "h1.example"] {
+        yaml.push_str(&format!(
+            "    {host}: {{ artifact: {{ rates: [\"{rates}\"], max_concurrent: 10 }}, landing: {{ rates: [] }} }}\n"
+        ));
+    }
+    let mut world = World::within(simulation, origins, &yaml, |_| None);
+    // As in the program.
+    world.config.limits.pacing = Pacing::Even;
+    world
+}
+
+/// Runs to the end; checks each noted remaining time against the real one. Returns how long the run
+/// took.
+fn check(
+    world: &mut World,
+    works: Vec<Work>,
+    at: &[u64],
+    change: impl FnOnce(&mut Options),
+) -> Duration {
+    world.noted_at = at.iter().copied().map(seconds).collect();
+    world.noted.lock().clear();
+    let (_, took, _) = world.run(Box::new(Listed::new("list", works)), change);
+    for (after, left) in world.noted.lock().iter() {
+        let real = took.saturating_sub(*after).as_secs_f64();
+        let left = left.map_or(0.0, |left| left.as_secs_f64());
+        assert!(
+            (left - real).abs() <= 0.2 * real + 2.0,
+            "after {after:?} of {took:?}: {left:.0} s shown, {real:.0} s were left"
+        );
+    }
+    assert_eq!(
+        world.noted.lock().len(),
+        at.len(),
+        "it ended too early: {took:?}"
+    );
+    took
+}
+
+#[test]
+fn an_hourly_window_counts_from_the_beginning() {
+    let mut world = world(
+        Simulation::new(),
+        DEFAULT,
+        vec![origin("h0.example", seconds(0))],
+    );
+    let at = [30, 60, 200, 400, 2_000, 3_590, 3_700, 3_720];
+    let took = check(&mut world, urls(1, 1_000), &at, |_| {});
+    assert!(took < seconds(65 * 60), "{took:?}");
+}
+
+#[test]
+fn what_an_earlier_run_used_counts_when_it_is_resumed() {
+    let simulation = Simulation::new();
+    let mut world = world(
+        simulation.clone(),
+        DEFAULT,
+        vec![origin("h0.example", seconds(0))],
+    );
+    world.store = Some(simulation.store());
+    let first: Vec<Work> = urls(1, 700).into_iter().take(364).collect();
+    let (ended, _, _) = world.run(Box::new(Listed::new("list", first)), |_| {});
+    assert!(matches!(ended, Ended::Complete));
+    // The same directory, with more works: 336 are left, and 136 of the hour.
+    check(
+        &mut world,
+        urls(1, 700),
+        &[30, 60, 100, 1_000, 3_400],
+        |_| {},
+    );
+}
+
+#[test]
+fn a_host_that_answers_slowly_sets_the_pace() {
+    let mut world = world(
+        Simulation::new(),
+        "10/SECOND",
+        vec![origin("h0.example", seconds(5))],
+    );
+    check(&mut world, urls(1, 400), &[30, 60, 120, 180], |_| {});
+}
+
+#[test]
+fn requests_of_another_run_on_a_shared_store_count() {
+    let simulation = Simulation::new();
+    let mut world = world(
+        simulation.clone(),
+        "2/SECOND",
+        vec![origin("h0.example", seconds(0))],
+    );
+    let store = simulation.shared_store();
+    world.store = Some(Arc::clone(&store));
+    // Another machine that sends to the same host, and has as much to do.
+    let other = world.hub();
+    for number in 0..150 {
+        let hub = other.clone();
+        let url = format!("http://h0.example/f/other-{number}.pdf");
+        simulation.start(async move {
+            let request = Request::get(url.parse().unwrap()).role(Role::Artifact);
+            let patient = request
+                .rate_wait(RateWait::Deadline)
+                .deadline(seconds(10_000));
+            let _ = hub.fetch(patient).await;
+        });
+    }
+    check(&mut world, urls(1, 150), &[30, 60, 100, 140], |_| {});
+}
+
+#[test]
+fn the_share_of_a_run_whose_store_is_lost_counts() {
+    let simulation = Simulation::new();
+    let origin = vec![origin("h0.example", seconds(0))];
+    let mut world = world(simulation.clone(), "2/SECOND", origin);
+    let time = simulation.clone();
+    let losing = Wrapped::new(simulation.shared_store(), move |_| {
+        if time.elapsed() < seconds(40) {
+            return Treatment::Forward;
+        }
+        Treatment::Fail(StoreError::Unavailable {
+            store: "the store".to_owned(),
+            why: "a test".to_owned(),
+        })
+    });
+    // It takes a quarter of the limits when the store is lost.
+    let clock: Arc<dyn Clock> = Arc::new(simulation);
+    let fallback = Fallback::new(Arc::new(losing), clock, Arc::new(|_: &str| ()), 4);
+    world.store = Some(Arc::new(fallback));
+    check(&mut world, urls(1, 150), &[50, 65], |_| {});
+}
+
+#[test]
+fn a_stated_pause_counts_as_far_as_the_run_waits_for_it() {
+    // It waits an hour at most, so it waits for the pause and fetches what is left.
+    let pause = vec![pausing("/f/199.pdf")];
+    let mut patient = world(Simulation::new(), "5/SECOND", pause);
+    check(&mut patient, urls(1, 400), &[60, 600, 1_100], |_| {});
+    // It waits 20 s at most, so it ends when nothing is left at the other host.
+    let hosts = vec![pausing("/f/0.pdf"), origin("h1.example", seconds(0))];
+    let mut hasty = world(Simulation::new(), "5/SECOND", hosts);
+    let took = check(&mut hasty, urls(2, 400), &[30, 60], |options| {
+        options.max_wait = seconds(20);
+    });
+    assert!(took < seconds(100), "{took:?}");
+}
