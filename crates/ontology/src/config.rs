@@ -7,6 +7,7 @@ use std::sync::Arc;
 use docstokg_config::{
     Hidden, Named, Names, Naming, Node, Problem, Section, Source, Sourced, section,
 };
+use docstokg_hub::config::environment::unknown_variable;
 use docstokg_hub::config::{BaseUrl, BudgetLimits, Config};
 use docstokg_policy::rate::Window;
 use http::HeaderValue;
@@ -112,6 +113,25 @@ pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         Some((spec.credential?.variable, vec!["sources", spec.name, "key"]))
     });
     credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])])
+}
+
+/// What variables of `ontofetch` begin with.
+const PREFIX: &str = "ONTOFETCH_";
+
+/// Reports variables that look like some of the section and are not.
+#[must_use]
+pub fn unknown_variables(variables: &[(String, String)]) -> Vec<Problem> {
+    let of_section = self::variables().map(|(known, _)| known);
+    let of_limits = ratelimit::VARIABLES.map(|(known, _)| known);
+    let known: Vec<&str> = of_section.chain(of_limits).collect();
+    let unknown = variables.iter().filter(|(name, value)| {
+        name.starts_with(PREFIX) && !value.trim().is_empty() && !known.contains(&name.as_str())
+    });
+    let mut problems: Vec<Problem> = unknown
+        .map(|(name, _)| unknown_variable(name, known.iter().copied()))
+        .collect();
+    problems.sort_by_key(|problem| problem.source.to_string());
+    problems
 }
 
 /// Reads what the environment says about the section. Empty variables count as unset.

@@ -144,7 +144,8 @@ impl Facade {
     /// touched, and other keys of the host go on. A caller that sleeps for that time itself does
     /// not wait again: the next [`Facade::acquire`] finds the cooldown over.
     ///
-    /// Returns how long it holds: at most a day, and never less than a cooldown in force.
+    /// Returns the time that the key is held back now: at most a day, and the rest of a cooldown in
+    /// force if that ends later; then nothing changes, and there is no event.
     ///
     /// # Errors
     /// The key or the time is none, or the store cannot be reached.
@@ -155,7 +156,9 @@ impl Facade {
         }
         let length = Duration::from_secs_f64(seconds.min(MAX_COOLDOWN.as_secs_f64()));
         let entry = self.0.registry.get().entry_of(&key)?;
-        entry.begin_cooldown(length).await?;
+        if let Some(in_force) = entry.begin_cooldown(length).await? {
+            return Ok(in_force);
+        }
         if !self.0.observers.is_empty() {
             let seconds = length.as_secs_f64();
             self.note(Some(key), What::Cooldown { seconds });

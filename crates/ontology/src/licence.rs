@@ -110,10 +110,34 @@ fn spdx_of(stated: &str) -> Option<String> {
         let (kind, version) = (parts.next()?, parts.next()?);
         return creative_commons(kind, version);
     }
+    if let Some(name) = OPEN_SOURCE
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+    {
+        return open_source(name);
+    }
     if text.starts_with("https://") {
         return None;
     }
     spdx_of_words(&text)
+}
+
+/// Finds the SPDX name of a licence by its page at the Open Source Initiative, which is named for it.
+fn open_source(page: &str) -> Option<String> {
+    let page = page.split(['?', '#']).next().unwrap_or(page);
+    let name = [".php", ".html", "-php"]
+        .iter()
+        .find_map(|ending| page.strip_suffix(ending))
+        .unwrap_or(page)
+        .replace("-license", "");
+    OSI_NAMES
+        .iter()
+        .find(|known| {
+            let known = known.to_ascii_lowercase();
+            // The page of a version of the GPL names neither `only` nor `or-later`.
+            known == name || known.strip_suffix("-only") == Some(name.as_str())
+        })
+        .map(|known| (*known).to_owned())
 }
 
 /// Finds the SPDX name of a statement in words.
@@ -188,12 +212,6 @@ const ADDRESSES: &[(&str, &str)] = &[
         "OGL-UK-3.0",
     ),
     ("https://apache.org/licenses/license-2.0", "Apache-2.0"),
-    ("https://opensource.org/licenses/apache-2.0", "Apache-2.0"),
-    ("https://opensource.org/licenses/mit", "MIT"),
-    (
-        "https://opensource.org/licenses/bsd-3-clause",
-        "BSD-3-Clause",
-    ),
     ("https://opendatacommons.org/licenses/by/1", "ODC-By-1.0"),
     ("https://opendatacommons.org/licenses/by/1-0", "ODC-By-1.0"),
     ("https://opendatacommons.org/licenses/pddl", "PDDL-1.0"),
@@ -204,6 +222,87 @@ const ADDRESSES: &[(&str, &str)] = &[
         "https://w3.org/consortium/legal/2015/doc-license",
         "W3C-20150513",
     ),
+];
+
+/// The beginnings of the pages of licences at the Open Source Initiative.
+const OPEN_SOURCE: [&str; 2] = [
+    "https://opensource.org/licenses/",
+    "https://opensource.org/license/",
+];
+
+/// SPDX names of the licences that have a page there.
+const OSI_NAMES: &[&str] = &[
+    "0BSD",
+    "AAL",
+    "AFL-3.0",
+    "AGPL-3.0-only",
+    "APSL-2.0",
+    "Apache-1.1",
+    "Apache-2.0",
+    "Artistic-1.0",
+    "Artistic-1.0-Perl",
+    "Artistic-2.0",
+    "BSD-1-Clause",
+    "BSD-2-Clause",
+    "BSD-2-Clause-Patent",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "BlueOak-1.0.0",
+    "CDDL-1.0",
+    "CECILL-2.1",
+    "CERN-OHL-P-2.0",
+    "CERN-OHL-S-2.0",
+    "CERN-OHL-W-2.0",
+    "CPAL-1.0",
+    "CPL-1.0",
+    "ECL-1.0",
+    "ECL-2.0",
+    "EFL-2.0",
+    "EPL-1.0",
+    "EPL-2.0",
+    "EUPL-1.1",
+    "EUPL-1.2",
+    "GPL-2.0-only",
+    "GPL-3.0-only",
+    "HPND",
+    "IPL-1.0",
+    "ISC",
+    "LGPL-2.0-only",
+    "LGPL-2.1-only",
+    "LGPL-3.0-only",
+    "LPPL-1.3c",
+    "MIT",
+    "MIT-0",
+    "MPL-1.0",
+    "MPL-1.1",
+    "MPL-2.0",
+    "MS-PL",
+    "MS-RL",
+    "MulanPSL-2.0",
+    "NASA-1.3",
+    "NCSA",
+    "NPOSL-3.0",
+    "OFL-1.1",
+    "OLDAP-2.8",
+    "OSL-1.0",
+    "OSL-2.1",
+    "OSL-3.0",
+    "PHP-3.0",
+    "PHP-3.01",
+    "PostgreSQL",
+    "Python-2.0",
+    "QPL-1.0",
+    "SISSL",
+    "Sleepycat",
+    "UPL-1.0",
+    "Unicode-DFS-2016",
+    "Unlicense",
+    "VSL-1.0",
+    "W3C",
+    "Xnet",
+    "ZPL-2.0",
+    "ZPL-2.1",
+    "Zlib",
 ];
 
 /// Names that stand for one licence, words joined by hyphens.
@@ -268,6 +367,21 @@ mod tests {
                 Some("GPL-3.0-only"),
             ),
             ("Apache License, Version 2.0", Some("Apache-2.0")),
+            (
+                "http://opensource.org/licenses/Artistic-2.0",
+                Some("Artistic-2.0"),
+            ),
+            ("https://opensource.org/license/mit/", Some("MIT")),
+            (
+                "http://www.opensource.org/licenses/mit-license.php",
+                Some("MIT"),
+            ),
+            (
+                "https://opensource.org/licenses/GPL-2.0",
+                Some("GPL-2.0-only"),
+            ),
+            ("https://opensource.org/licenses/MIT-0", Some("MIT-0")),
+            ("https://opensource.org/licenses/category", None),
             ("https://hpo.jax.org/app/license", None),
             ("CC BY", None),
             ("CC BY 9.0", None),

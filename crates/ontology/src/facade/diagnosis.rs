@@ -36,7 +36,7 @@ impl Facade {
             let entry = registry.entry_of(&key)?;
             let view = entry.view().await?;
             let (windows, eligible_in) = entry.usage(&view);
-            let cooldown = entry.cooldown().await?;
+            let cooldown = entry.cooldown_left().await?;
             found.push(KeyDiagnosis {
                 key,
                 per_second: windows

@@ -74,8 +74,11 @@ impl Entry {
         }
     }
 
-    /// Checks that a weight fits into every window at all.
+    /// Checks that a weight is one, and fits into every window at all.
     pub(super) fn check_weight(&self, weight: u32) -> Result<(), AcquireError> {
+        if weight == 0 {
+            return Err(AcquireError::NoWeight);
+        }
         let limit = self
             .windows
             .as_ref()
@@ -90,14 +93,22 @@ impl Entry {
         }
     }
 
-    /// Blocks the key. A cooldown that ends earlier than one in force changes nothing.
-    pub(super) async fn begin_cooldown(&self, length: Duration) -> Result<(), StoreError> {
+    /// Blocks the key. If a cooldown in force lasts at least as long, nothing changes, and the rest
+    /// of that one is returned.
+    pub(super) async fn begin_cooldown(
+        &self,
+        length: Duration,
+    ) -> Result<Option<Duration>, StoreError> {
+        let in_force = self.cooldown_left().await?;
+        if let Some(left) = in_force.filter(|left| *left >= length) {
+            return Ok(Some(left));
+        }
         self.cooldown.block(length, &OpenReason::RetryAfter).await?;
-        Ok(())
+        Ok(None)
     }
 
     /// Returns how long the cooldown of the key still lasts.
-    async fn cooldown_left(&self) -> Result<Option<Duration>, StoreError> {
+    pub(super) async fn cooldown_left(&self) -> Result<Option<Duration>, StoreError> {
         let view = self.cooldown.view().await?;
         Ok(view.open_until().map(|(until, _)| until.since(view.now)))
     }
@@ -105,11 +116,6 @@ impl Entry {
     /// Returns the state of the host's site.
     pub(super) async fn view(&self) -> Result<SiteView, StoreError> {
         self.site.view().await
-    }
-
-    /// Returns how long the cooldown still lasts, for diagnostics.
-    pub(super) async fn cooldown(&self) -> Result<Option<Duration>, StoreError> {
-        self.cooldown_left().await
     }
 
     /// Returns how much of each window is used, and when a request of weight 1 could go.

@@ -59,6 +59,9 @@ pub enum AcquireError {
         /// The largest that fits.
         limit: u32,
     },
+    /// A weight of zero asks for no request.
+    #[error("a weight of 0 asks for nothing: give the number of requests, 1 or more")]
+    NoWeight,
     /// The call names no service or host.
     #[error(transparent)]
     Key(#[from] KeyError),

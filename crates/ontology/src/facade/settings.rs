@@ -22,7 +22,9 @@ section! {
         default: DefaultRate = "8/second+300/minute",
         /// Rates of services, as a mapping or as `ols:4/second;bioportal:2/second`
         per_service: ServiceRates = "none",
-        /// A directory whose state all processes share; without it each process has its own
+        /// A directory whose state of limits processes share. `ontofetch` uses it in place of its
+        /// state directory; in programs that use the library each process has its own state without
+        /// it
         shared_dir: String = "none",
         /// Accepted in old files, and without effect
         engine: Engine = "pyrate",

@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 use super::report::Problem;
 
 pub(crate) mod ahead;
+pub(crate) mod contexts;
 pub(crate) mod doctype;
 pub(crate) mod json;
 pub(crate) mod lines;
+pub(crate) mod stack;
 pub(crate) mod turtle;
 pub(crate) mod utf8;
 pub(crate) mod xml;

@@ -2,6 +2,9 @@
 //! yet, at up to seventy times its size: small files are read this way. Larger ones are streamed,
 //! which needs the keys in order (`@context`, `@type`, and `@graph` last); without it they are
 //! refused with a sentence that says so.
+//!
+//! The parser resolves contexts by recursion: their costs are judged beforehand, and it runs on a
+//! thread whose stack suffices for what is let through.
 
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
@@ -16,17 +19,19 @@ use oxjsonld::{
 use oxrdf::Quad;
 use url::Url;
 
+use super::guard::contexts::{ContextScan, SharedBudget};
 use super::guard::json::JsonGuard;
+use super::guard::stack::{ItemSender, parse_apart};
 use super::guard::{SharedWatch, take_failure};
 use super::report::Problem;
-use super::statements::{OnStatement, Problems, shorten, with_base};
+use super::statements::{OnStatement, Problems, quad_bytes, shorten, with_base};
 use super::{ContextLoader, Options, detect};
 
 /// Deepest nesting of objects and arrays; contexts are processed recursively.
 pub(crate) const MAX_DEPTH: usize = 256;
 
 pub(crate) fn read(
-    mut reader: impl Read,
+    mut reader: impl Read + Send,
     options: &Options,
     problems: &mut Problems,
     on_statement: &mut OnStatement<'_>,
@@ -39,20 +44,19 @@ pub(crate) fn read(
         .read_to_end(&mut bytes)?;
     let contexts = Contexts {
         not_loaded: Arc::default(),
+        budget: SharedBudget::default(),
         options,
     };
     let not_loaded = Arc::clone(&contexts.not_loaded);
-    let mut reading = Reading {
-        not_loaded: &not_loaded,
+    let mut receiver = StatementReceiver {
         problems,
         on_statement,
         limit,
     };
     let ended = if bytes.len() as u64 > limit {
-        reading.stream(Cursor::new(bytes).chain(reader), &contexts)
+        receiver.stream(Cursor::new(bytes).chain(reader), &contexts)
     } else {
-        reading.keep(&bytes, &contexts);
-        Ok(())
+        receiver.keep(&bytes, &contexts)
     };
     let mut urls = std::mem::take(&mut *lock(&not_loaded));
     urls.dedup();
@@ -75,6 +79,7 @@ fn lock(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 /// Where remote contexts come from, and those that were not available.
 struct Contexts<'a> {
     not_loaded: Arc<Mutex<Vec<String>>>,
+    budget: SharedBudget,
     options: &'a Options,
 }
 
@@ -92,8 +97,9 @@ impl Contexts<'_> {
     + 'static {
         let missed = AssertUnwindSafe(Arc::clone(&self.not_loaded));
         let loader = AssertUnwindSafe(self.options.contexts.clone());
+        let budget = AssertUnwindSafe(Arc::clone(&self.budget));
         let max_bytes = self.options.limits.max_unstreamed_bytes;
-        move |url, _| match load(loader.as_ref(), url, max_bytes) {
+        move |url, _| match load(loader.as_ref(), url, max_bytes, &budget) {
             Ok(document) => Ok(JsonLdRemoteDocument {
                 document,
                 document_url: url.to_owned(),
@@ -111,6 +117,7 @@ fn load(
     loader: Option<&Arc<dyn ContextLoader>>,
     url: &str,
     max_bytes: u64,
+    budget: &SharedBudget,
 ) -> Result<Vec<u8>, String> {
     let Some(loader) = loader else {
         return Err("remote contexts are not loaded".to_owned());
@@ -122,63 +129,111 @@ fn load(
     if detect::json_depth(&document) > MAX_DEPTH {
         return Err("the context is nested too deep".to_owned());
     }
+    budget.lock().add_remote(url, &document)?;
     Ok(document)
 }
 
-struct Reading<'a, 'b> {
-    not_loaded: &'a Mutex<Vec<String>>,
+/// A statement of the parser, or why there is none.
+type Parsed = Result<Quad, JsonLdSyntaxError>;
+
+/// Passes a statement on. Breaks if the parser must not go on.
+fn send(
+    sender: &mut ItemSender<Parsed>,
+    parsed: Parsed,
+    not_loaded: &Mutex<Vec<String>>,
+) -> ControlFlow<()> {
+    match &parsed {
+        Ok(quad) => {
+            let bytes = quad_bytes(quad);
+            sender.send(parsed, bytes)
+        }
+        // What follows a context that is not available cannot be judged.
+        Err(_) if !lock(not_loaded).is_empty() => ControlFlow::Break(()),
+        Err(error) => {
+            let is_json = error.code().is_some();
+            sender.send(parsed, 0)?;
+            // Where the text is not JSON the guards and the parser can disagree about the rest.
+            if is_json {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// The receiving side of a parser that runs on its own thread.
+struct StatementReceiver<'a, 'b> {
     problems: &'a mut Problems,
     on_statement: &'a mut OnStatement<'b>,
     limit: u64,
 }
 
-impl Reading<'_, '_> {
+impl StatementReceiver<'_, '_> {
     /// Reads a file that is in memory, whatever the order of its keys.
-    fn keep(&mut self, bytes: &[u8], contexts: &Contexts<'_>) {
-        if let Some(problem) = fault(bytes) {
+    fn keep(&mut self, bytes: &[u8], contexts: &Contexts<'_>) -> io::Result<()> {
+        if let Some(problem) = fault(bytes, contexts) {
             self.problems.error(problem);
-            return;
+            return Ok(());
         }
         let parser = with_base(
             JsonLdParser::new(),
             contexts.options,
             JsonLdParser::with_base_iri,
         );
-        let mut statements = parser
-            .for_slice(bytes)
-            .with_load_document_callback(contexts.callback());
-        let _ = statements.try_for_each(|statement| self.take(statement));
+        let parse = |sender: &mut ItemSender<Parsed>| {
+            let mut statements = parser
+                .for_slice(bytes)
+                .with_load_document_callback(contexts.callback());
+            let _ = statements.try_for_each(|parsed| send(sender, parsed, &contexts.not_loaded));
+        };
+        let ended = parse_apart(parse, |parsed| self.take(parsed))?;
+        self.note_panic(ended.is_none());
+        Ok(())
     }
 
-    fn stream(&mut self, reader: impl Read, contexts: &Contexts<'_>) -> io::Result<()> {
+    fn stream(&mut self, reader: impl Read + Send, contexts: &Contexts<'_>) -> io::Result<()> {
         let options = contexts.options;
         let watch = SharedWatch::default();
-        let guard =
-            JsonGuard::new(reader, &options.limits, Arc::clone(&watch)).with_depth(MAX_DEPTH);
+        let guard = JsonGuard::new(reader, &options.limits, Arc::clone(&watch))
+            .with_depth(MAX_DEPTH)
+            .with_contexts(ContextScan::default(), Arc::clone(&contexts.budget));
         let parser = JsonLdParser::new().with_profile(JsonLdProfile::Streaming);
         let parser = with_base(parser, options, JsonLdParser::with_base_iri);
-        let statements = parser
-            .for_reader(guard)
-            .with_load_document_callback(contexts.callback());
-        for statement in statements {
-            let taken = match statement {
-                Ok(quad) => self.take(Ok(quad)),
-                Err(JsonLdParseError::Syntax(error)) => self.take(Err(error)),
-                Err(JsonLdParseError::Io(error)) => {
-                    let problem = take_failure(&watch).ok_or(error)?;
-                    self.problems.error(problem);
-                    ControlFlow::Break(())
+        let parse = |sender: &mut ItemSender<Parsed>| -> Option<io::Error> {
+            let statements = parser
+                .for_reader(guard)
+                .with_load_document_callback(contexts.callback());
+            for statement in statements {
+                let parsed = match statement {
+                    Ok(quad) => Ok(quad),
+                    Err(JsonLdParseError::Syntax(error)) => Err(error),
+                    Err(JsonLdParseError::Io(error)) => return Some(error),
+                };
+                if send(sender, parsed, &contexts.not_loaded).is_break() {
+                    break;
                 }
-            };
-            if taken.is_break() {
-                break;
             }
+            None
+        };
+        let ended = parse_apart(parse, |parsed| self.take(parsed))?;
+        self.note_panic(ended.is_none());
+        if let Some(error) = ended.flatten() {
+            let problem = take_failure(&watch).ok_or(error)?;
+            self.problems.error(problem);
         }
         Ok(())
     }
 
-    fn take(&mut self, statement: Result<Quad, JsonLdSyntaxError>) -> ControlFlow<()> {
-        let error = match statement {
+    fn note_panic(&mut self, has_panicked: bool) {
+        if has_panicked {
+            let message = "the JSON-LD parser failed on this file; nothing more is known about it";
+            self.problems.error(Problem::of_file(message));
+        }
+    }
+
+    fn take(&mut self, parsed: Parsed) -> ControlFlow<()> {
+        let error = match parsed {
             Ok(quad) => {
                 return match (self.on_statement)(quad) {
                     Ok(()) => ControlFlow::Continue(()),
@@ -190,10 +245,6 @@ impl Reading<'_, '_> {
             }
             Err(error) => error,
         };
-        // What follows a context that is not available cannot be judged.
-        if !lock(self.not_loaded).is_empty() {
-            return ControlFlow::Break(());
-        }
         if matches!(
             error.code(),
             Some(JsonLdErrorCode::InvalidStreamingKeyOrder)
@@ -221,18 +272,20 @@ impl Reading<'_, '_> {
     }
 }
 
-/// What is wrong with the file as JSON.
-fn fault(bytes: &[u8]) -> Option<Problem> {
+/// What is wrong with the file as JSON, or with its contexts.
+fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
     let depth = detect::json_depth(bytes);
     if depth > MAX_DEPTH {
         let message = format!("objects and arrays are nested {depth} deep, more than {MAX_DEPTH}");
         return Some(Problem::of_file(message));
     }
-    serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
-        .err()
-        .map(|error| Problem {
+    if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+        return Some(Problem {
             line: Some(error.line() as u64),
             column: Some(error.column() as u64),
             message: format!("this is not JSON: {}", shorten(&error.to_string())),
-        })
+        });
+    }
+    let judged = ContextScan::default().pass(bytes, &mut contexts.budget.lock());
+    judged.err().map(Problem::of_file)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxrdf::{GraphName, Quad};
+use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
 use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParseError, TurtleParser};
 
@@ -139,6 +139,21 @@ pub(crate) fn read_counted(
         }
         other => other,
     }
+}
+
+/// About as many bytes as a statement takes in memory.
+pub(crate) fn quad_bytes(quad: &Quad) -> usize {
+    size_of_val(quad)
+        + match &quad.subject {
+            NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
+            NamedOrBlankNode::BlankNode(_) => 0,
+        }
+        + quad.predicate.as_str().len()
+        + match &quad.object {
+            Term::NamedNode(node) => node.as_str().len(),
+            Term::BlankNode(_) => 0,
+            Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        }
 }
 
 pub(crate) fn in_default_graph(triple: oxrdf::Triple) -> Quad {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Library, LibraryError, StoredVersion, failed};
+use super::{Library, LibraryError, StoredVersion, failed, refuse_link};
 use crate::wanted::OntologyId;
 
 /// A version that was removed, or would be.
@@ -38,6 +38,8 @@ pub fn prune(
             .map(|artifact| artifact.bytes)
             .sum();
         if mode == PruneMode::Remove {
+            refuse_link(&library.directory(id))?;
+            refuse_link(&version.path)?;
             // Out of sight by one rename first: a version is there as a whole or not at all.
             let hidden = version.path.with_file_name(format!(
                 "{}prune-{}-{}",

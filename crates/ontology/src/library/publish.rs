@@ -120,6 +120,7 @@ impl Library {
         name: &str,
     ) -> Result<(StoredVersion, Publication), LibraryError> {
         let path = self.directory(&staged.id).join(name);
+        refuse_link(&path)?;
         let exchanged = renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::EXCHANGE);
         if exchanged.is_err() {
             // The file system cannot exchange names: for a moment there is neither.

@@ -69,8 +69,7 @@ impl Ontologies {
         let status = answer.head.status;
         if !status.is_success() {
             let host = url.host_str().unwrap_or_default();
-            let now = self.clock.runtime().boot();
-            return Err(verdict::of_status(status, &answer.journey, host, None, now));
+            return Err(verdict::of_status(status, &answer.journey, host, None));
         }
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }

@@ -259,9 +259,11 @@ impl Ontologies {
         let status = done.head.status;
         let explained = self.explained_status(&target.location, status);
         let host = done.head.url.host_str().unwrap_or_default();
-        let now = self.clock.runtime().boot();
-        let judged = verdict::of_status(status, &done.journey, host, explained, now);
+        let judged = verdict::of_status(status, &done.journey, host, explained);
         match (judged, reset_in(&done.head.headers)) {
+            (Verdict::Paused(wait, absence, code), Some(reset)) => {
+                Verdict::Paused(wait.max(reset), absence, code)
+            }
             (Verdict::Later(wait, absence, code), Some(reset)) => {
                 Verdict::Later(wait.max(reset), absence, code)
             }

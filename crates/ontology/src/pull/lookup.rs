@@ -192,16 +192,15 @@ impl Ontologies {
             .fetch(request)
             .await
             .map_err(|error| verdict::of_error(&error))?;
-        self.reply(answer, &url)
+        Self::reply(answer, &url)
     }
 
     /// Takes an answer that the source can read; one that asks to come back later is none.
-    fn reply(&self, answer: Response, url: &Url) -> Result<Reply, Verdict> {
+    fn reply(answer: Response, url: &Url) -> Result<Reply, Verdict> {
         let status = answer.head.status;
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             let host = url.host_str().unwrap_or_default();
-            let now = self.clock.runtime().boot();
-            return Err(verdict::of_status(status, &answer.journey, host, None, now));
+            return Err(verdict::of_status(status, &answer.journey, host, None));
         }
         Ok(Reply {
             status,
@@ -246,8 +245,8 @@ impl Ontologies {
                 let failure = failure(source, url, absence, status);
                 self.put_off(item, step, (source, url), wait, failure, IsSent::Yes);
             }
-            Verdict::Paused(wait, absence) => {
-                let failure = failure(source, url, absence, None);
+            Verdict::Paused(wait, absence, status) => {
+                let failure = failure(source, url, absence, status);
                 self.put_off(item, step, (source, url), wait, failure, IsSent::No);
             }
             Verdict::Cancelled => item.state.undo(step, self.clock.now()),

@@ -3,9 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use docstokg_bulk::bounds::{Bounds, least_time_of_site};
+use docstokg_bulk::bounds::Bounds;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::digest::Fingerprint;
@@ -252,15 +251,6 @@ impl Job for Ontologies {
         match lane {
             LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
             _ => Bounds::steps(8),
-        }
-    }
-
-    fn least_time(&self, lane: &LaneKey, items: u64) -> Option<Duration> {
-        match lane {
-            LaneKey::Site { site, role } => {
-                least_time_of_site(self.hub.config(), site, *role, items)
-            }
-            _ => None,
         }
     }
 

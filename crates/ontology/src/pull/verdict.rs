@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::patience::PROBES_OUT;
-use docstokg_hub::clock::BootInstant;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{ErrorKind, FetchError, Journey};
+use docstokg_hub::{Disposition, ErrorKind, FetchError, Journey};
 use http::StatusCode;
 use url::Url;
 
@@ -24,8 +20,8 @@ pub(super) enum Verdict {
     Never(Absence, Option<u16>),
     /// Come back after this time.
     Later(Duration, Absence, Option<u16>),
-    /// Nothing was sent, because the host is paused: come back after this time.
-    Paused(Duration, Absence),
+    /// The host is paused, throttles or may be down: come back after this time.
+    Paused(Duration, Absence, Option<u16>),
     /// The run was cancelled before it was sent.
     Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
@@ -42,20 +38,13 @@ fn unreachable(detail: String) -> Absence {
 /// Judges a request that ended without an answer.
 pub(super) fn of_error(error: &FetchError) -> Verdict {
     let detail = error.sentence();
+    // A connection that fails may be the address's fault: an upgrade to https that nobody serves.
+    let is_fault = matches!(error.kind, ErrorKind::Fault { .. });
+    if !is_fault && let Disposition::Retry { wait, .. } = error.disposition() {
+        return Verdict::Paused(wait, unreachable(detail), None);
+    }
     match &error.kind {
         ErrorKind::Cancelled { .. } => Verdict::Cancelled,
-        ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
-            let is_probing = matches!(
-                refused.refusal.reason,
-                RefusalReason::Open { probing: true, .. }
-            );
-            let wait = if is_probing {
-                PROBES_OUT
-            } else {
-                refused.cooldown_remaining
-            };
-            Verdict::Paused(wait, unreachable(detail))
-        }
         ErrorKind::File { path, source } => {
             Verdict::Halt(format!("{path} cannot be written: {source}"))
         }
@@ -113,7 +102,6 @@ pub(super) fn of_status(
     journey: &Journey,
     host: &str,
     explained: Option<Absence>,
-    now: BootInstant,
 ) -> Verdict {
     let code = Some(status.as_u16());
     if let Some(absence) = explained {
@@ -123,11 +111,9 @@ pub(super) fn of_status(
         reason: AbsenceReason::HttpStatus,
         detail: format!("{host} answered with status {}", status.as_u16()),
     };
-    match journey.stopped {
-        Some(StopReason::Deadline { until }) => Verdict::Later(until.since(now), absence, code),
-        _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-            Verdict::Later(STAY_AWAY, absence, code)
-        }
-        _ => Verdict::Never(absence, code),
+    match &journey.host_failure {
+        Some(failure) => Verdict::Paused(failure.wait, absence, code),
+        None if status.is_server_error() => Verdict::Later(STAY_AWAY, absence, code),
+        None => Verdict::Never(absence, code),
     }
 }

@@ -74,7 +74,7 @@ impl Source for Lov {
                 },
                 Step::Ask,
             ),
-            (DUMP, 200) => dump::read(wanted, name(wanted), &reply.body),
+            (DUMP, 200) => dump::read(wanted, name(wanted), query, reply),
             (DUMP, status) => Outcome::failed(format!(
                 "Linked Open Vocabularies does not answer at present (status {status} for its dump)"
             )),

@@ -122,12 +122,15 @@ impl Source for Obo {
             }
         };
         let id = wanted.id.as_str();
-        let is_meant = |entry: &&Entry| {
+        let is_named = |entry: &&Entry| entry.id.eq_ignore_ascii_case(id);
+        let has_prefix = |entry: &&Entry| {
             let prefix = entry.preferred_prefix.as_deref();
-            entry.id.eq_ignore_ascii_case(id)
-                || prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
+            prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
         };
-        match registry.ontologies.iter().find(is_meant) {
+        // Ontologies share prefixes: an ontology of this name comes before all of them.
+        let mut listed = registry.ontologies.iter();
+        let meant = listed.clone().find(is_named);
+        match meant.or_else(|| listed.find(has_prefix)) {
             Some(entry) => found(entry, wanted),
             None => Outcome::absent(
                 AbsenceReason::NotListed,

@@ -14,6 +14,8 @@ use proptest::prelude::*;
 mod fuzz;
 /// Files that are cut, broken or mean harm.
 mod hostile;
+/// Formats nested and chained far deeper than any stack.
+mod nested;
 
 const TURTLE: &str = r#"@prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

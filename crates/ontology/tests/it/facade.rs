@@ -1,7 +1,7 @@
 //! The facade in one process, under a simulated clock.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use docstokg_ontology::facade::rate::short;
 use docstokg_ontology::facade::{AcquireError, Facade, Hint, Mode, RateLimits};
@@ -328,6 +328,8 @@ fn calls_that_can_never_succeed_say_so() {
             error.contains("a weight of 5 never fits into the windows of ols"),
             "{error}"
         );
+        let nothing = facade.acquire(OLS, HOST, Mode::Fail, 0).await;
+        assert_eq!(nothing.unwrap_err(), AcquireError::NoWeight);
         let error = facade
             .acquire(OLS, Some("a b"), Mode::Block, 1)
             .await
@@ -338,7 +340,7 @@ fn calls_that_can_never_succeed_say_so() {
                 .iter()
                 .filter(|event| event["outcome"] == "error")
                 .count(),
-            2
+            3
         );
         for seconds in [f64::NAN, -1.0, f64::INFINITY] {
             facade
@@ -353,32 +355,23 @@ fn calls_that_can_never_succeed_say_so() {
 }
 
 #[test]
-fn the_fail_path_is_far_below_a_tenth_of_a_millisecond() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let time = |facade: &Facade| {
-        runtime.block_on(async {
-            while facade.acquire(OLS, HOST, Mode::Fail, 1).await.is_ok() {}
-            let mut times: Vec<Duration> = Vec::new();
-            for _ in 0..2_000 {
-                let start = Instant::now();
-                facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
-                times.push(start.elapsed());
-            }
-            times.sort();
-            (times[1_000], times[1_980])
-        })
-    };
-    let settings = "per_service: ols:100/hour";
-    let in_memory = time(&Facade::builder(limits(settings)).build().unwrap());
-    let directory = tempfile::tempdir().unwrap();
-    let shared = RateLimits {
-        shared_dir: Some(directory.path().to_owned()),
-        ..limits(settings)
-    };
-    let in_database = time(&Facade::builder(shared).build().unwrap());
-    println!("fail path, median and 99th percentile: memory {in_memory:?}, shared {in_database:?}");
-    assert!(in_memory.0 < Duration::from_micros(50), "{in_memory:?}");
+fn a_shorter_cooldown_changes_nothing_and_returns_the_one_in_force() {
+    run(|world| async move {
+        let kept = Kept::new();
+        let facade = Facade::builder(limits(""))
+            .runtime(world.runtime())
+            .store(world.store())
+            .observer(kept.clone())
+            .build()
+            .unwrap();
+        let key = "ols:www.ebi.ac.uk";
+        let first = facade.cooldown_for(key, 2.0).await.unwrap();
+        assert_eq!(first, Duration::from_secs(2));
+        let second = facade.cooldown_for(key, 0.5).await.unwrap();
+        assert!(second > Duration::from_millis(1_900), "{second:?}");
+        assert_eq!(kept.all().len(), 1, "what changes nothing is no event");
+        let third = facade.cooldown_for(key, 3.0).await.unwrap();
+        assert_eq!(third, Duration::from_secs(3));
+        assert_eq!(kept.all().len(), 2);
+    });
 }

@@ -1,17 +1,13 @@
 //! The crate from outside: through its public interface, with real files and sockets.
 
 #![expect(
-    clippy::disallowed_methods,
-    reason = "processes that share a directory run in real time"
-)]
-#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a failed expectation is a failed test"
 )]
 #![expect(
     clippy::print_stdout,
-    reason = "workers report to the test that started them, and measured times are printed"
+    reason = "workers report to the test that started them"
 )]
 
 mod facade; // one call before each request: seed behaviours under a simulated clock

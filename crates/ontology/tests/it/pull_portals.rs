@@ -131,6 +131,8 @@ fn dump() -> Vec<u8> {
         <https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/2014-01-14.n3> ,
         <https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/d41d8cd98f00b204> .
 <http://example.org/bare> vann:preferredNamespacePrefix "bare" .
+<dataset/lov/vocabs/near> vann:preferredNamespacePrefix "near" ;
+    dcat:distribution </dataset/lov/vocabs/near/versions/2020-02-02.n3> .
 "#;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -153,7 +155,7 @@ fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
         });
         let mut world = World::new(vec![lov]);
         world.config.prefer_source = vec!["lov".to_owned()];
-        let results = world.pull(asked(&["foaf", "bare", "nosuch"]));
+        let results = world.pull(asked(&["foaf", "bare", "nosuch", "near"]));
         let foaf = &results[0];
         assert_eq!(foaf.status, Ending::Fresh, "{status}: {foaf:?}");
         assert_eq!(foaf.version.as_deref(), Some("2014-01-14"));
@@ -164,6 +166,8 @@ fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
             "{results:?}"
         );
         assert_eq!(results[2].reason, Some(AbsenceReason::NotListed));
+        // Its addresses are relative, and the dump names no base.
+        assert_eq!(results[3].version.as_deref(), Some("2020-02-02"));
         let arrivals = world.ledger().at("lov.linkeddata.es");
         let dumps = arrivals
             .iter()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use docstokg_bulk::queue::Mode;
+use docstokg_ontology::library::{PruneMode, prune};
 use docstokg_ontology::pull::{Asked, Ending, Options, Workplace};
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::Wanted;
@@ -93,8 +94,8 @@ fn a_deferred_ontology_goes_on_with_the_address_that_is_not_persisted() {
     assert_eq!(result.status, Ending::Fresh, "{result:?}");
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
     let gone = World::new(vec![busy("f.example.org", 1_000, Reply::ok(obo("1", "")))]);
-    let result = &gone.pull(vec![Asked::new(wanted)])[0];
-    assert_eq!(result.status, Ending::Failed, "{result:?}");
+    let results = gone.pull(vec![Asked::new(wanted)]);
+    assert!(results.is_empty(), "it waits for its host: {results:?}");
     assert!(gone.ledger().len() < 40, "{}", gone.ledger().len());
 }
 
@@ -276,6 +277,25 @@ fn links_in_a_library_are_not_followed() {
     let why = std::error::Error::source(&refused).unwrap().to_string();
     assert!(why.contains("is a symbolic link"), "{refused}: {why}");
     assert_eq!(files(&elsewhere), [precious], "nothing is written there");
+}
+
+#[test]
+fn versions_behind_a_link_are_not_removed() {
+    let answers = ["1", "2", "3"].map(|version| Reply::ok(obo(version, "")));
+    let world = World::new(vec![Origin::new("f.example.org").route("/x.obo", answers)]);
+    for _ in 0..3 {
+        world.pull(vec![Asked::new(at("https://f.example.org/x.obo"))]);
+    }
+    let (library, elsewhere) = (world.library(), world.path("elsewhere"));
+    let own = library.root().join("x");
+    let before = library.versions(&id("x")).unwrap().len();
+    assert!(before > 1, "{before} versions");
+    std::fs::rename(&own, &elsewhere).unwrap();
+    symlink(&elsewhere, &own).unwrap();
+    let refused = prune(&library, &id("x"), 1, PruneMode::Remove).expect_err("a link is refused");
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("is a symbolic link"), "{refused}: {why}");
+    assert_eq!(library.versions(&id("x")).unwrap().len(), before);
 }
 
 #[test]

@@ -149,6 +149,23 @@ fn obo_says_why_there_is_none() {
 }
 
 #[test]
+fn an_ontology_is_found_by_its_name_before_another_by_a_prefix_that_both_have() {
+    let (source, settings) = (&obo::Obo, SourceSettings::default());
+    let registry = reply(
+        200,
+        r#"{"ontologies": [
+            {"id": "dpo", "preferredPrefix": "FBcv", "products": [{"id": "dpo.owl"}]},
+            {"id": "fbcv", "preferredPrefix": "FBcv", "products": [{"id": "fbcv.owl"}]},
+            {"id": "zfs", "preferredPrefix": "ZFS_", "products": [{"id": "zfs.owl"}]}]}"#,
+    );
+    for (id, file) in [("FBcv", "fbcv"), ("dpo", "dpo"), ("zfs_", "zfs")] {
+        let locations = found(ask(source, &wanted(id), &settings, &registry));
+        let expected = format!("http://purl.obolibrary.org/obo/{file}.owl");
+        assert_eq!(urls(&locations), [expected.as_str()], "{id}");
+    }
+}
+
+#[test]
 fn obo_reads_a_snapshot_on_disk() {
     let settings = SourceSettings {
         obo_registry: Some("/data/ontologies.jsonld".into()),

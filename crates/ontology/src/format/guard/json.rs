@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use super::contexts::{ContextScan, SharedBudget};
 use super::{SharedWatch, refuse};
 use crate::format::Limits;
 use crate::format::report::Problem;
@@ -17,6 +18,7 @@ pub(crate) struct JsonGuard<R> {
     line: u64,
     depth: usize,
     max_depth: Option<usize>,
+    contexts: Option<(ContextScan, SharedBudget)>,
 }
 
 impl<R: Read> JsonGuard<R> {
@@ -32,11 +34,18 @@ impl<R: Read> JsonGuard<R> {
             line: 1,
             depth: 0,
             max_depth: None,
+            contexts: None,
         }
     }
 
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
+        self
+    }
+
+    /// Judges the contexts of a JSON-LD file as well. Needs a bound of depth.
+    pub(crate) fn with_contexts(mut self, scan: ContextScan, budget: SharedBudget) -> Self {
+        self.contexts = Some((scan, budget));
         self
     }
 
@@ -101,6 +110,11 @@ impl<R: Read> Read for JsonGuard<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(out)?;
         self.examine(&out[..read])?;
+        if let Some((scan, budget)) = &mut self.contexts
+            && let Err(reason) = scan.pass(&out[..read], &mut budget.lock())
+        {
+            return Err(refuse(&self.watch, Problem::at_line(self.line, reason)));
+        }
         Ok(read)
     }
 }

@@ -9,6 +9,16 @@ use crate::format::report::Problem;
 /// Prefix declarations in one file: the parser keeps them all.
 const MAX_PREFIXES: u64 = 100_000;
 const MAX_PREFIX_BYTES: usize = 16 << 20;
+/// The longest base, with those that it is relative to: the parser copies it for every IRI.
+const MAX_BASE_BYTES: usize = 8 << 10;
+
+/// What the next IRI declares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Declared {
+    Nothing,
+    Prefix,
+    Base,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Within {
@@ -40,12 +50,19 @@ pub(crate) struct TurtleGuard<R> {
     within: Within,
     depth: usize,
     prefixes: u64,
-    /// Whether the next IRI is that of a prefix, and the bytes of all such IRIs.
-    declares_prefix: bool,
+    declared: Declared,
+    /// Bytes of the IRIs of all prefixes.
     prefix_bytes: usize,
+    /// Bytes that the base has at most.
+    base_bytes: usize,
+    /// Bytes of the base that is being declared, and its first delimiter.
+    iri_bytes: usize,
+    delimiter: Option<u8>,
     /// The current word in lower case, as far as it can be `@prefix`.
     word: [u8; 8],
     word_length: usize,
+    /// The byte before the current word, or the last byte outside words.
+    before_word: u8,
     line: u64,
 }
 
@@ -58,10 +75,14 @@ impl<R: Read> TurtleGuard<R> {
             within: Within::Code,
             depth: 0,
             prefixes: 0,
-            declares_prefix: false,
+            declared: Declared::Nothing,
             prefix_bytes: 0,
+            base_bytes: 0,
+            iri_bytes: 0,
+            delimiter: None,
             word: [0; 8],
             word_length: 0,
+            before_word: 0,
             line: 1,
         }
     }
@@ -78,10 +99,9 @@ impl<R: Read> TurtleGuard<R> {
                 }
                 _ => Some(0),
             };
-            if self.within == Within::Iri && self.declares_prefix {
-                self.prefix_bytes += skipped.unwrap_or(bytes.len() - at);
-                self.check_prefixes()?;
-                self.declares_prefix = skipped.is_none();
+            if self.within == Within::Iri && self.declared != Declared::Nothing {
+                let length = skipped.unwrap_or(bytes.len() - at);
+                self.declare(&bytes[at..at + length], skipped.is_some())?;
             }
             let Some(skipped) = skipped else {
                 return Ok(());
@@ -152,17 +172,54 @@ impl<R: Read> TurtleGuard<R> {
             self.word_length = (self.word_length + 1).min(9);
             return Ok(());
         }
+        let may_precede_iri = byte.is_ascii_whitespace() || matches!(byte, b'<' | b'#');
         let length = std::mem::take(&mut self.word_length);
         let word = self.word.get(..length).unwrap_or_default();
         if word == b"@prefix" || word == b"prefix" {
             self.prefixes += 1;
-            self.declares_prefix = true;
+            self.declared = Declared::Prefix;
+            self.prefix_bytes += self.base_bytes;
             self.check_prefixes()?;
+        } else if self.declared == Declared::Base && !may_precede_iri {
+            self.declared = Declared::Nothing;
         }
+        let is_keyword = word == b"@base" || word == b"base";
+        if is_keyword && may_precede_iri && !is_in_name(self.before_word) {
+            self.declared = Declared::Base;
+        }
+        self.before_word = byte;
         Ok(())
     }
 
+    /// Counts a part of the IRI of a prefix or base.
+    fn declare(&mut self, part: &[u8], is_last: bool) -> io::Result<()> {
+        if self.declared == Declared::Prefix {
+            self.prefix_bytes += part.len();
+        } else {
+            self.iri_bytes += part.len();
+            let delimiter = part.iter().find(|byte| b":/?#".contains(byte));
+            self.delimiter = self.delimiter.or(delimiter.copied());
+            if is_last {
+                // A relative one is added to the base before it.
+                let is_whole = self.delimiter == Some(b':');
+                let before = if is_whole { 0 } else { self.base_bytes };
+                self.base_bytes = before + self.iri_bytes;
+            }
+        }
+        if is_last {
+            self.declared = Declared::Nothing;
+            (self.iri_bytes, self.delimiter) = (0, None);
+        }
+        self.check_prefixes()
+    }
+
     fn check_prefixes(&self) -> io::Result<()> {
+        if self.base_bytes.max(self.iri_bytes) > MAX_BASE_BYTES {
+            return Err(self.refuse(format!(
+                "the base of the file grows to more than {} KiB",
+                MAX_BASE_BYTES >> 10
+            )));
+        }
         if self.prefixes > MAX_PREFIXES || self.prefix_bytes > MAX_PREFIX_BYTES {
             return Err(self.refuse("the file declares too many prefixes".to_owned()));
         }
@@ -172,6 +229,11 @@ impl<R: Read> TurtleGuard<R> {
     fn refuse(&self, message: String) -> io::Error {
         refuse(&self.watch, Problem::at_line(self.line, message))
     }
+}
+
+/// Whether a word after this byte is the rest of a prefixed name.
+fn is_in_name(byte: u8) -> bool {
+    byte.is_ascii_digit() || !byte.is_ascii() || matches!(byte, b':' | b'-' | b'_' | b'%' | b'\\')
 }
 
 fn string(quote: u8, length: u8, seen: u8, byte: u8) -> Within {
@@ -237,12 +299,38 @@ mod tests {
     }
 
     #[test]
+    fn bases_replace_or_lengthen_each_other() {
+        let base_after = |text: &str| {
+            let mut guard =
+                TurtleGuard::new(text.as_bytes(), &Limits::default(), SharedWatch::default());
+            io::copy(&mut guard, &mut io::sink()).unwrap();
+            guard.base_bytes
+        };
+        assert_eq!(
+            base_after("@base <http://a/> .\n<b> <c> <d> .\nBASE <e/>"),
+            11
+        );
+        let many = "@base <http://example.org/> .\n@base <a/> .\n".repeat(5000);
+        assert_eq!(base_after(&many), 21);
+        let relative = "base:a a:base <x>, \"y\"@base, <z>; <base> x-base <b> .\n";
+        assert_eq!(base_after(&relative.repeat(5000)), 0);
+        assert_eq!(base_after("@base #:\n <./a:b> ."), 5);
+    }
+
+    #[test]
     fn depth_and_prefixes_are_limited() {
         let long_prefix = format!("@prefix a: <{}> .\n", "b".repeat(1 << 20));
         for text in [
             "[".repeat(5000),
             "@prefix a: <b> .\n".repeat(100_001),
             long_prefix.repeat(17),
+            "@base <aaaaaaaa/> .\n".repeat(1000),
+            format!("BASE <http://a/{}", "b".repeat(9000)),
+            format!(
+                "@base <http://{}/> .\n{}",
+                "b".repeat(8000),
+                "@prefix a: <b> .\n".repeat(3000)
+            ),
         ] {
             let watch = SharedWatch::default();
             let limits = Limits::default();

@@ -51,6 +51,8 @@ pub(crate) struct XmlGuard<R> {
     open: Vec<Element>,
     has_root: bool,
     namespaces: usize,
+    /// Bytes of the declarations of the namespaces in scope.
+    namespace_bytes: usize,
     id_bytes: usize,
     /// Bytes of the current text, value or XML literal.
     token_bytes: usize,
@@ -58,6 +60,8 @@ pub(crate) struct XmlGuard<R> {
     literal_depth: usize,
     passed: u64,
     expanded: u64,
+    /// Bytes of the entities in the current tag.
+    expanded_in_tag: usize,
 }
 
 impl<R: Read> XmlGuard<R> {
@@ -78,12 +82,14 @@ impl<R: Read> XmlGuard<R> {
             open: Vec::new(),
             has_root: false,
             namespaces: 0,
+            namespace_bytes: 0,
             id_bytes: 0,
             token_bytes: 0,
             literal_bytes: 0,
             literal_depth: 0,
             passed: 0,
             expanded: 0,
+            expanded_in_tag: 0,
         }
     }
 
@@ -319,6 +325,9 @@ impl<R: Read> XmlGuard<R> {
         let length = length.copied().unwrap_or(4);
         self.lengthen(length)?;
         self.expanded += length as u64;
+        if matches!(self.within, Within::Value(_)) {
+            self.expanded_in_tag += length;
+        }
         if self.expanded > self.limits.expansion_allowed(self.passed) {
             return Err(self.refuse("the entities of the file expand to too much text"));
         }

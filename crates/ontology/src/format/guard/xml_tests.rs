@@ -81,6 +81,20 @@ fn what_costs_too_much_is_refused() {
             .message
             .contains("longer than")
     );
+    // Each of the outermost elements of a literal repeats the namespaces.
+    let namespaces: Vec<_> = (0..400)
+        .map(|n| format!(" xmlns:n{n}='http://example.org/{n}'"))
+        .collect();
+    let literal = format!(
+        "{HEAD}<a{} rdf:parseType='Literal'>{}",
+        namespaces.concat(),
+        "<b/>".repeat(2000)
+    );
+    assert!(refusal(&literal).contains("longer than"));
+    let bases = format!("{HEAD}{}", "<a xml:base='aaaaaaaa/'>".repeat(2000));
+    assert!(refusal(&bases).contains("the base of an element"));
+    let whole = "<a xml:base='http://example.org/'><b xml:base='c/'/></a>".repeat(2000);
+    assert!(pass(&format!("{HEAD}{whole}</rdf:RDF>"), 8192).is_ok());
     let attributes: Vec<_> = (0..2000).map(|n| format!(" a{n}=''")).collect();
     let attributes = attributes.concat();
     assert!(refusal(&format!("{HEAD}<a{attributes}/></rdf:RDF>")).contains("attributes"));

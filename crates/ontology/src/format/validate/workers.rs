@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxrdf::{NamedOrBlankNode, Quad, Term};
+use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 use crate::format::guard::Counted;
 use crate::format::line::{WithGraph, read_common};
 use crate::format::report::Problem;
-use crate::format::statements::{Problems, Stop, in_default_graph, turtle_problem};
+use crate::format::statements::{Problems, Stop, in_default_graph, quad_bytes, turtle_problem};
 use crate::format::tally::{DistinctTerms, Tally};
 use crate::format::{Format, Limits, Options};
 
@@ -262,14 +262,7 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn push(&mut self, quad: Quad, queue: &mut Queue<'_>) -> Result<(), Stop> {
-        self.bytes += size_of_val(&quad)
-            + subject_bytes(&quad)
-            + quad.predicate.as_str().len()
-            + match &quad.object {
-                Term::NamedNode(node) => node.as_str().len(),
-                Term::BlankNode(_) => 0,
-                Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
-            };
+        self.bytes += quad_bytes(&quad);
         self.quads.push(quad);
         if self.quads.len() >= BATCH_STATEMENTS || self.bytes >= BATCH_BYTES {
             self.flush(queue);
@@ -361,12 +354,5 @@ impl<R: Read> Chunks<R> {
             }
         }
         Ok(())
-    }
-}
-
-fn subject_bytes(quad: &Quad) -> usize {
-    match &quad.subject {
-        NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
-        NamedOrBlankNode::BlankNode(_) => 0,
     }
 }

@@ -9,7 +9,7 @@ use super::SPEC;
 use crate::format::unpack::{UnpackLimits, gunzip};
 use crate::format::{Format, Limits, Options, Problems, read_statements};
 use crate::pull::is_same_version;
-use crate::source::{AbsenceReason, Location, Outcome, Step};
+use crate::source::{AbsenceReason, Location, Outcome, Place, Query, Reply, Step};
 use crate::wanted::{TargetFormat, Wanted};
 
 const DISTRIBUTION: &str = "http://www.w3.org/ns/dcat#distribution";
@@ -26,19 +26,20 @@ struct Vocabulary {
 
 /// Finds a vocabulary by its prefix or address, and the file of its newest version or of the one
 /// that is wanted.
-pub(super) fn read(wanted: &Wanted, name: &str, body: &[u8]) -> Step {
+pub(super) fn read(wanted: &Wanted, name: &str, query: &Query, reply: &Reply) -> Step {
     if !wanted.takes(TargetFormat::Ttl) {
         return Outcome::absent(
             AbsenceReason::Format,
             format!("Linked Open Vocabularies has {name} as ttl only"),
         );
     }
-    let vocabularies = match vocabularies(name, body) {
+    let vocabularies = match vocabularies(name, query, &reply.body) {
         Ok(vocabularies) => vocabularies,
         Err(why) => {
-            return Outcome::failed(format!(
-                "the dump of Linked Open Vocabularies cannot be read: {why}"
-            ));
+            return Outcome::absent(
+                AbsenceReason::Invalid,
+                format!("the dump of Linked Open Vocabularies cannot be read: {why}"),
+            );
         }
     };
     let mut meant = vocabularies.into_values().filter(|known| known.is_meant);
@@ -80,7 +81,17 @@ pub(super) fn read(wanted: &Wanted, name: &str, body: &[u8]) -> Step {
     }
 }
 
-fn vocabularies(name: &str, body: &[u8]) -> Result<BTreeMap<String, Vocabulary>, String> {
+/// Reads the dump. Some of its addresses are relative and it names no base: they are relative to
+/// the address of the dump.
+fn vocabularies(
+    name: &str,
+    query: &Query,
+    body: &[u8],
+) -> Result<BTreeMap<String, Vocabulary>, String> {
+    let options = match &query.place {
+        Place::Web(url) => Options::with_base(url.as_str()),
+        Place::File(_) => Options::default(),
+    };
     let limits = Limits::default();
     let mut problems = Problems::new(&limits);
     let mut found: BTreeMap<String, Vocabulary> = BTreeMap::new();
@@ -89,7 +100,7 @@ fn vocabularies(name: &str, body: &[u8]) -> Result<BTreeMap<String, Vocabulary>,
     let read = read_statements(
         reader,
         Format::Turtle,
-        &Options::default(),
+        &options,
         &mut problems,
         &mut |quad| {
             let NamedOrBlankNode::NamedNode(subject) = &quad.subject else {
@@ -111,9 +122,11 @@ fn vocabularies(name: &str, body: &[u8]) -> Result<BTreeMap<String, Vocabulary>,
         },
     );
     read.map_err(|error| error.to_string())?;
+    // A fault elsewhere in the catalogue matters only if it can have hidden the vocabulary.
+    let is_found = found.values().any(|known| known.is_meant);
     match problems.errors.first() {
-        Some(problem) => Err(problem.to_string()),
-        None => Ok(found),
+        Some(problem) if !is_found => Err(problem.to_string()),
+        _ => Ok(found),
     }
 }
 

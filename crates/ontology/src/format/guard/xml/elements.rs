@@ -11,11 +11,17 @@ const MAX_NAMESPACES: usize = 4096;
 /// Members of one collection, and bytes of `rdf:ID`s: the parser keeps all of them.
 const MAX_COLLECTION: u64 = 500_000;
 const MAX_ID_BYTES: usize = 32 << 20;
+/// The longest base, with those that it is relative to: the parser copies it into every element.
+const MAX_BASE_BYTES: usize = 8 << 10;
 
 /// An element that is open.
 #[derive(Default)]
 pub(super) struct Element {
     namespaces: u16,
+    /// Bytes of the declarations of these namespaces.
+    namespace_bytes: usize,
+    /// Bytes that the base has at most here.
+    base_bytes: usize,
     /// Children so far, if it is a collection.
     members: Option<u64>,
     is_xml_literal: bool,
@@ -27,7 +33,7 @@ impl<R: Read> XmlGuard<R> {
         let tag = std::mem::take(&mut self.tag);
         if tag.first() == Some(&b'/') {
             if let Some(element) = self.open.pop() {
-                self.namespaces -= usize::from(element.namespaces);
+                self.leave(&element);
                 self.literal_depth = self.literal_depth.saturating_sub(1);
                 if self.literal_depth == 0 {
                     self.literal_bytes = 0;
@@ -36,7 +42,7 @@ impl<R: Read> XmlGuard<R> {
         } else {
             let element = self.enter(&tag)?;
             if tag.last() == Some(&b'/') {
-                self.namespaces -= usize::from(element.namespaces);
+                self.leave(&element);
             } else {
                 self.literal_depth += usize::from(self.literal_depth > 0 || element.is_xml_literal);
                 self.open.push(element);
@@ -45,6 +51,12 @@ impl<R: Read> XmlGuard<R> {
         self.tag = tag;
         self.tag.clear();
         Ok(())
+    }
+
+    /// Forgets the namespaces of an element that ends.
+    fn leave(&mut self, element: &Element) {
+        self.namespaces -= usize::from(element.namespaces);
+        self.namespace_bytes -= element.namespace_bytes;
     }
 
     fn enter(&mut self, tag: &[u8]) -> io::Result<Element> {
@@ -69,26 +81,48 @@ impl<R: Read> XmlGuard<R> {
                 )));
             }
         }
-        let mut element = Element::default();
+        let mut element = Element {
+            base_bytes: self.open.last().map_or(0, |parent| parent.base_bytes),
+            ..Element::default()
+        };
+        let expanded = std::mem::take(&mut self.expanded_in_tag);
         let mut count = 0;
         for (name, value) in attributes(tag) {
             count += 1;
             if name.starts_with(b"xmlns") {
                 element.namespaces = element.namespaces.saturating_add(1);
+                element.namespace_bytes += name.len() + value.len() + expanded + 4;
             } else if name.ends_with(b"parseType") {
                 element.members = (value == b"Collection").then_some(0);
                 // Every other value means an XML literal, except this one.
                 element.is_xml_literal = value != b"Collection" && value != b"Resource";
             } else if name.ends_with(b":ID") {
-                self.id_bytes += value.len() + 64;
+                self.id_bytes += value.len() + element.base_bytes + 64;
+            } else if name == b"xml:base" {
+                // A relative one is added to the base around it.
+                let delimiter = value.iter().find(|byte| b":/?#".contains(byte));
+                let is_whole = delimiter == Some(&b':');
+                let around = if is_whole { 0 } else { element.base_bytes };
+                element.base_bytes = around + value.len() + expanded;
             }
         }
+        self.namespace_bytes += element.namespace_bytes;
         self.namespaces += usize::from(element.namespaces);
         if count > MAX_ATTRIBUTES || self.namespaces > MAX_NAMESPACES {
             return Err(self.refuse("an element has too many attributes or namespaces"));
         }
         if self.id_bytes > MAX_ID_BYTES {
             return Err(self.refuse("the file has more rdf:ID attributes than can be compared"));
+        }
+        if element.base_bytes > MAX_BASE_BYTES {
+            return Err(self.refuse(format!(
+                "the base of an element is longer than {} KiB",
+                MAX_BASE_BYTES >> 10
+            )));
+        }
+        if self.literal_depth == 1 {
+            // The parser repeats every namespace at the outermost elements of an XML literal.
+            self.lengthen(self.namespace_bytes)?;
         }
         Ok(element)
     }

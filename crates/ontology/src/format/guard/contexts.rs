@@ -1,0 +1,379 @@
+//! Bounds on JSON-LD contexts, judged before the parser sees them.
+//!
+//! The parser resolves the terms of a context by recursion, one step for each term that refers to
+//! another, and copies the whole context wherever another begins. So a chain of terms takes stack,
+//! and a few bytes of file can take gigabytes. [`ContextScan`] finds the contexts in a JSON text as
+//! its bytes pass, and [`ContextBudget`] adds up what they cost; [`ContextBudget::add_remote`]
+//! judges a document that a context refers to.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use url::Url;
+
+/// The longest chain of terms that refer to each other. Real contexts have two or three.
+const MAX_CHAIN: usize = 32;
+/// Contexts within the terms of contexts, and objects with contexts within each other.
+const MAX_NESTING: usize = 8;
+/// The longest text of one context.
+const MAX_CONTEXT_BYTES: usize = 4 << 20;
+/// Contexts in one list: the parser can link them all.
+const MAX_LIST: usize = 1000;
+/// Terms beside an `@import`: chains run through both documents.
+const MAX_TERMS_WITH_IMPORT: usize = 8;
+/// Bytes that all contexts take when they are expanded.
+const MAX_BYTES: u64 = 8 << 20;
+/// The same, if a use of a term can copy them.
+const MAX_SCOPED_BYTES: u64 = 512 << 10;
+/// Bytes that are copied while contexts are processed.
+const MAX_COPIED_BYTES: u64 = 1 << 30;
+/// Bytes of a term beside its texts.
+const TERM_BYTES: u64 = 200;
+
+/// What one context, with those in it, needs.
+#[derive(Debug, Default)]
+struct ContextWeight {
+    terms: u64,
+    /// Contexts, and references to contexts.
+    contexts: u64,
+    references: Vec<String>,
+    longest_text: u64,
+    chain: u64,
+    has_scoped: bool,
+    /// Whether a context within a term refers to another document.
+    has_scoped_reference: bool,
+}
+
+/// A budget that a guard and the loader of remote contexts share.
+pub(crate) type SharedBudget = Arc<Mutex<ContextBudget>>;
+
+/// The costs of all contexts of a document.
+#[derive(Debug, Default)]
+pub(crate) struct ContextBudget {
+    bytes: u64,
+    contexts: u64,
+    has_scoped: bool,
+    /// How often a remote context can be processed, for each that is referred to.
+    repetitions: u64,
+    /// Remote contexts that refer to others.
+    referring: HashSet<String>,
+}
+
+impl ContextBudget {
+    /// Counts a context of the document, or says why it is refused.
+    fn add(&mut self, context: &Value) -> Result<(), String> {
+        let mut weight = ContextWeight::default();
+        weight.add(context, 0)?;
+        self.charge(&weight)
+    }
+
+    /// Counts a remote document, or says why it is refused.
+    ///
+    /// Its contexts may refer to others in turn. The parser bounds neither how often that repeats
+    /// nor a circle through the terms of a context, so both are excluded here.
+    pub(crate) fn add_remote(&mut self, url: &str, document: &[u8]) -> Result<(), String> {
+        let document: Value = serde_json::from_slice(document)
+            .map_err(|error| format!("the context is not JSON: {error}"))?;
+        let Some(context) = document.get("@context") else {
+            return Ok(());
+        };
+        let mut weight = ContextWeight::default();
+        weight.add(context, 0)?;
+        if weight.has_scoped_reference {
+            return Err("a term of the remote context refers to another context".to_owned());
+        }
+        if !weight.references.is_empty() {
+            let base = Url::parse(url).map_err(|error| format!("this is not a URL: {error}"))?;
+            self.referring.insert(base.to_string());
+            let mut urls = weight.references.iter().filter_map(|to| base.join(to).ok());
+            if urls.any(|url| self.referring.contains(url.as_str())) {
+                return Err("remote contexts refer to each other in a circle".to_owned());
+            }
+            let times = weight.references.len() as u64 + 1;
+            self.repetitions = self.repetitions.max(1).saturating_mul(times);
+        }
+        self.charge(&weight)
+    }
+
+    fn charge(&mut self, weight: &ContextWeight) -> Result<(), String> {
+        let text = weight.longest_text.saturating_mul(weight.chain.max(1));
+        let bytes = (weight.terms + 1).saturating_mul(text.saturating_add(TERM_BYTES));
+        // A context that the file repeats replaces the one before it.
+        self.bytes = self.bytes.max(bytes);
+        self.contexts += weight.contexts;
+        self.has_scoped |= weight.has_scoped;
+        let most = if self.has_scoped {
+            MAX_SCOPED_BYTES
+        } else {
+            MAX_BYTES
+        };
+        if self.bytes > most {
+            return Err(format!(
+                "the terms of a context expand to more than {} KiB",
+                most >> 10
+            ));
+        }
+        let copied = self.contexts.saturating_mul(self.bytes);
+        if copied.saturating_mul(self.repetitions.max(1)) > MAX_COPIED_BYTES {
+            return Err("the file has too many contexts for the size of the largest".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl ContextWeight {
+    /// Adds a context and those within its terms, `nesting` levels deep.
+    fn add(&mut self, context: &Value, nesting: usize) -> Result<(), String> {
+        match context {
+            Value::Array(contexts) if contexts.len() > MAX_LIST => {
+                Err(format!("a list has more than {MAX_LIST} contexts"))
+            }
+            Value::Array(contexts) => contexts
+                .iter()
+                .try_for_each(|context| self.add(context, nesting)),
+            Value::Object(terms) => self.add_terms(terms, nesting),
+            Value::String(url) => {
+                self.contexts += 1;
+                self.has_scoped_reference |= nesting > 0;
+                self.references.push(url.clone());
+                Ok(())
+            }
+            _ => {
+                self.contexts += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn add_terms(&mut self, terms: &Map<String, Value>, nesting: usize) -> Result<(), String> {
+        self.contexts += 1;
+        self.terms += terms.len() as u64;
+        self.chain = self.chain.max(longest_chain(terms)? as u64);
+        if terms.contains_key("@import") {
+            self.has_scoped_reference |= nesting > 0;
+            if terms.len() > MAX_TERMS_WITH_IMPORT + 1 {
+                return Err(format!(
+                    "a context has more than {MAX_TERMS_WITH_IMPORT} terms beside its @import"
+                ));
+            }
+        }
+        for (term, definition) in terms {
+            self.measure(term);
+            match definition {
+                Value::String(text) => self.measure(text),
+                Value::Object(keys) => {
+                    let texts = keys.values().filter_map(Value::as_str);
+                    texts.for_each(|text| self.measure(text));
+                    if let Some(scoped) = keys.get("@context") {
+                        if nesting + 1 > MAX_NESTING {
+                            return Err(format!(
+                                "contexts are nested more than {MAX_NESTING} deep in terms"
+                            ));
+                        }
+                        self.has_scoped = true;
+                        self.add(scoped, nesting + 1)?;
+                    }
+                }
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, text: &str) {
+        self.longest_text = self.longest_text.max(text.len() as u64);
+    }
+}
+
+/// The number of terms in the longest chain in which each refers to the next.
+fn longest_chain(terms: &Map<String, Value>) -> Result<usize, String> {
+    // Terms are settled from the ends of the chains, without recursion.
+    let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut open: HashMap<&str, usize> = HashMap::new();
+    for (term, definition) in terms {
+        let used: HashSet<_> = used_terms(term, definition, terms).collect();
+        open.insert(term, used.len());
+        for used in used {
+            users.entry(used).or_default().push(term);
+        }
+    }
+    let mut level: Vec<&str> = terms.keys().map(String::as_str).collect();
+    level.retain(|term| open.get(term) == Some(&0));
+    let (mut chain, mut settled) = (0, 0);
+    while !level.is_empty() {
+        chain += 1;
+        settled += level.len();
+        let mut next = Vec::new();
+        for user in level.iter().filter_map(|term| users.get(term)).flatten() {
+            if let Some(left) = open.get_mut(user) {
+                *left -= 1;
+                if *left == 0 {
+                    next.push(*user);
+                }
+            }
+        }
+        level = next;
+    }
+    if settled < terms.len() {
+        return Err("the terms of a context refer to each other in a circle".to_owned());
+    }
+    if chain > MAX_CHAIN {
+        return Err(format!(
+            "more than {MAX_CHAIN} terms of a context refer to each other in a chain"
+        ));
+    }
+    Ok(chain)
+}
+
+/// The other terms of a context that the definition of one can need.
+fn used_terms<'a>(
+    term: &'a str,
+    definition: &'a Value,
+    terms: &'a Map<String, Value>,
+) -> impl Iterator<Item = &'a str> {
+    let of_keys = ["@id", "@type", "@reverse", "@index"]
+        .into_iter()
+        .filter_map(move |key| definition.get(key)?.as_str());
+    let texts = definition.as_str().into_iter().chain(of_keys);
+    let whole = texts.clone();
+    let prefixes = texts.chain([term]).filter_map(prefix);
+    whole
+        .chain(prefixes)
+        .filter_map(move |used| Some(terms.get_key_value(used)?.0.as_str()))
+        .filter(move |used| *used != term)
+}
+
+/// The part of a compact IRI before its colon; a colon at the start is left out.
+fn prefix(text: &str) -> Option<&str> {
+    let text = text.strip_prefix(':').unwrap_or(text);
+    Some(text.split_once(':')?.0)
+}
+
+/// The longest key that is kept: `@context` with every letter escaped.
+const MAX_KEY_BYTES: usize = 64;
+
+/// An object or array that is open.
+#[derive(Debug, Default)]
+struct OpenBracket {
+    has_context: bool,
+    /// Objects with contexts within each other, in what is closed so far.
+    levels: usize,
+}
+
+/// A search for contexts in JSON that passes by.
+#[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "where in a JSON text it is: each is independent of the others"
+)]
+pub(crate) struct ContextScan {
+    is_string: bool,
+    is_escaped: bool,
+    /// The start of the current or last string, with its quotes.
+    string: Vec<u8>,
+    is_after_string: bool,
+    /// Whether the value of `@context` is awaited.
+    is_awaited: bool,
+    /// The context that is being read, and how many brackets are open around it.
+    context: Option<(usize, Vec<u8>)>,
+    open: Vec<OpenBracket>,
+}
+
+impl ContextScan {
+    /// Looks at the next bytes; says why a context that ends in them is refused.
+    ///
+    /// The caller bounds how deep brackets are nested.
+    pub(crate) fn pass(&mut self, bytes: &[u8], budget: &mut ContextBudget) -> Result<(), String> {
+        for &byte in bytes {
+            if let Some((_, context)) = &mut self.context {
+                context.push(byte);
+                if context.len() > MAX_CONTEXT_BYTES {
+                    let most = MAX_CONTEXT_BYTES >> 20;
+                    return Err(format!("a context is larger than {most} MiB"));
+                }
+            }
+            if self.is_string {
+                self.pass_string(byte);
+            } else {
+                self.pass_code(byte);
+            }
+            let around = self.context.as_ref().map(|(around, _)| *around);
+            if around == Some(self.open.len()) && !self.is_string {
+                self.end_context(budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_context(&mut self, budget: &mut ContextBudget) -> Result<(), String> {
+        let Some((_, context)) = self.context.take() else {
+            return Ok(());
+        };
+        let context: Value = serde_json::from_slice(&context)
+            .map_err(|error| format!("a context is not JSON: {error}"))?;
+        budget.add(&context)?;
+        let mut below = 0;
+        if let Some(owner) = self.open.last_mut() {
+            owner.has_context = true;
+            below = owner.levels;
+        }
+        let above = self.open.iter().filter(|open| open.has_context).count();
+        if above + below > MAX_NESTING {
+            return Err(format!(
+                "objects with contexts are nested more than {MAX_NESTING} deep"
+            ));
+        }
+        Ok(())
+    }
+
+    fn pass_string(&mut self, byte: u8) {
+        if self.string.len() < MAX_KEY_BYTES {
+            self.string.push(byte);
+        }
+        if self.is_escaped {
+            self.is_escaped = false;
+        } else if byte == b'"' {
+            self.is_string = false;
+            self.is_after_string = true;
+        } else {
+            self.is_escaped = byte == b'\\';
+        }
+    }
+
+    fn pass_code(&mut self, byte: u8) {
+        if byte.is_ascii_whitespace() {
+            return;
+        }
+        let is_value = std::mem::take(&mut self.is_awaited) && self.context.is_none();
+        let is_after_string = std::mem::take(&mut self.is_after_string);
+        if is_value && matches!(byte, b'{' | b'[' | b'"') {
+            self.context = Some((self.open.len(), vec![byte]));
+        }
+        match byte {
+            b':' if is_after_string => {
+                let key = serde_json::from_slice::<String>(&self.string);
+                self.is_awaited = key.is_ok_and(|key| key == "@context");
+            }
+            b'"' => {
+                self.is_string = true;
+                self.string.clear();
+                self.string.push(byte);
+            }
+            b'{' | b'[' => self.open.push(OpenBracket::default()),
+            b'}' | b']' => {
+                let closed = self.open.pop().unwrap_or_default();
+                if let Some(parent) = self.open.last_mut() {
+                    let levels = closed.levels + usize::from(closed.has_context);
+                    parent.levels = parent.levels.max(levels);
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "contexts_tests.rs"]
+mod tests;
