@@ -9,6 +9,8 @@ mod doctor;
 pub(crate) mod download;
 pub(crate) mod explain;
 pub(crate) mod fetch;
+mod import;
+mod known;
 pub(crate) mod limits;
 pub(crate) mod order;
 pub(crate) mod serve;

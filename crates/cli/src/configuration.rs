@@ -3,17 +3,19 @@
 
 use std::path::PathBuf;
 
-use docstokg_config::{both, section};
+use docstokg_config::{Problem, Sourced, both, section};
 use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
+use docstokg_hub::config::settings::Warnings;
 use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config};
+use docstokg_hub::store::SQLITE_FILE;
 use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
 
 use crate::arguments::Global;
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, program};
 
 section! {
     /// Everything that can be configured in `docstokg` and `ontofetch`, as written.
@@ -63,16 +65,10 @@ impl Global {
 
     /// Reads all layers of the configuration, with this file.
     pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<Loaded, Failure> {
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        let mut loaded = resolve(&Sources {
-            file,
-            environment: environment.collect(),
-            flags: self.flags(),
-            backend: Some(BackendKind::Sqlite),
-            caches: true,
-        })?;
+        let mut loaded = resolve(&self.sources(file))?;
+        if program::runs_ontofetch() {
+            share_state(&loaded.settings, &mut loaded.config)?;
+        }
         self.set_cache_access(&mut loaded.config.cache);
         if !self.quiet {
             for warning in loaded.settings.hub.warnings.iter() {
@@ -80,6 +76,38 @@ impl Global {
             }
         }
         Ok(loaded)
+    }
+
+    fn sources(&self, file: Option<PathBuf>) -> Sources {
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Sources {
+            file,
+            environment: environment.collect(),
+            flags: self.flags(),
+            backend: Some(BackendKind::Sqlite),
+            caches: true,
+        }
+    }
+
+    /// Checks that the files of the configuration can be read again: a pipe would wait for a
+    /// writer, or have nothing left.
+    ///
+    /// # Errors
+    /// One of them is not an ordinary file.
+    pub(crate) fn check_files(&self) -> Result<(), Failure> {
+        let mut files = load::files(&self.sources(self.config.clone()));
+        files.extend(self.cacert.iter().cloned());
+        // One that is missing is reported where it is read.
+        let is_odd = |path: &&PathBuf| path.metadata().is_ok_and(|found| !found.is_file());
+        match files.iter().find(is_odd) {
+            None => Ok(()),
+            Some(path) => Err(Failure::Usage(format!(
+                "{} is not an ordinary file, and is not read again; name a file",
+                path.display()
+            ))),
+        }
     }
 
     fn set_cache_access(&self, cache: &mut CacheConfig) {
@@ -105,10 +133,40 @@ impl Global {
     }
 }
 
+/// Moves the state of limits to the directory that `ontology.ratelimit.shared_dir` names, where
+/// programs that use the library keep theirs.
+fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems> {
+    let Some(directory) = &settings.ontology.ratelimit.shared_dir else {
+        return Ok(());
+    };
+    let backend = &mut config.limits.backend;
+    let is_elsewhere = backend.kind.value != BackendKind::Sqlite || !backend.dsn.is_empty();
+    if backend.kind.source.is_written() && is_elsewhere {
+        let message = format!(
+            "limits.backend ({}) names another place for the state of limits; remove one of the two",
+            backend.kind.source
+        );
+        let key = "ontology.ratelimit.shared_dir";
+        return Err(Problems(vec![Problem::new(
+            &directory.source,
+            key,
+            message,
+        )]));
+    }
+    let file = PathBuf::from(&directory.value).join(SQLITE_FILE);
+    backend.kind = Sourced::new(BackendKind::Sqlite, directory.source.clone());
+    backend.dsn = file.display().to_string();
+    Ok(())
+}
+
 /// Reads and resolves every section: the problems of all of them come at once.
 fn resolve(sources: &Sources) -> Result<Loaded, Problems> {
     let mut layers = load::layers::<Settings>(sources);
     layers.add(|_, problems| Settings {
+        hub: hub::settings::Settings {
+            warnings: Warnings(ontology::unknown_variables(&sources.environment)),
+            ..hub::settings::Settings::default()
+        },
         resolvers: content::environment(&sources.environment, problems),
         ontology: ontology::environment(&sources.environment, problems),
         ..Settings::default()

@@ -1,12 +1,14 @@
 //! The gateway: the hub for programs in any language, by HTTP.
 //!
 //! A request comes in (`server`), may be refused (`access`), names a target (`target`), loses what
-//! is meant for the gateway alone (`headers`), goes through the hub (`relay`), and its answer flows
+//! is meant for the gateway alone (`headers`), is read with its body (`bodies` bounds what all of
+//! them take), goes through the hub (`relay`), and its answer flows
 //! back through a `pipe`, which takes it from the origin as fast as it comes, however slowly the
 //! client reads. Refusals are JSON problems (`problem`, RFC 9457). The hub does everything else:
 //! cache, breaker, limits.
 
 mod access;
+mod bodies;
 mod headers;
 mod pipe;
 mod problem;
@@ -22,10 +24,10 @@ use std::sync::Arc;
 use docstokg_hub::{Hub, Relay};
 use docstokg_telemetry::sink::metrics::Metrics;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Semaphore;
 use url::Url;
 
 use self::access::{Access, Token};
+use self::bodies::BodyMemory;
 use self::pipe::SpoolSpace;
 use self::target::Targets;
 
@@ -33,8 +35,6 @@ pub(crate) use self::server::Server;
 
 /// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
 const NAME: &str = "docstokg";
-/// How many KiB the bodies of all requests take together, in memory.
-const REQUEST_BODIES_KIB: usize = 256 << 10;
 
 /// How a gateway works.
 pub(crate) struct Options {
@@ -66,8 +66,8 @@ pub(crate) struct Gateway {
     targets: Targets,
     relay: Relay,
     max_request_body: usize,
-    /// Bounds what request bodies take, in KiB.
-    request_bodies: Semaphore,
+    /// Bounds what request bodies take.
+    request_bodies: Arc<Mutex<BodyMemory>>,
     spool: Arc<SpoolSpace>,
     /// The name in `Via` of requests, by which those that come back are recognised.
     via: String,
@@ -91,7 +91,7 @@ impl Gateway {
             },
             relay: options.relay,
             max_request_body: options.max_request_body,
-            request_bodies: Semaphore::new(REQUEST_BODIES_KIB),
+            request_bodies: Arc::default(),
             spool: Arc::new(SpoolSpace::new(options.spool)),
             via: format!("{NAME}-{:08x}", fastrand::u32(..)),
             resolvers: Mutex::default(),

@@ -11,6 +11,7 @@ mod exit;
     reason = "a server has real sockets and the real clock; all that can be simulated is in the hub"
 )]
 mod gateway;
+mod interrupts;
 mod network;
 pub mod ontofetch;
 mod output;

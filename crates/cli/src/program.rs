@@ -28,6 +28,11 @@ pub(crate) fn is_ontofetch() {
     let _ = RUNNING.set(&ONTOFETCH);
 }
 
+/// Returns whether `ontofetch` runs.
+pub(crate) fn runs_ontofetch() -> bool {
+    running().name == ONTOFETCH.name
+}
+
 /// Returns the program that runs.
 pub(crate) fn running() -> &'static Program {
     RUNNING.get_or_init(|| &DOCSTOKG)

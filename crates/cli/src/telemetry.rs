@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_hub::clock::SystemClock;
-use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::{StateStore, private};
 use docstokg_telemetry::config::{Destination, TelemetryConfig};
@@ -91,7 +90,7 @@ fn start(
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(TraceSink)];
     if telemetry.enabled {
         sinks.extend(database_sink(global, &run, telemetry));
-        sinks.extend(jsonl_sink(global, &run, &config, telemetry));
+        sinks.extend(jsonl_sink(global, &run, telemetry));
     }
     let textfile = loaded.telemetry.textfile.clone();
     if global.metrics.is_some() || textfile.is_some() || served == Served::Yes {
@@ -138,11 +137,10 @@ fn database_sink(
 fn jsonl_sink(
     global: &Global,
     run: &Arc<Run>,
-    config: &Arc<Config>,
     telemetry: &TelemetryConfig,
 ) -> Option<Box<dyn Sink>> {
     let path = telemetry.jsonl.as_ref()?;
-    match JsonlSink::open(path, Arc::clone(run), Arc::clone(config), telemetry) {
+    match JsonlSink::open(path, Arc::clone(run), telemetry) {
         Ok(sink) => Some(Box::new(sink)),
         Err(error) => {
             let path = path.display();

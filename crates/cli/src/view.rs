@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use docstokg_bulk::progress::{Counters, Progress};
 use docstokg_hub::Hub;
-use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
+use docstokg_hub::clock::{BootInstant, Clock, Runtime, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use serde_json::{Value, json};
@@ -140,16 +140,11 @@ impl View {
     fn draw(&self, progress: &Progress, started: BootInstant, screen: Option<&mut Screen>) {
         let now = self.clock.boot();
         let hosts = self.hosts.lines(now, MAX_HOST_LINES);
-        let longest = hosts
-            .iter()
-            .map(hosts::Line::waits)
-            .max()
-            .unwrap_or_default();
         let wall = self.clock.wall();
         let state = State {
             counters: progress.counters(),
             elapsed: now.since(started),
-            left: time_left(progress, longest, wall),
+            left: progress.remaining_time(wall),
             waits: waits::of(progress, &hosts, wall),
             files: files::lines(progress),
         };
@@ -211,24 +206,10 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
 struct State {
     counters: Counters,
     elapsed: Duration,
-    /// The minimum remaining time, where it is known.
+    /// The remaining time, where it is known.
     left: Option<Duration>,
     /// What the run waits for.
     waits: Vec<Wait>,
     /// The largest files that it works on.
     files: Vec<String>,
-}
-
-/// Returns the minimum remaining time, from queues, limits and due times. It does not grow while
-/// nothing is sent.
-fn time_left(progress: &Progress, longest_queue: Duration, wall: Timestamp) -> Option<Duration> {
-    let due = progress.last_due().map(|due| due.since(wall));
-    let known = progress
-        .least_time()
-        .into_iter()
-        .chain(due)
-        .chain([longest_queue])
-        .max()
-        .unwrap_or_default();
-    (progress.counters().all_read && !known.is_zero()).then_some(known)
 }

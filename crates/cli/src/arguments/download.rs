@@ -35,10 +35,12 @@ pub(crate) struct Download {
     /// Kinds of files to download, comma-separated: pdf, xml, html
     #[arg(long, value_name = "KINDS", default_value = "pdf")]
     pub kinds: String,
-    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
+    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, endnote-xml,
+    /// nbib or wos
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
-    /// Continue an earlier run in the same directory
+    /// Continue an earlier run in the same directory; of a manifest among the inputs, files that it
+    /// records are kept and not downloaded again
     #[arg(long)]
     pub resume: bool,
     /// Retry works that failed

@@ -153,4 +153,14 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         markdown: bool,
     },
+    /// Convert the configuration files of DocsToKG (ratelimits.yaml, breakers.yaml, cache.yaml,
+    /// sources.yaml), and list what has no counterpart
+    Import {
+        /// The files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Write docstokg.yaml, and the list of ontologies, into DIR instead of to stdout
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, value_parser};
 use url::Url;
 
 /// Arguments of `serve`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A program uses it by its ordinary proxy setting for http, and by the explicit form for https:
   http_proxy=http://127.0.0.1:8100 curl http://export.arxiv.org/api/query?id_list=1706.03762

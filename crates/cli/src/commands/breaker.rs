@@ -10,10 +10,12 @@ use std::time::Duration;
 use docstokg_hub::Host;
 use docstokg_hub::config::{BreakerConfig, Config, is_pace, read_network_key, resolver_key};
 use docstokg_hub::policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_hub::stores::process::may_run;
 use docstokg_hub::stores::{SiteKey, StateStore, StoreError};
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
+use super::known;
 use crate::arguments::{Breaker, BreakerCommand, Global};
 use crate::exit::Failure;
 use crate::{output, state};
@@ -72,12 +74,18 @@ enum Change {
 }
 
 /// The breaker that an operator names.
-struct Target<'a> {
-    name: &'a str,
-    key: SiteKey,
+pub(super) struct Target<'a> {
+    pub(super) name: &'a str,
+    pub(super) key: SiteKey,
 }
 
 impl<'a> Target<'a> {
+    /// Names the breaker of a host.
+    pub(super) fn of(config: &Config, host: &'a Host) -> Self {
+        let (name, key) = (host.as_str(), config.site_key(host));
+        Self { name, key }
+    }
+
     fn host(config: &Config, name: &'a str) -> Result<Self, Failure> {
         let key = host_key(config, name)?;
         Ok(Self { name, key })
@@ -111,6 +119,14 @@ fn change(
             && !store.list().await.map_err(store_failure)?.contains(key)
         {
             return Ok(None);
+        }
+        if matches!(change, Change::Open(..)) {
+            known::warn(
+                global,
+                config,
+                &store.list().await.map_err(store_failure)?,
+                target,
+            );
         }
         let site = store.site(key);
         match change {
@@ -146,14 +162,7 @@ fn nothing_to_close(
     target: &Target<'_>,
 ) -> Result<ExitCode, Failure> {
     let (name, key) = (target.name, &target.key);
-    let mut hosts = config
-        .breakers
-        .hosts
-        .keys()
-        .chain(config.limits.hosts.keys());
-    let mut resolvers = config.breakers.resolvers.keys();
-    let is_configured = hosts.any(|host| config.site_key(host) == *key)
-        || resolvers.any(|resolver| resolver_key(resolver) == *key);
+    let is_configured = known::is_configured(config, key);
     if !is_configured {
         return Err(Failure::Failed(anyhow::anyhow!(
             "{name} is not known: no run with this state directory has sent it a request, \
@@ -254,6 +263,9 @@ async fn rows_of(
     recorded: Recorded,
 ) -> Result<Vec<Row>, StoreError> {
     if let Some((host, process)) = read_network_key(key) {
+        if !may_run(process) {
+            return Ok(Vec::new());
+        }
         let row = unreachable(store, config, key, &host, process).await?;
         return Ok(row.into_iter().collect());
     }

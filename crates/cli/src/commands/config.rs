@@ -1,10 +1,11 @@
-//! `docstokg config`: show, check, schema.
+//! `docstokg config`: show, check, schema, import.
 
 use std::process::ExitCode;
 
 use docstokg_config::{Problem, Problems, document};
 use serde_json::json;
 
+use super::import;
 use crate::arguments::{ConfigArguments, ConfigCommand, Global};
 use crate::configuration::Settings;
 use crate::exit::{self, Failure};
@@ -24,6 +25,7 @@ pub(crate) fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCo
         ConfigCommand::Schema { markdown: false } => {
             output::json(&document::schema::<Settings>("docstokg configuration"));
         }
+        ConfigCommand::Import { files, out } => return import::run(global, files, out.as_deref()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,7 +53,8 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
     }
 }
 
-fn list(problems: &[Problem]) -> Vec<serde_json::Value> {
+/// Formats problems as JSON.
+pub(super) fn list(problems: &[Problem]) -> Vec<serde_json::Value> {
     let shown = |problem: &Problem| {
         json!({
             "where": problem.source.to_string(),

@@ -4,65 +4,143 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::{Config, Learn, read_network_key};
-use docstokg_hub::doctor::{BudgetReport, Diagnosis, LearnedReport, LimitSource, is_exceeded};
+use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
+use docstokg_hub::config::show::change_hint;
+use docstokg_hub::config::{Config, Learn, RoleLimits, read_network_key};
+use docstokg_hub::doctor::{
+    BudgetReport, Diagnosis, LearnedReport, LimitSource, Obstacle, is_exceeded,
+};
+use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::policy::rate::window_in_words;
 use docstokg_hub::{Host, Hub};
+use docstokg_telemetry::sink::sqlite::open_to_read;
+use docstokg_telemetry::summary::{LatestRobots, latest_robots};
 use serde_json::{Value, json};
 
 use super::advise::limit_json;
-use super::stated;
+use super::breaker::Target;
+use super::limits::pacing;
+use super::{known, stated};
 use crate::arguments::Global;
+use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::{output, state};
+use crate::{output, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(
     global: &Global,
-    mut config: Config,
+    loaded: Loaded,
     host: Option<Host>,
 ) -> Result<ExitCode, Failure> {
-    // What a bulk run has learned holds back the requests of bulk runs.
+    let database = telemetry::database(global, &loaded.telemetry);
+    let database = database.and_then(|path| open_to_read(&path).ok());
+    let mut config = loaded.config;
+    // The next request is that of a bulk run: paced evenly, and held back by what was learned.
+    config.limits.pacing = Pacing::Even;
     config.limits.learn_unless_set = Learn::Tighten;
     let store = state::reach(global, &config)?;
     state::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
         let is_named = host.is_some();
+        let recorded = store.list().await.map_err(store_error)?;
         let hosts = match host {
-            Some(host) => vec![host],
-            None => hosts(&config, &store.list().await.map_err(store_error)?),
+            Some(host) => {
+                known::warn(global, &config, &recorded, &Target::of(&config, &host));
+                vec![host]
+            }
+            None => hosts(&config, &recorded),
         };
-        let hub = Hub::builder(config)
+        let hub = Hub::builder(config.clone())
             .store(store)
             .build()
             .map_err(|error| Failure::Failed(error.into()))?;
         let mut found = Vec::new();
         for host in hosts {
-            for diagnosis in hub.diagnose(&host).await.map_err(store_error)? {
-                if is_named || is_used(&diagnosis) {
-                    found.push((host.clone(), diagnosis));
-                }
-            }
+            let mut roles = hub.diagnose(&host).await.map_err(store_error)?;
+            roles.retain(|role| is_named || is_used(role));
+            let robots = database
+                .as_ref()
+                .map(|database| latest_robots(database, &host));
+            let robots = robots.and_then(Result::ok).flatten();
+            found.push(HostReport {
+                host,
+                robots,
+                roles,
+            });
         }
+        found.retain(|report| !report.roles.is_empty());
         if global.json {
             let budgets: Vec<Value> = found
                 .iter()
-                .map(|(host, diagnosis)| diagnosis_json(host, diagnosis))
+                .flat_map(|report| report.json(&config))
                 .collect();
             output::json(&json!({ "budgets": budgets }));
         } else if found.is_empty() {
             output::line("no requests are recorded yet: nothing waits");
         } else {
-            output::line(
-                &found
-                    .iter()
-                    .map(|(host, diagnosis)| text(host, diagnosis))
-                    .collect::<Vec<_>>()
-                    .join("\n\n"),
-            );
+            let texts: Vec<String> = found.iter().map(|report| report.text(&config)).collect();
+            output::line(&texts.join("\n\n"));
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// How a host stands.
+struct HostReport {
+    host: Host,
+    /// What its robots.txt last said to a recorded run.
+    robots: Option<LatestRobots>,
+    roles: Vec<Diagnosis>,
+}
+
+impl HostReport {
+    fn text(&self, config: &Config) -> String {
+        let robots: Vec<String> = self.robots_line().into_iter().collect();
+        let roles = self
+            .roles
+            .iter()
+            .map(|diagnosis| text(&self.host, diagnosis, config));
+        [robots, roles.collect()].concat().join("\n\n")
+    }
+
+    /// Describes the robots.txt of the host, which applies to all roles.
+    fn robots_line(&self) -> Option<String> {
+        let host = &self.host;
+        let mut budgets = self.roles.iter().flat_map(|role| &role.budgets);
+        let crawl_delay = budgets.find(|budget| budget.source == LimitSource::RobotsTxt);
+        let mut parts = Vec::new();
+        if let Some(robots) = &self.robots {
+            let at = Timestamp::from_secs_f64(robots.at);
+            parts.push(match robots.state.as_str() {
+                "forbids" => format!("it forbade a request at {at}"),
+                "unread" => format!("it could not be read at {at}; without it no request is sent"),
+                _ => format!("it allowed what was asked for at {at}"),
+            });
+        }
+        let delay = self.robots.as_ref().and_then(|robots| robots.crawl_delay_s);
+        if let Some(seconds) = delay {
+            parts.push(format!("crawl delay of {seconds} s"));
+        } else if crawl_delay.is_some() {
+            parts.push("crawl delay".to_owned());
+        }
+        if let Some(budget) = crawl_delay {
+            if budget.waiting > 0 {
+                parts.push(waiting(budget.waiting));
+            }
+            parts.extend(recent_waits(budget));
+        }
+        (!parts.is_empty()).then(|| format!("{host} robots.txt: {}", parts.join("; ")))
+    }
+
+    fn json<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = Value> + 'a {
+        self.roles.iter().map(move |diagnosis| {
+            let limits = config.limits.of(&self.host, diagnosis.role);
+            let mut row = diagnosis_json(&self.host, diagnosis);
+            row["robots"] = json!(self.robots);
+            row["pacing"] = json!(pacing(limits, config));
+            row
+        })
+    }
 }
 
 /// Returns the hosts that the store has state of.
@@ -96,7 +174,7 @@ fn is_used(diagnosis: &Diagnosis) -> bool {
         || diagnosis.budgets.iter().any(used)
 }
 
-fn text(host: &Host, diagnosis: &Diagnosis) -> String {
+fn text(host: &Host, diagnosis: &Diagnosis, config: &Config) -> String {
     let next = match &diagnosis.because {
         None => "now".to_owned(),
         Some(because) => {
@@ -113,6 +191,13 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         ),
         format!("  next request: {next}"),
     ];
+    if diagnosis
+        .because
+        .as_ref()
+        .is_some_and(Obstacle::is_configured)
+    {
+        lines.push(format!("  {}", change_hint(host.as_str(), diagnosis.role)));
+    }
     for process in &diagnosis.unreachable {
         let (who, reason, retry) = (&process.who, &process.reason, seconds(process.retry_in));
         lines.push(format!(
@@ -120,7 +205,10 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         ));
     }
     lines.extend(diagnosis.learned.iter().flat_map(learned_lines));
-    lines.extend(diagnosis.budgets.iter().flat_map(budget_lines));
+    lines.push(pacing_line(config.limits.of(host, diagnosis.role), config));
+    let budgets = diagnosis.budgets.iter();
+    let budgets = budgets.filter(|budget| budget.source == LimitSource::Configuration);
+    lines.extend(budgets.flat_map(budget_lines));
     for (lane, reading) in &diagnosis.stated {
         lines.push(format!(
             "  rate headers ({lane}): {}",
@@ -151,19 +239,15 @@ fn budget_lines(budget: &BudgetReport) -> Vec<String> {
     let windows: Vec<String> = budget
         .windows
         .iter()
-        .map(|(window, used)| format!("{used} of {window}"))
+        .map(|(window, used)| format!("{used} of {}", window_in_words(window)))
         .collect();
-    let mut line = match budget.source {
-        LimitSource::RobotsTxt => {
-            format!("  crawl delay of robots.txt: {} waiting", budget.waiting)
-        }
-        LimitSource::Configuration if windows.is_empty() => {
-            format!("  budget {}: no windows", budget.name)
-        }
-        LimitSource::Configuration => format!("  budget {}: {}", budget.name, windows.join(", ")),
+    let mut line = if windows.is_empty() {
+        format!("  budget {}: no windows", budget.name)
+    } else {
+        format!("  budget {}: {}", budget.name, windows.join(", "))
     };
-    if budget.source == LimitSource::Configuration && budget.waiting > 0 {
-        line += &format!("; {} waiting", budget.waiting);
+    if budget.waiting > 0 {
+        line += &format!("; {}", waiting(budget.waiting));
     }
     if let Some((held, most)) = budget.slots {
         line += &format!("; shared slots {held} of {most}");
@@ -174,20 +258,44 @@ fn budget_lines(budget: &BudgetReport) -> Vec<String> {
     let mut lines = vec![line];
     lines.extend(budget.exceeded().map(|(window, used)| {
         format!(
-            "    {used} in {window}: other processes send under a larger limit than this \
+            "    {used} in {}: other processes send under a larger limit than this \
              configuration has; while they do, requests under this one hardly get a turn \
-             (give all processes the same limits)"
+             (give all processes the same limits)",
+            window_in_words(window)
         )
     }));
-    if !budget.waits.is_empty() {
-        let waits: Vec<String> = budget
-            .waits
-            .iter()
-            .map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago)))
-            .collect();
-        lines.push(format!("    recent waits: {}", waits.join(", ")));
-    }
+    lines.extend(recent_waits(budget).map(|waits| format!("    {waits}")));
     lines
+}
+
+/// Describes the latest waits for a budget.
+fn recent_waits(budget: &BudgetReport) -> Option<String> {
+    let waits = budget.waits.iter();
+    let waits: Vec<String> = waits
+        .map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago)))
+        .collect();
+    (!waits.is_empty()).then(|| format!("recent waits: {}", waits.join(", ")))
+}
+
+/// Counts those that wait. Each process has one position in the queue, whatever waits behind it
+/// there.
+fn waiting(processes: usize) -> String {
+    match processes {
+        1 => "1 process waits".to_owned(),
+        several => format!("{several} processes wait"),
+    }
+}
+
+/// Describes how requests are spread over the windows of a role.
+fn pacing_line(limits: &RoleLimits, config: &Config) -> String {
+    let windows = limits.rates.value.iter();
+    let short = windows.filter(|window| window.per <= Duration::from_secs(60));
+    let distance = short.map(|window| window.per / window.limit.get()).max();
+    let word = pacing(limits, config);
+    match distance.filter(|_| word != Pacing::Burst.as_str()) {
+        Some(distance) => format!("  pacing: {word}, one request every {}", seconds(distance)),
+        None => format!("  pacing: {word}"),
+    }
 }
 
 fn seconds(length: Duration) -> String {
@@ -213,6 +321,7 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         "eligible_at": (SystemClock.wall() + diagnosis.eligible_in).to_string(),
         "eligible_in_ms": output::millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
+        "window": diagnosis.because.as_ref().and_then(Obstacle::limit).map(ToString::to_string),
         "unreachable_from": unreachable.collect::<Vec<_>>(),
         "learned": diagnosis.learned.as_ref().map(learned_json),
         "stated": diagnosis.stated.iter().map(stated::json).collect::<Vec<_>>(),

@@ -31,11 +31,12 @@ use super::{limits, services};
 use crate::arguments::{Download, Global};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
+use crate::interrupts::Interrupts;
 use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
-pub(crate) use terminal::interrupts;
 use terminal::introduce;
+pub(crate) use terminal::stop_at_interrupts;
 
 /// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
 /// counts against its timeout.
@@ -104,7 +105,10 @@ fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
              stdin; or --topic, --filter, --resume",
         ));
     }
+    // The manifest of another program may be what is continued.
+    let resumes_input = arguments.resume && !arguments.inputs.is_empty();
     if (arguments.resume || arguments.retry_failed || arguments.verify)
+        && !resumes_input
         && !Directory::was_used(&arguments.out)
     {
         return Err(usage(format!(
@@ -137,8 +141,13 @@ fn format(text: &str) -> Result<Format, Failure> {
         "bibtex" => Ok(Format::Bibtex),
         "ris" => Ok(Format::Ris),
         "csl-json" => Ok(Format::CslJson),
+        "enw" => Ok(Format::Enw),
+        "endnote-xml" => Ok(Format::EndnoteXml),
+        "nbib" => Ok(Format::Nbib),
+        "wos" => Ok(Format::Wos),
         other => Err(usage(format!(
-            "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris or csl-json"
+            "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, \
+             endnote-xml, nbib or wos"
         ))),
     }
 }
@@ -172,6 +181,7 @@ fn options(arguments: &Download, resolvers: &ResolverConfig) -> Result<Options, 
         ignore_robots: arguments.ignore_robots,
         untrusted_input: arguments.untrusted_input,
         cookies: true,
+        keeps_recorded_files: arguments.resume,
         mode: match (arguments.dry_run, arguments.list_only) {
             (true, _) => RunMode::DryRun,
             (_, true) => RunMode::ListOnly,
@@ -212,6 +222,8 @@ pub(crate) fn execute(
 
 fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: DirectoryError| Failure::Failed(error.into());
+    let tokio = start_tokio()?;
+    let interrupts = Interrupts::catch(&tokio)?;
     let is_partial = job.options.mode != RunMode::Full;
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
@@ -243,7 +255,6 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
         builder = builder.observer(observer);
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
-    let tokio = start_tokio()?;
     let progress = Arc::new(Progress::default());
     let outcome = tokio.block_on(async {
         let work = work_off(
@@ -255,7 +266,12 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
             &progress,
             reachability,
         );
-        let shown = view.show(&hub, &progress, work, interrupts(&progress));
+        let shown = view.show(
+            &hub,
+            &progress,
+            work,
+            stop_at_interrupts(interrupts, &progress),
+        );
         let outcome = shown.await;
         // The last changes must reach the store before the process ends. If they do not, its leases
         // expire by themselves.
@@ -319,7 +335,7 @@ async fn work_off(
     if options.mode == RunMode::DryRun {
         progress.notify(ending::dry_run(
             &progress.counters(),
-            run.least_time_of_planned(),
+            run.least_time_of_planned().await,
         ));
     }
     let now = runtime.wall();

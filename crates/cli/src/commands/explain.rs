@@ -1,8 +1,10 @@
 //! `--explain`: a line per decision, with its time.
 
 use docstokg_hub::clock::BootInstant;
+use docstokg_hub::config::show::change_hint;
 use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::Transition;
+use docstokg_hub::policy::rate::{limit_in_words, window_in_words};
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 
 use super::stated;
@@ -141,11 +143,12 @@ fn wait(event: &Event) -> Option<String> {
         What::WaitRate {
             until: at,
             window: Some(window),
-            is_spacing: true,
+            spaced: Some(limit),
             ..
         } => format!(
-            "wait {} for the distance from the request before it (even pacing, {window})",
-            until(event, *at)
+            "wait {} for the distance from the request before it ({})",
+            until(event, *at),
+            limit_in_words(window, Some(limit))
         ),
         What::WaitRate {
             until: at,
@@ -153,14 +156,20 @@ fn wait(event: &Event) -> Option<String> {
             is_configured: false,
             ..
         } => format!(
-            "wait {} for what the host states or is seen to admit ({window})",
-            until(event, *at)
+            "wait {} for what the host states or is seen to admit ({})",
+            until(event, *at),
+            window_in_words(window)
         ),
         What::WaitRate {
             until: at,
             window: Some(window),
             ..
-        } => format!("wait {} for the window {window}", until(event, *at)),
+        } => format!(
+            "wait {} for the limit of {}; {}",
+            until(event, *at),
+            window_in_words(window),
+            change_hint(event.host.as_str(), event.role)
+        ),
         What::WaitRate {
             until: at,
             window: None,
@@ -243,7 +252,11 @@ fn reason(event: &Event, refusal: &Refusal) -> String {
         RefusalReason::Open { reason, .. } => format!("the breaker is open ({reason}) for {until}"),
         RefusalReason::Rate {
             window: Some(window),
-        } => format!("the window {window} is full for {until}"),
+        } => format!(
+            "the limit of {} is reached for {until}; {}",
+            window_in_words(window),
+            change_hint(event.host.as_str(), event.role)
+        ),
         RefusalReason::Rate { window: None } => format!("other requests are ahead, for {until}"),
         RefusalReason::Slots => "no slot is free".to_owned(),
     }

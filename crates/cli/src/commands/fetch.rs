@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
-use docstokg_hub::config::show;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{
     FetchError, Head, Host, Hub, Journey, RateWait, Request, RobotsPolicy, SavedFile, redact,
@@ -19,24 +18,27 @@ use super::explain::Explainer;
 use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
+use crate::interrupts::Interrupts;
 use crate::output::millis;
 use crate::telemetry::Recording;
 use crate::{output, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
+    let mut interrupts = Interrupts::catch(&runtime)?;
     let loaded = global.load()?;
     let config = &loaded.config;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
-    if arguments.explain {
+    if arguments.explain || global.verbose {
         let host = Url::parse(&arguments.url)
             .ok()
             .and_then(|url| Host::of(&url).ok());
-        output::tell(&limits::text(
-            &show::limit_rows(config, host.as_ref()),
-            config,
-        ));
+        limits::announce(config, host.as_ref());
     }
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let recording = telemetry::begin(global, "fetch", &loaded, &store)?;
@@ -50,21 +52,19 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
     let hub = builder
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
     runtime.block_on(async {
         let fetched = fetch(&hub, request, arguments.output.as_deref());
         let ended = tokio::select! {
+            // One that came meanwhile is seen before anything is sent.
+            biased;
+            _ = interrupts.next() => {
+                let message = "interrupted; no partial file was left";
+                Err(Failure::Failed(anyhow::anyhow!(message)))
+            }
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
                 Err(error) => failed(global, &error, &recording),
             }),
-            _ = tokio::signal::ctrl_c() => {
-                let message = "interrupted; no partial file was left";
-                Err(Failure::Failed(anyhow::anyhow!(message)))
-            }
         };
         // The last changes must reach the store before the process ends. If they do not, its leases
         // expire by themselves.
@@ -157,12 +157,11 @@ fn answered(
     clock: TokioRuntime,
 ) -> ExitCode {
     let status = fetched.head.status;
-    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, stated
-    // the time of the next attempt.
-    let later = match fetched.journey.stopped {
-        Some(StopReason::Deadline { until }) => Some(until.since(clock.boot())),
-        _ => None,
-    };
+    // A wait that is too long is a refusal for now: the origin, or the breaker, stated the time of
+    // the next attempt.
+    let stopped = fetched.journey.stopped;
+    let later = stopped.and_then(StopReason::until);
+    let later = later.map(|until| until.since(clock.boot()));
     let ok = status.is_success() || status.is_redirection();
     if global.json {
         let mut shown = answer_json(fetched, recording);
@@ -195,10 +194,14 @@ fn answered(
         return ExitCode::from(exit::FAILED);
     };
     output::hint(&format!(
-        "the next attempt is due at {} (in {:.0} s), which is after the deadline; \
-         try again then",
+        "the next attempt is due at {} (in {:.0} s), {}; try again then",
         clock.wall() + wait,
-        wait.as_secs_f64().ceil()
+        wait.as_secs_f64().ceil(),
+        if let Some(StopReason::BreakerOpen { .. }) = stopped {
+            "when the host, which is paused after failures, is probed"
+        } else {
+            "which is after the deadline"
+        },
     ));
     ExitCode::from(exit::REFUSED)
 }

@@ -1,22 +1,25 @@
 //! `docstokg limits show`: the limits in force, and the source of each value; `limits forget`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow};
-use docstokg_hub::config::{Config, Learn, Source};
+use docstokg_hub::config::{Config, Learn, RoleLimits, Source};
 use docstokg_hub::policy::pacing::Pacing;
-use docstokg_hub::policy::rate::{Window, format_rates};
+use docstokg_hub::policy::rate::{Window, format_rates, rates_in_words};
 use docstokg_hub::stores::StoreError;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use super::{advise, doctor};
+use super::{advise, doctor, known};
 use crate::arguments::{Global, Limits, LimitsCommand};
 use crate::exit::Failure;
 use crate::{output, state};
+
+/// The longest window that is a pace and not a quota.
+const PACE: Duration = Duration::from_secs(60);
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
@@ -25,11 +28,14 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
     match &arguments.command {
         LimitsCommand::Show { host } => {
             let host = host.as_deref().map(parse).transpose()?;
+            if let Some(host) = &host {
+                known::warn_unless_configured(global, &loaded.config, host);
+            }
             Ok(show(global, &loaded.config, host.as_ref()))
         }
         LimitsCommand::Doctor { host } => {
             let host = host.as_deref().map(parse).transpose()?;
-            doctor::run(global, loaded.config, host)
+            doctor::run(global, loaded, host)
         }
         LimitsCommand::Advise { about } => advise::run(global, &loaded, about.as_deref()),
         LimitsCommand::Forget { host } => forget(global, &loaded.config, &parse(host)?),
@@ -74,8 +80,27 @@ fn show(global: &Global, config: &Config, host: Option<&Host>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints the limits in force at the start of a run: of one host, or of all.
+pub(crate) fn announce(config: &Config, host: Option<&Host>) {
+    output::tell(&text(&show::limit_rows(config, host), config));
+}
+
+/// Formats the rates of services, which hold in addition to those of the host asked.
+pub(crate) fn services(config: &Config) -> String {
+    let by_name: BTreeMap<_, _> = config.limits.services.iter().collect();
+    let rows = by_name.into_iter().map(|(name, limits)| {
+        let rates = match limits.rates.value.as_slice() {
+            [] => "unlimited".to_owned(),
+            windows => format_rates(windows),
+        };
+        vec![name.to_string(), rates]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    table(&["service", "rates"], &rows).trim_end().to_owned()
+}
+
 /// Formats the table of limits, for `limits show` and for the start of a run.
-pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
+fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
     let header = [
         "host",
@@ -90,7 +115,11 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
         "learn",
         "from",
     ];
-    table(&header, &cells).trim_end().to_owned()
+    let mut text = table(&header, &cells).trim_end().to_owned();
+    if rows.iter().any(|row| !row.over_defaults.is_empty()) {
+        text = format!("{text}\n{OVER_DEFAULTS_NOTE}");
+    }
+    text
 }
 
 /// Returns the limits in force as JSON, for the summary of a run.
@@ -101,35 +130,27 @@ pub(crate) fn record(config: &Config) -> serde_json::Value {
         .collect()
 }
 
-/// Formats the limits in one line: how many hosts are configured, and the limit of the others.
+/// Formats the limits in one line: those of hosts without an entry, and how many have one.
 pub(crate) fn one_line(config: &Config) -> String {
     let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
-    let known = config
-        .limits
-        .hosts
-        .keys()
-        .chain(of_sites)
-        .collect::<HashSet<_>>()
-        .len();
-    let paces = config
-        .limits
-        .defaults
-        .iter()
-        .flat_map(|role| &role.rates.value)
-        .filter(|window| window.per <= Duration::from_secs(60));
-    let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
-    let others = paces.min_by(|a, b| per_second(a).total_cmp(&per_second(b)));
-    let others = others.map_or_else(|| "unlimited".to_owned(), short_rate);
-    format!("limits: {known} known hosts, others {others}; docstokg limits show")
+    let known = config.limits.hosts.keys().chain(of_sites);
+    let known = known.collect::<HashSet<_>>().len();
+    let others = rates_in_words(strictest(config));
+    format!("other hosts: {others} (docstokg limits show lists the {known} known ones)")
 }
 
-/// Formats a window: `2/s`, `1 per 3 s`.
-fn short_rate(window: &Window) -> String {
-    match window.per.as_secs() {
-        1 => format!("{}/s", window.limit),
-        60 => format!("{}/min", window.limit),
-        seconds => format!("{} per {seconds} s", window.limit),
-    }
+/// Returns the default windows of the role that may send least.
+fn strictest(config: &Config) -> &[Window] {
+    let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
+    let rate = |windows: &[Window]| {
+        let paces = windows.iter().filter(|window| window.per <= PACE);
+        paces.map(per_second).fold(f64::INFINITY, f64::min)
+    };
+    let defaults = config.limits.defaults.iter();
+    let windows = defaults.map(|role| role.rates.value.as_slice());
+    windows
+        .min_by(|a, b| rate(a).total_cmp(&rate(b)))
+        .unwrap_or_default()
 }
 
 fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
@@ -144,7 +165,7 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
             .max_concurrent
             .value
             .map_or_else(|| "-".to_owned(), |most| most.to_string()),
-        pacing(row, config).to_owned(),
+        pacing(limits, config).to_owned(),
         config.limits.backend.kind.value.as_str().to_owned(),
         if adapts(row, config) { "on" } else { "off" }.to_owned(),
         learn(row, config),
@@ -177,9 +198,9 @@ fn rates(row: &LimitRow, config: &Config) -> String {
     }
 }
 
-/// Returns how requests are spread over the windows of a row.
-fn pacing(row: &LimitRow, config: &Config) -> &'static str {
-    match (&row.limits.pacing, config.limits.pacing) {
+/// Returns how requests are spread over the windows of a host and role.
+pub(super) fn pacing(limits: &RoleLimits, config: &Config) -> &'static str {
+    match (&limits.pacing, config.limits.pacing) {
         (Some(set), _) => set.value.as_str(),
         (None, Pacing::Even) => Pacing::Even.as_str(),
         (None, Pacing::Burst) => "even in bulk runs",
@@ -218,19 +239,20 @@ fn adapts(row: &LimitRow, config: &Config) -> bool {
 
 /// Formats the sources of a row: one if all values share it, otherwise each with its keys.
 fn sources(row: &LimitRow) -> String {
-    let by_key = by_key(row);
-    let distinct: BTreeSet<String> = by_key
-        .iter()
-        .map(|(_, source)| source.to_string())
-        .collect();
+    let by_key = row.sources().map(|(key, source)| {
+        let is_over = row.over_defaults.contains(&key);
+        let note = if is_over { OVER_DEFAULTS } else { "" };
+        (key, format!("{source}{note}"))
+    });
+    let distinct: BTreeSet<&String> = by_key.iter().map(|(_, source)| source).collect();
     if distinct.len() == 1 {
-        return distinct.into_iter().collect();
+        return by_key[0].1.clone();
     }
     let mut parts: Vec<String> = Vec::new();
-    for source in &distinct {
+    for source in distinct {
         let keys: Vec<&str> = by_key
             .iter()
-            .filter(|(_, other)| other.to_string() == *source)
+            .filter(|(_, other)| other == source)
             .map(|(key, _)| *key)
             .collect();
         parts.push(format!("{source} ({})", keys.join(", ")));
@@ -238,19 +260,17 @@ fn sources(row: &LimitRow) -> String {
     parts.join("; ")
 }
 
-fn by_key(row: &LimitRow) -> [(&'static str, &Source); 4] {
-    let limits = &row.limits;
-    [
-        ("rates", &limits.rates.source),
-        ("max_delay_ms", &limits.max_delay.source),
-        ("count_head", &limits.count_head.source),
-        ("max_concurrent", &limits.max_concurrent.source),
-    ]
-}
+/// The mark of shipped values that `limits.defaults` does not replace.
+const OVER_DEFAULTS: &str = " [1]";
+
+/// Explains the mark.
+const OVER_DEFAULTS_NOTE: &str = "[1] published by the operator of this host, and not replaced \
+    by limits.defaults; to change it, set limits.hosts.HOST.ROLE";
 
 fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
     let limits = &row.limits;
-    let sources: serde_json::Map<String, serde_json::Value> = by_key(row)
+    let sources: serde_json::Map<String, serde_json::Value> = row
+        .sources()
         .iter()
         .map(|(key, source)| ((*key).to_owned(), json!(source.to_string())))
         .collect();
@@ -261,10 +281,11 @@ fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
         "max_delay_ms": u64::try_from(limits.max_delay.value.as_millis()).unwrap_or(u64::MAX),
         "count_head": limits.count_head.value,
         "max_concurrent": limits.max_concurrent.value,
-        "pacing": pacing(row, config),
+        "pacing": pacing(limits, config),
         "backend": config.limits.backend.kind.value.as_str(),
         "adaptive": adapts(row, config),
         "learn": learn(row, config),
         "sources": sources,
+        "over_defaults": row.over_defaults,
     })
 }

@@ -17,14 +17,16 @@ use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Hub, Relay};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{mpsc, watch};
 use url::Url;
 
+use super::limits;
 use crate::arguments::{CacheMode, Global, Serve};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::gateway::{Gateway, Options, Server};
+use crate::interrupts::Interrupts;
 use crate::telemetry::Recording;
 use crate::{output, state, telemetry};
 
@@ -46,34 +48,38 @@ const MAX_TOKEN: usize = 4096;
 pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failure> {
     let options = options(global, arguments)?;
     let loaded = load(global, arguments)?;
-    let store = state::open(global, &loaded.config)?;
-    let recording = telemetry::begin_served(global, "serve", &loaded, &store)?;
-    let parts = HubParts {
-        global,
-        arguments,
-        store,
-        observer: recording.observer(),
-    };
-    let hub = parts.build(loaded)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("the async runtime cannot be started")?;
-    runtime.block_on(serve(&parts, options, hub, recording))
+    let interrupts = Interrupts::catch(&runtime)?;
+    let store = state::open(global, &loaded.config)?;
+    let recording = telemetry::begin_served(global, "serve", &loaded, &store)?;
+    let parts = Arc::new(HubParts {
+        global: global.clone(),
+        arguments: arguments.clone(),
+        store,
+        observer: recording.observer(),
+    });
+    if !global.quiet {
+        limits::announce(&loaded.config, None);
+    }
+    let hub = parts.build(loaded)?;
+    runtime.block_on(serve(&parts, options, hub, recording, interrupts))
 }
 
 /// What a hub is made of, again when the configuration is read again.
-struct HubParts<'a> {
-    global: &'a Global,
-    arguments: &'a Serve,
+struct HubParts {
+    global: Global,
+    arguments: Serve,
     store: Arc<dyn StateStore>,
     observer: Option<Arc<dyn Observer>>,
 }
 
-impl HubParts<'_> {
+impl HubParts {
     fn build(&self, loaded: Loaded) -> Result<Hub, Failure> {
         let store = Arc::clone(&self.store);
-        let mut builder = state::hub(self.global, loaded.config, store).wire(self.global.wire()?);
+        let mut builder = state::hub(&self.global, loaded.config, store).wire(self.global.wire()?);
         if let Some(observer) = &self.observer {
             builder = builder.observer(Arc::clone(observer));
         }
@@ -81,9 +87,27 @@ impl HubParts<'_> {
         built.map_err(|error| Failure::Usage(error.to_string()))
     }
 
-    /// Reads the configuration again. One with problems changes nothing.
-    fn reload(&self, gateway: &Gateway) {
-        let built = load(self.global, self.arguments).and_then(|loaded| self.build(loaded));
+    /// Reads the configuration again, on a thread of its own: a file that cannot be read at once
+    /// holds nothing up, not even the end of the process. The hub comes with the number of its
+    /// signal.
+    fn read_again(self: &Arc<Self>, signal: u64, read: &mpsc::UnboundedSender<ReadAgain>) {
+        let (parts, sender) = (Arc::clone(self), read.clone());
+        let work = move || {
+            let checked = parts.global.check_files();
+            let loaded = checked.and_then(|()| load(&parts.global, &parts.arguments));
+            let built = loaded.and_then(|loaded| parts.build(loaded));
+            // The gateway may have ended.
+            let _ = sender.send((signal, built));
+        };
+        let thread = std::thread::Builder::new().name("configuration".to_owned());
+        if let Err(error) = thread.spawn(work) {
+            let failure = anyhow::Error::new(error).context("no thread can be started");
+            let _ = read.send((signal, Err(failure.into())));
+        }
+    }
+
+    /// Uses a configuration that was read again. One with problems changes nothing.
+    fn use_read(&self, gateway: &Gateway, built: Result<Hub, Failure>) {
         match built {
             Ok(hub) => {
                 gateway.replace_hub(hub);
@@ -98,6 +122,9 @@ impl HubParts<'_> {
         }
     }
 }
+
+/// The number of a signal, and what was read after it.
+type ReadAgain = (u64, Result<Hub, Failure>);
 
 /// Reads the configuration as a gateway uses it.
 fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
@@ -221,10 +248,11 @@ fn read_token(path: &Path) -> io::Result<String> {
 }
 
 async fn serve(
-    parts: &HubParts<'_>,
+    parts: &Arc<HubParts>,
     options: Options,
     hub: Hub,
     recording: Recording,
+    interrupts: Interrupts,
 ) -> Result<ExitCode, Failure> {
     let (address, is_open) = (options.address, options.token.is_none());
     let bound = Server::bind(options, hub, recording.metrics.clone()).await;
@@ -239,7 +267,7 @@ async fn serve(
     let serving = server.run(stopped, GRACE);
     tokio::select! {
         () = serving => {}
-        () = signals(parts, &gateway, &stop) => {}
+        () = signals(parts, &gateway, &stop, interrupts) => {}
     }
     // The last changes must reach the store before the process ends. If they do not, its leases
     // expire by themselves.
@@ -248,8 +276,8 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-fn announce(parts: &HubParts<'_>, address: SocketAddr, is_open: bool) {
-    let (global, arguments) = (parts.global, parts.arguments);
+fn announce(parts: &HubParts, address: SocketAddr, is_open: bool) {
+    let (global, arguments) = (&parts.global, &parts.arguments);
     if global.json {
         // One line: a program that started the gateway reads it while that runs.
         let said = json!({ "ok": true, "listening": address.to_string() });
@@ -273,25 +301,31 @@ fn announce(parts: &HubParts<'_>, address: SocketAddr, is_open: bool) {
 
 /// Handles signals: SIGHUP reads the configuration again, the first interrupt asks to stop. Returns
 /// at the second.
-async fn signals(parts: &HubParts<'_>, gateway: &Gateway, stop: &watch::Sender<bool>) {
-    let handlers = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ]
-    .map(signal);
-    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
-        // Without handlers the signals end the process, as by default.
-        return std::future::pending().await;
-    };
+async fn signals(
+    parts: &Arc<HubParts>,
+    gateway: &Gateway,
+    stop: &watch::Sender<bool>,
+    mut interrupts: Interrupts,
+) {
+    let (sender, mut read) = mpsc::unbounded_channel();
+    let (mut latest, mut in_use) = (0, 0);
     loop {
         tokio::select! {
-            _ = hangup.recv() => {
-                parts.reload(gateway);
+            signal = interrupts.next() => {
+                if signal == SignalKind::hangup() {
+                    latest += 1;
+                    parts.read_again(latest, &sender);
+                    continue;
+                }
+            }
+            Some((signal, built)) = read.recv() => {
+                // What was read after an earlier signal is older than what is in use.
+                if signal > in_use {
+                    in_use = if built.is_ok() { signal } else { in_use };
+                    parts.use_read(gateway, built);
+                }
                 continue;
             }
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
         }
         if stop.send_replace(true) {
             return;

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use docstokg_hub::policy::freshness::{connection_options, is_hop_by_hop};
-use docstokg_hub::{CacheUse, Forward, Journey};
+use docstokg_hub::{CacheUse, Forward, Journey, is_credential};
 use http::header::{
-    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
-    VIA,
+    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, MAX_FORWARDS,
+    TRANSFER_ENCODING, VIA,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
 use super::{NAME, access};
 
@@ -20,6 +20,71 @@ pub(super) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolv
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub(super) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// Fields by which a response sets something for a whole origin, in a browser: cookies, stored
+/// data, other addresses, scripts that answer for it. In the explicit form every site would set
+/// that for the gateway.
+const OF_AN_ORIGIN: [&str; 14] = [
+    "accept-ch",
+    "alt-svc",
+    "clear-site-data",
+    "expect-ct",
+    "nel",
+    "public-key-pins",
+    "report-to",
+    "reporting-endpoints",
+    "service-worker-allowed",
+    "set-cookie",
+    "set-cookie2",
+    "set-login",
+    "strict-transport-security",
+    "use-as-dictionary",
+];
+
+/// How far a request of TRACE or OPTIONS goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// To the gateway, which answers it.
+    Gateway,
+    /// To the origin.
+    Origin,
+}
+
+/// Reads how far a request goes, and takes one off what is left of its forwards (RFC 9110 section
+/// 7.6.2). A number that cannot be read is none.
+pub(super) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> Reach {
+    if ![Method::TRACE, Method::OPTIONS].contains(method) {
+        return Reach::Origin;
+    }
+    let stated = headers
+        .get(MAX_FORWARDS)
+        .and_then(|value| value.to_str().ok());
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let Some(text) = stated.map(str::trim).filter(is_number) else {
+        return Reach::Origin;
+    };
+    // More than that is as far as anyone would go.
+    match text.parse().unwrap_or(u64::MAX) {
+        0 => Reach::Gateway,
+        left => {
+            headers.insert(MAX_FORWARDS, HeaderValue::from(left - 1));
+            Reach::Origin
+        }
+    }
+}
+
+/// Writes a request as the gateway got it, without credentials (RFC 9110 section 9.3.8).
+pub(super) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
+    let mut text = format!("{line}\r\n").into_bytes();
+    let is_shown = |(name, value): &(&HeaderName, &HeaderValue)| !is_credential(name, value);
+    for (name, value) in headers.iter().filter(is_shown) {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            text.extend_from_slice(part);
+        }
+    }
+    text.extend_from_slice(b"\r\n");
+    text
+}
 
 /// Removes the fields that are about one connection (RFC 9110 section 7.6.1).
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
@@ -76,9 +141,9 @@ pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
 /// Makes a page of another site harmless that a browser shows as if it were the gateway's: it gets
 /// an origin of its own, so that its scripts cannot use the gateway.
 pub(super) fn isolate(headers: &mut HeaderMap) {
-    // A cookie would be one of the gateway, which every other site gets.
     remove_where(headers, |name| {
-        *name == SET_COOKIE || name.as_str().starts_with("access-control-")
+        let name = name.as_str();
+        OF_AN_ORIGIN.contains(&name) || name.starts_with("access-control-")
     });
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
@@ -246,6 +311,11 @@ mod tests {
         let mut got = headers(&[
             ("access-control-allow-origin", "*"),
             ("set-cookie", "session=1"),
+            ("set-cookie2", "session=1"),
+            ("clear-site-data", "\"*\""),
+            ("service-worker-allowed", "/"),
+            ("alt-svc", "h2=\"evil.example:443\""),
+            ("strict-transport-security", "max-age=600"),
             ("content-security-policy", "default-src 'self'"),
         ]);
         isolate(&mut got);
@@ -255,6 +325,52 @@ mod tests {
                 "content-security-policy: default-src 'self'",
                 "content-security-policy: sandbox",
             ]
+        );
+    }
+
+    #[test]
+    fn the_last_forward_ends_at_the_gateway() {
+        for (method, stated, reach, left) in [
+            (Method::TRACE, "0", Reach::Gateway, "0"),
+            (Method::OPTIONS, " 00", Reach::Gateway, " 00"),
+            (Method::OPTIONS, "1", Reach::Origin, "0"),
+            (Method::TRACE, "17", Reach::Origin, "16"),
+            (Method::TRACE, "-1", Reach::Origin, "-1"),
+            (Method::TRACE, "many", Reach::Origin, "many"),
+            (
+                Method::TRACE,
+                "99999999999999999999",
+                Reach::Origin,
+                "18446744073709551614",
+            ),
+            (Method::GET, "0", Reach::Origin, "0"),
+        ] {
+            let mut sent = headers(&[("max-forwards", stated)]);
+            assert_eq!(
+                spend_forward(&method, &mut sent),
+                reach,
+                "{method} {stated}"
+            );
+            assert_eq!(sent["max-forwards"], left, "{method} {stated}");
+        }
+        let mut none = HeaderMap::new();
+        assert_eq!(spend_forward(&Method::TRACE, &mut none), Reach::Origin);
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn a_traced_request_shows_no_credentials() {
+        let sent = headers(&[
+            ("host", "a.org"),
+            ("private-token", "SECRET"),
+            ("cookie", "SECRET"),
+            ("docstokg-token", "SECRET"),
+            ("x-odd", "yes"),
+        ]);
+        let text = String::from_utf8(trace("TRACE /x HTTP/1.1", &sent)).unwrap();
+        assert_eq!(
+            text,
+            "TRACE /x HTTP/1.1\r\nhost: a.org\r\nx-odd: yes\r\n\r\n"
         );
     }
 

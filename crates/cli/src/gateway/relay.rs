@@ -1,5 +1,6 @@
 //! One request of a client: judged, passed through the hub, and answered.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,22 +8,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_hub::{Head, Provenance, Request, Role, Streamed};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tokio::sync::SemaphorePermit;
 use url::Url;
 
-use super::headers::{self, RESOLVER, ROLE, Stored};
+use super::bodies::BodySpace;
+use super::headers::{self, RESOLVER, ROLE, Reach, Stored};
 use super::pipe::{self, PipeReader};
 use super::problem::Problem;
 use super::target::{Form, Wanted};
-use super::{Gateway, NAME, REQUEST_BODIES_KIB};
+use super::{Gateway, NAME};
 
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may pause while it sends its body.
+const BODY_PAUSE: Duration = Duration::from_secs(15);
+/// The methods that the gateway knows; others are passed on, too.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE";
 /// How many resolvers clients may name, each with a breaker of its own.
 const MAX_RESOLVERS: usize = 256;
 /// The longest name of a resolver, in bytes.
@@ -76,9 +81,10 @@ impl Gateway {
     pub(super) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
+        client: IpAddr,
     ) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
-        match self.serve(parts, body).await {
+        match self.serve(parts, (body, client)).await {
             Ok(response) => response,
             Err(problem) => problem.into_response().map(Outgoing::from),
         }
@@ -87,7 +93,7 @@ impl Gateway {
     async fn serve(
         &self,
         mut parts: Parts,
-        body: Incoming,
+        body: (Incoming, IpAddr),
     ) -> Result<Response<Outgoing>, Box<Problem>> {
         self.take_own_authority(&mut parts);
         let form = Form::of(&parts.method, &parts.uri);
@@ -142,17 +148,20 @@ impl Gateway {
     /// Passes a request through the hub.
     async fn relay(
         &self,
-        parts: Parts,
+        mut parts: Parts,
         form: Form,
         url: Url,
-        body: Incoming,
+        (body, client): (Incoming, IpAddr),
     ) -> Result<Response<Outgoing>, Box<Problem>> {
         if headers::has_passed(&parts.headers, &self.via) {
             let why = "the request came back to the gateway that had sent it";
             return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", why));
         }
         let method = parts.method.clone();
-        let (body, _space) = self.read(&parts, body).await?;
+        if headers::spend_forward(&method, &mut parts.headers) == Reach::Gateway {
+            return Ok(last_recipient(&parts, &url));
+        }
+        let (body, _space) = self.read(&parts, body, client).await?;
         let request = self.request(parts, url, body)?;
         let hub = self.hub();
         let streamed = hub.stream(request).await;
@@ -175,40 +184,54 @@ impl Gateway {
         &self,
         parts: &Parts,
         body: Incoming,
-    ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<Problem>> {
+        client: IpAddr,
+    ) -> Result<(Bytes, Option<BodySpace>), Box<Problem>> {
         let length = length(&parts.headers);
         if !parts.headers.contains_key(TRANSFER_ENCODING) && length.unwrap_or(0) == 0 {
             return Ok((Bytes::new(), None));
         }
-        let most = self.max_request_body;
-        if length.is_some_and(|length| length > most) {
-            return Err(too_long(most));
+        if length.is_some_and(|length| length > self.max_request_body) {
+            return Err(too_long(self.max_request_body));
         }
-        let kib = length.unwrap_or(most).min(most).div_ceil(1024);
-        let kib = u32::try_from(kib.min(REQUEST_BODIES_KIB)).unwrap_or(u32::MAX);
-        let space = self.request_bodies.try_acquire_many(kib).map_err(|_| {
-            let why = "the bodies of other requests take all the memory that the gateway has for \
-                       them";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "request_bodies", why)
-                .after(Duration::from_secs(1))
-        })?;
-        let collected = Limited::new(body, most).collect();
+        let mut space = BodySpace::new(&self.request_bodies, client);
+        let collected = self.collect(body, &mut space);
         match tokio::time::timeout(BODY_TIMEOUT, collected).await {
-            Ok(Ok(collected)) => Ok((collected.to_bytes(), Some(space))),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long(most)),
-            Ok(Err(error)) => Err(Problem::new(
-                StatusCode::BAD_REQUEST,
-                "request_body",
-                format!("the body of the request broke off: {error}"),
-            )),
-            Err(_) => Err(Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "request_body",
-                format!(
-                    "the body of the request did not arrive within {} s",
-                    BODY_TIMEOUT.as_secs()
-                ),
-            )),
+            Ok(collected) => Ok((collected?.into(), Some(space))),
+            Err(_) => Err(too_slow(&format!("within {} s", BODY_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// Collects the pieces of a body, each in memory that is free for it.
+    async fn collect(
+        &self,
+        mut body: Incoming,
+        space: &mut BodySpace,
+    ) -> Result<Vec<u8>, Box<Problem>> {
+        let mut bytes = Vec::new();
+        loop {
+            let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
+            let frame = frame
+                .map_err(|_| too_slow(&format!("without a pause of {} s", BODY_PAUSE.as_secs())))?;
+            let Some(frame) = frame else {
+                return Ok(bytes);
+            };
+            let frame = frame.map_err(|error| {
+                let why = format!("the body of the request broke off: {error}");
+                Problem::new(StatusCode::BAD_REQUEST, "request_body", why)
+            })?;
+            let Ok(piece) = frame.into_data() else {
+                continue;
+            };
+            if bytes.len() + piece.len() > self.max_request_body {
+                return Err(too_long(self.max_request_body));
+            }
+            space.grow(piece.len()).map_err(|_| {
+                let why = "the bodies of other requests take all the memory that the gateway has \
+                           for them";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "request_bodies", why)
+                    .after(Duration::from_secs(1))
+            })?;
+            bytes.extend_from_slice(&piece);
         }
     }
 
@@ -329,6 +352,28 @@ fn too_long(most: usize) -> Box<Problem> {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request_body", why)
 }
 
+/// The body of a request comes too slowly.
+fn too_slow(missed: &str) -> Box<Problem> {
+    let why = format!("the body of the request did not arrive {missed}");
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "request_body", why)
+}
+
+/// Answers a request that goes no further: what TRACE sent, or how one talks with the gateway.
+fn last_recipient(parts: &Parts, url: &Url) -> Response<Outgoing> {
+    let (kind, text) = if parts.method == Method::TRACE {
+        let line = format!("TRACE {} {:?}", docstokg_hub::redact(url), parts.version);
+        ("message/http", headers::trace(&line, &parts.headers))
+    } else {
+        ("text/plain; charset=utf-8", Vec::new())
+    };
+    let mut response = page(kind, text);
+    if parts.method == Method::OPTIONS {
+        let methods = HeaderValue::from_static(METHODS);
+        response.headers_mut().insert(ALLOW, methods);
+    }
+    response
+}
+
 /// Returns the length that a message states.
 fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
@@ -362,8 +407,8 @@ fn help(parts: &Parts) -> String {
 }
 
 /// Makes a page of the gateway itself.
-fn page(kind: &'static str, text: String) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::from(Bytes::from(text)));
+fn page(kind: &'static str, text: impl Into<Bytes>) -> Response<Outgoing> {
+    let mut response = Response::new(Outgoing::from(text.into()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(

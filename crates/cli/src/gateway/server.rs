@@ -1,7 +1,7 @@
 //! Connections: accepted within bounds, closed when idle or stuck, ended in good order.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -106,9 +106,13 @@ impl Server {
 
 /// Serves a connection to its end.
 async fn serve(gateway: Arc<Gateway>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
+    // A connection that has gone already has no address, and sends nothing.
+    let client = stream
+        .peer_addr()
+        .map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
     let service = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
-        async move { Ok::<_, io::Error>(gateway.answer(request).await) }
+        async move { Ok::<_, io::Error>(gateway.answer(request, client).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -187,7 +187,8 @@ fn store(global: &Global, loaded: &Loaded) -> Check {
     });
     match reached {
         Ok(()) => {
-            let directory = state::directory(global);
+            let shared = loaded.ontology.limits.shared_dir.clone();
+            let directory = shared.unwrap_or_else(|| state::directory(global));
             check(
                 "store",
                 Level::Good,

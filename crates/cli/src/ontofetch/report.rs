@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use docstokg_hub::html::escape;
 use docstokg_ontology::pull::{Ending, Pulled};
-use docstokg_telemetry::report::{document, escape, sections};
+use docstokg_telemetry::report::{document, sections};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, RunChoice};
 

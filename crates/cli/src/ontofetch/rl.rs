@@ -1,23 +1,26 @@
 //! `ontofetch rl doctor`: each service's budget, how full it is, and when the next request may go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::stores::StoreError;
 use docstokg_ontology::facade::rate::{per_second, short};
 use docstokg_ontology::facade::{Facade, KeyDiagnosis, RateLimits};
 use docstokg_telemetry::sink::sqlite::open_to_read;
+use docstokg_telemetry::summary::{self, KeyTally, RecentWait};
 use serde_json::{Value, json};
 
 use crate::arguments::Global;
+use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::{output, state, telemetry};
 
 /// How many of the latest waits are shown.
 const RECENT: usize = 5;
+/// How many of the latest waits are read to find those of the keys that are asked for.
+const READ_WAITS: usize = 10_000;
 
 /// Runs the command.
 pub(super) fn run(
@@ -27,6 +30,69 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let loaded = global.load()?;
     let acquired = events.map(acquired).transpose()?.unwrap_or_default();
+    let is_wanted = |key: &str| {
+        let service = key.split(':').next().unwrap_or_default();
+        wanted.is_empty() || wanted.iter().any(|name| name == key || name == service)
+    };
+    let recorded = Recorded::read(global, &loaded, is_wanted);
+    let mut rows: Vec<Row> = keys(global, &loaded)?
+        .into_iter()
+        .map(|key| (key.key.to_string(), Some(key)))
+        .filter(|(key, _)| is_wanted(key))
+        .collect();
+    // Programs may keep the state of their keys to themselves, and report events all the same.
+    let known: BTreeSet<String> = rows.iter().map(|(key, _)| key.clone()).collect();
+    let reported = acquired.keys().chain(recorded.tallies.keys());
+    let reported: BTreeSet<&String> = reported
+        .filter(|key| is_wanted(key) && !known.contains(*key))
+        .collect();
+    rows.extend(reported.into_iter().map(|key| (key.clone(), None)));
+    if rows.is_empty() && !wanted.is_empty() {
+        return Err(Failure::Usage(format!(
+            "there is no service or key {}",
+            wanted.join(", ")
+        )));
+    }
+    if global.json {
+        let shown: Vec<Value> = rows
+            .iter()
+            .map(|(key, state)| {
+                row_json(
+                    key,
+                    state.as_ref(),
+                    acquired.get(key),
+                    recorded.tallies.get(key),
+                )
+            })
+            .collect();
+        output::json(&json!({ "keys": shown, "recent_waits": recorded.waits }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (key, state) in &rows {
+        output::line(&match state {
+            Some(state) => text(state),
+            None => format!("{key}: no state here; reported by programs or recorded runs"),
+        });
+        if let Some(acquired) = acquired.get(key) {
+            output::line(&acquired.text());
+        }
+        if let Some(KeyTally { ok, exceeded }) = recorded.tallies.get(key) {
+            output::line(&format!(
+                "  in recorded runs: {ok} permitted, {exceeded} refused"
+            ));
+        }
+    }
+    if !recorded.waits.is_empty() {
+        output::line("recent waits for rates:");
+        for wait in &recorded.waits {
+            output::line(&format!("  {}: {:.0} ms", wait.key, wait.blocked_ms));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns how each key of the store stands.
+fn keys(global: &Global, loaded: &Loaded) -> Result<Vec<KeyDiagnosis>, Failure> {
     let store = state::reach(global, &loaded.config)?;
     let limits = RateLimits {
         per_service: loaded
@@ -43,7 +109,7 @@ pub(super) fn run(
         .store(store.clone())
         .build()
         .map_err(failed)?;
-    let keys = state::block_on(async {
+    state::block_on(async {
         // Every service that the store has a budget of, on every host.
         for site in store.list().await.map_err(failed)? {
             for budget in store.site(&site).view().await.map_err(failed)?.budgets {
@@ -57,43 +123,36 @@ pub(super) fn run(
         }
         let keys = facade.diagnose().await;
         keys.map_err(|error| Failure::Failed(error.into()))
-    })?;
-    let is_wanted = |key: &KeyDiagnosis| {
-        let text = key.key.to_string();
-        let service = text.split(':').next().unwrap_or_default();
-        wanted.is_empty() || wanted.iter().any(|name| *name == text || name == service)
-    };
-    let keys: Vec<KeyDiagnosis> = keys.into_iter().filter(is_wanted).collect();
-    if keys.is_empty() && !wanted.is_empty() {
-        return Err(Failure::Usage(format!(
-            "there is no service or key {}",
-            wanted.join(", ")
-        )));
+    })
+}
+
+/// A key, and how it stands in the store; `None` if only events name it.
+type Row = (String, Option<KeyDiagnosis>);
+
+/// What recorded runs tell of the keys that are asked for.
+#[derive(Default)]
+struct Recorded {
+    tallies: BTreeMap<String, KeyTally>,
+    waits: Vec<RecentWait>,
+}
+
+impl Recorded {
+    /// Reads the recorded runs; nothing where nothing is recorded.
+    fn read(global: &Global, loaded: &Loaded, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let read = || -> Option<Self> {
+            let path = telemetry::database(global, &loaded.telemetry)?;
+            let database = open_to_read(&path).ok()?;
+            let mut tallies = summary::tallies_by_key(&database).ok()?;
+            tallies.retain(|key, _| is_wanted(key));
+            let waits = summary::recent_waits(&database, READ_WAITS).ok()?;
+            let waits = waits.into_iter().filter(|wait| is_wanted(&wait.key));
+            Some(Self {
+                tallies,
+                waits: waits.take(RECENT).collect(),
+            })
+        };
+        read().unwrap_or_default()
     }
-    let waits = recent_waits(global, &loaded);
-    if global.json {
-        let shown: Vec<Value> = keys.iter().map(|key| key_json(key, &acquired)).collect();
-        output::json(&json!({ "keys": shown, "recent_waits": waits }));
-    } else {
-        for key in &keys {
-            output::line(&text(key));
-            if let Some(acquired) = acquired.get(&key.key.to_string()) {
-                output::line(&acquired.text());
-            }
-        }
-        if let Some(waits) = waits.as_array().filter(|waits| !waits.is_empty()) {
-            output::line("recent waits for rates:");
-            for wait in waits {
-                output::line(&format!(
-                    "  {} {}: {:.0} ms",
-                    wait["host"].as_str().unwrap_or_default(),
-                    wait["role"].as_str().unwrap_or_default(),
-                    wait["blocked_ms"].as_f64().unwrap_or_default()
-                ));
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn text(key: &KeyDiagnosis) -> String {
@@ -178,7 +237,35 @@ fn acquired(file: &Path) -> Result<BTreeMap<String, Acquired>, Failure> {
     Ok(found)
 }
 
-fn key_json(key: &KeyDiagnosis, acquired: &BTreeMap<String, Acquired>) -> Value {
+fn row_json(
+    key: &str,
+    state: Option<&KeyDiagnosis>,
+    acquired: Option<&Acquired>,
+    recorded: Option<&KeyTally>,
+) -> Value {
+    let mut row = json!({
+        "key": key,
+        "windows": [],
+        "eligible_in_ms": null,
+        "eligible_at": null,
+        "cooldown_remaining_ms": null,
+        "acquired": acquired.map(|acquired| json!({
+            "ok": acquired.permitted,
+            "exceeded": acquired.refused,
+            "error": acquired.failed,
+            "recent_blocked_ms": acquired.blocked_ms,
+        })),
+        "recorded": recorded,
+    });
+    if let (Some(state), Value::Object(row)) = (state.map(state_json), &mut row)
+        && let Value::Object(state) = state
+    {
+        row.extend(state);
+    }
+    row
+}
+
+fn state_json(key: &KeyDiagnosis) -> Value {
     let windows = key.windows.iter().map(|(window, used)| {
         json!({
             "window": short(window),
@@ -187,35 +274,10 @@ fn key_json(key: &KeyDiagnosis, acquired: &BTreeMap<String, Acquired>) -> Value 
             "per_second": per_second(window),
         })
     });
-    let millis = |length: Duration| output::millis(length);
     json!({
-        "key": key.key.to_string(),
         "windows": windows.collect::<Vec<_>>(),
-        "eligible_in_ms": millis(key.eligible_in),
+        "eligible_in_ms": output::millis(key.eligible_in),
         "eligible_at": (SystemClock.wall() + key.eligible_in).to_string(),
-        "cooldown_remaining_ms": key.cooldown.map(millis),
-        "acquired": acquired.get(&key.key.to_string()).map(|acquired| json!({
-            "ok": acquired.permitted,
-            "exceeded": acquired.refused,
-            "error": acquired.failed,
-            "recent_blocked_ms": acquired.blocked_ms,
-        })),
+        "cooldown_remaining_ms": key.cooldown.map(output::millis),
     })
-}
-
-/// Returns the latest waits for rates of recorded runs; none where nothing is recorded.
-fn recent_waits(global: &Global, loaded: &crate::configuration::Loaded) -> Value {
-    let read = || -> Option<Vec<Value>> {
-        let path = telemetry::database(global, &loaded.telemetry)?;
-        let database = open_to_read(&path).ok()?;
-        docstokg_telemetry::summary::recent_waits(&database, RECENT).ok().map(|waits| {
-            waits
-                .into_iter()
-                .map(|wait| {
-                    json!({ "run_id": wait.run_id, "host": wait.host, "role": wait.role, "blocked_ms": wait.blocked_ms })
-                })
-                .collect()
-        })
-    };
-    json!(read().unwrap_or_default())
 }

@@ -20,9 +20,11 @@ use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Wo
 
 use super::report;
 use crate::arguments::Global;
-use crate::commands::download::interrupts;
+use crate::commands::download::stop_at_interrupts;
+use crate::commands::limits;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
+use crate::interrupts::Interrupts;
 use crate::telemetry;
 use crate::view::View;
 use crate::{network, output, state};
@@ -51,13 +53,13 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
     loaded.config.limits.learn_unless_set = Learn::Tighten;
-    if loaded.ontology.limits.shared_dir.is_some() && !global.quiet {
-        output::note(
-            "ratelimit.shared_dir is for programs that use the library; this program shares limits \
-             through its state directory (--state-dir)",
-        );
-    }
+    let tokio = start_tokio()?;
+    let interrupts = Interrupts::catch(&tokio)?;
     let config = &loaded.config;
+    if global.verbose && !global.quiet {
+        limits::announce(config, None);
+        output::tell(&limits::services(config));
+    }
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, job.command, &loaded, &store)?;
@@ -75,7 +77,6 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     let hub = builder
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let tokio = start_tokio()?;
     let library = job.library.root().to_owned();
     let has_report = job.options.mode == RunMode::Full;
     let progress = Arc::new(Progress::default());
@@ -94,7 +95,12 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
             )),
         };
         let outcome = view
-            .show(&hub, &progress, rounds.work(job), interrupts(&progress))
+            .show(
+                &hub,
+                &progress,
+                rounds.work(job),
+                stop_at_interrupts(interrupts, &progress),
+            )
             .await;
         // The last changes must reach the store before the process ends.
         let _ = hub.close().await;

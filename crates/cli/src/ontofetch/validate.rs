@@ -33,7 +33,7 @@ pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Fai
         });
         match checked {
             Ok((checked, damaged, subject)) => {
-                has_failed |= checked.is_invalid() || !damaged.is_empty();
+                has_failed |= !checked.is_in_order() || !damaged.is_empty();
                 if global.json {
                     shown.push(checked.json(&subject, &damaged));
                 } else {
@@ -69,8 +69,14 @@ enum Checked {
 }
 
 impl Checked {
-    fn is_invalid(&self) -> bool {
-        matches!(self, Self::Ontology(report) if report.outcome == Outcome::Invalid)
+    /// Tells whether nothing is wrong with it, and nothing that it needs is missing.
+    fn is_in_order(&self) -> bool {
+        match self {
+            Self::Ontology(report) => {
+                report.outcome != Outcome::Invalid && report.contexts_not_loaded.is_empty()
+            }
+            Self::Package(_) => true,
+        }
     }
 
     fn json(&self, subject: &Subject, damaged: &[String]) -> Value {

@@ -1,15 +1,16 @@
 //! Progress per host: its rate against its limit, how long requests to it wait, and the state of
 //! its breaker.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
+use docstokg_hub::config::show::change_hint;
 use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::State;
-use docstokg_hub::policy::rate::Window;
+use docstokg_hub::policy::rate::{Window, limit_in_words, window_in_words};
 use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -30,21 +31,64 @@ pub(super) struct Hosts {
 #[derive(Default)]
 struct Watched {
     sent: VecDeque<(BootInstant, Role)>,
-    waits_until: BootInstant,
-    window: Option<Window>,
+    waits: [RoleWait; 3],
     open_until: Option<BootInstant>,
     throttled: u64,
 }
 
-/// One host, as it is shown.
+/// What the requests of one role of a host wait for.
+#[derive(Clone, Copy, Default)]
+struct RoleWait {
+    until: BootInstant,
+    limit: Option<BindingLimit>,
+}
+
+/// The limit that holds requests back.
+#[derive(Clone, Copy)]
+struct BindingLimit {
+    window: Window,
+    /// The limit whose requests the window spaces, where it is not a limit itself.
+    spaced: Option<Window>,
+    is_configured: bool,
+}
+
+impl BindingLimit {
+    /// Returns the limit, without its even pacing.
+    fn limit(&self) -> &Window {
+        self.spaced.as_ref().unwrap_or(&self.window)
+    }
+
+    fn in_words(&self) -> String {
+        let words = limit_in_words(&self.window, self.spaced.as_ref());
+        if self.is_configured || self.spaced.is_some() {
+            words
+        } else {
+            format!("the host admits about {words}")
+        }
+    }
+}
+
+/// One host, as it is shown: the role that waits longest, or else the one that sends most.
 pub(super) struct Line {
     host: String,
+    role: Role,
     rate: f64,
-    allowed: Option<f64>,
+    /// The window that the rate is shown beside.
+    allowed: Option<Window>,
     waits: Duration,
-    window: Option<Window>,
+    limit: Option<BindingLimit>,
     open: Option<Duration>,
     throttled: u64,
+}
+
+/// A long wait for a host.
+pub(super) struct LongWait<'a> {
+    pub(super) host: &'a str,
+    pub(super) left: Duration,
+    /// The limit, in words.
+    pub(super) why: String,
+    /// How to change it, where the configuration has it.
+    pub(super) hint: Option<String>,
 }
 
 /// Returns the strictest window that is a pace.
@@ -95,39 +139,52 @@ impl Hosts {
         )
     }
 
-    /// Returns the rate of a host and its limit, each role measured over its own windows.
-    fn rate(&self, host: &Host, watched: &Watched, now: BootInstant) -> (f64, Option<f64>) {
-        let mut by_role: BTreeMap<&'static str, (Role, Vec<BootInstant>)> = BTreeMap::new();
-        for (at, role) in &watched.sent {
-            by_role
-                .entry(role.as_str())
-                .or_insert_with(|| (*role, Vec::new()))
-                .1
-                .push(*at);
-        }
-        let (mut rate, mut allowed, mut most) = (0.0, Some(0.0), None::<f64>);
-        for (role, sent) in by_role.values() {
-            let (own, common) = self.windows(host, *role);
-            let all: Vec<Window> = own.iter().chain(&common).copied().collect();
-            let tightest = pace(&all);
-            let span = span(tightest);
-            let recent = sent.iter().filter(|at| now.since(**at) < span).count();
-            if recent == 0 {
-                continue;
-            }
-            rate += f64::from(u32::try_from(recent).unwrap_or(u32::MAX)) / span.as_secs_f64();
-            allowed = allowed
-                .zip(tightest.map(per_second))
-                .map(|(sum, own)| sum + own);
-            most = pace(&common).map(per_second).or(most);
-        }
-        // The common windows of the site limit the sum of all roles.
-        let allowed = allowed.filter(|allowed| *allowed > 0.0);
-        let allowed = match (allowed, most) {
-            (Some(allowed), Some(most)) => Some(allowed.min(most)),
-            (allowed, most) => allowed.or(most),
+    /// Returns the rate of a role, measured over its own windows, and the tightest of them.
+    fn rate(
+        &self,
+        host: &Host,
+        watched: &Watched,
+        role: Role,
+        now: BootInstant,
+    ) -> (f64, Option<Window>) {
+        let (own, common) = self.windows(host, role);
+        let all: Vec<Window> = own.into_iter().chain(common).collect();
+        let tightest = pace(&all);
+        let span = span(tightest);
+        let recent = watched
+            .sent
+            .iter()
+            .filter(|(at, of)| *of == role && now.since(*at) < span);
+        let recent = u32::try_from(recent.count()).unwrap_or(u32::MAX);
+        (f64::from(recent) / span.as_secs_f64(), tightest.copied())
+    }
+
+    /// Returns the line of a host, unless nothing happens there.
+    fn line(&self, host: &Host, watched: &Watched, now: BootInstant) -> Option<Line> {
+        let open = watched.open_until.map(|until| until.since(now));
+        let open = open.filter(|left| !left.is_zero());
+        let of_role = |role: Role| {
+            let wait = watched.waits[role.index()];
+            let (rate, tightest) = self.rate(host, watched, role, now);
+            (wait.until.since(now), rate, role, tightest, wait.limit)
         };
-        (rate, allowed)
+        let roles = Role::ALL.map(of_role).into_iter();
+        let (waits, rate, role, tightest, limit) =
+            roles.max_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.total_cmp(&b.1)))?;
+        if rate == 0.0 && open.is_none() && waits.is_zero() {
+            return None;
+        }
+        let limit = limit.filter(|_| !waits.is_zero());
+        Some(Line {
+            host: host.to_string(),
+            role,
+            rate,
+            allowed: limit.map(|limit| *limit.limit()).or(tightest),
+            waits,
+            limit,
+            open,
+            throttled: watched.throttled,
+        })
     }
 
     /// Returns the hosts with the longest queues, then those with the highest rates.
@@ -142,25 +199,7 @@ impl Hosts {
             {
                 watched.sent.pop_front();
             }
-            let open = watched
-                .open_until
-                .map(|until| until.since(now))
-                .filter(|left| !left.is_zero());
-            let waits = watched.waits_until.since(now);
-            let (rate, allowed) = self.rate(host, watched, now);
-            if rate == 0.0 && open.is_none() && waits.is_zero() {
-                continue;
-            }
-            let (window, throttled) = (watched.window, watched.throttled);
-            lines.push(Line {
-                host: host.to_string(),
-                rate,
-                allowed,
-                waits,
-                window,
-                open,
-                throttled,
-            });
+            lines.extend(self.line(host, watched, now));
         }
         drop(known);
         lines.sort_by(|a, b| {
@@ -190,13 +229,28 @@ impl Observer for Hosts {
         };
         match &event.what {
             What::Go { .. } => note(&|watched| watched.sent.push_back((event.at, event.role))),
-            What::WaitRate { until, window, .. } => note(&|watched| {
-                watched.waits_until = watched.waits_until.max(*until);
-                watched.window = window.or(watched.window);
+            What::WaitRate {
+                until,
+                window,
+                spaced,
+                is_configured,
+            } => note(&|watched| {
+                let wait = &mut watched.waits[event.role.index()];
+                wait.until = wait.until.max(*until);
+                if let Some(window) = *window {
+                    wait.limit = Some(BindingLimit {
+                        window,
+                        spaced: *spaced,
+                        is_configured: *is_configured,
+                    });
+                }
             }),
             What::WaitTurn {
                 not_before: until, ..
-            } => note(&|watched| watched.waits_until = watched.waits_until.max(*until)),
+            } => note(&|watched| {
+                let wait = &mut watched.waits[event.role.index()];
+                wait.until = wait.until.max(*until);
+            }),
             What::Headers { status, .. } if status.as_u16() == 429 => {
                 note(&|watched| watched.throttled += 1);
             }
@@ -212,18 +266,17 @@ impl Observer for Hosts {
 }
 
 impl Line {
-    /// Returns the length of its queue.
-    pub(super) fn waits(&self) -> Duration {
-        self.waits
-    }
-
-    /// Returns the host, its wait and the reason, if the wait is at least `least`.
-    pub(super) fn long_wait(&self, least: Duration) -> Option<(&str, Duration, String)> {
-        let why = self.window.map_or_else(
-            || "its limit".to_owned(),
-            |window| format!("limit {window}"),
-        );
-        (self.waits >= least).then_some((self.host.as_str(), self.waits, why))
+    /// Returns its wait and the reason, if the wait is at least `least`.
+    pub(super) fn long_wait(&self, least: Duration) -> Option<LongWait<'_>> {
+        let limit = self.limit.as_ref();
+        (self.waits >= least).then(|| LongWait {
+            host: &self.host,
+            left: self.waits,
+            why: limit.map_or_else(|| "its limit".to_owned(), BindingLimit::in_words),
+            hint: limit
+                .filter(|limit| limit.is_configured || limit.spaced.is_some())
+                .map(|_| change_hint(&self.host, self.role)),
+        })
     }
 
     /// Formats the line for a terminal of this width.
@@ -239,8 +292,8 @@ impl Line {
             self.host.clone()
         };
         let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
-        if let Some(allowed) = self.allowed {
-            text.push_str(&format!(" of {allowed:.1}"));
+        if let Some(allowed) = &self.allowed {
+            text.push_str(&format!(", limit {}", window_in_words(allowed)));
         }
         if let Some(open) = self.open {
             text.push_str(&format!(
@@ -260,8 +313,11 @@ impl Line {
     pub(super) fn json(&self) -> Value {
         json!({
             "host": self.host,
+            "role": self.role.as_str(),
             "rate": self.rate,
-            "allowed": self.allowed,
+            "allowed": self.allowed.as_ref().map(per_second),
+            "limit": self.limit.map(|limit| limit.in_words()),
+            "window": self.limit.map(|limit| limit.limit().to_string()),
             "waits_s": self.waits.as_secs_f64(),
             "open_s": self.open.map(|open| open.as_secs_f64()),
             "status_429": self.throttled,
@@ -272,6 +328,54 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A role that waits is shown with the limit that binds it, not the sum over roles.
+    #[test]
+    fn the_role_that_waits_is_shown_beside_the_limit_that_binds() {
+        let hosts = Hosts::new(&docstokg_hub::config::load::shipped().unwrap());
+        let host = Host::parse("pub.example").unwrap();
+        let at = |seconds: u64| BootInstant::from_micros(seconds * 1_000_000);
+        let event = |role, seconds, what| Event {
+            at: at(seconds),
+            request: 1,
+            host: host.clone(),
+            role,
+            what,
+        };
+        let go = || What::Go {
+            attempt: 1,
+            probe: false,
+            rate_delay: Duration::ZERO,
+            slot_wait: Duration::ZERO,
+            breaker_wait: Duration::ZERO,
+            resolver: None,
+            rate_window: None,
+        };
+        for second in 95..100 {
+            hosts.note(&event(Role::Artifact, second, go()));
+            hosts.note(&event(Role::Landing, second, go()));
+            hosts.note(&event(Role::Landing, second, go()));
+        }
+        let lines = hosts.lines(at(100), 8);
+        assert_eq!(lines[0].role, Role::Landing);
+        let waits = What::WaitRate {
+            until: at(3_600),
+            window: "500/HOUR".parse().ok(),
+            spaced: None,
+            is_configured: true,
+        };
+        hosts.note(&event(Role::Artifact, 99, waits));
+        let lines = hosts.lines(at(100), 8);
+        assert!((lines[0].rate - 1.0).abs() < 0.3, "{}", lines[0].rate);
+        assert!(
+            lines[0]
+                .text(100)
+                .contains("/s, limit 500 an hour  queue 3500 s")
+        );
+        let wait = lines[0].long_wait(Duration::from_secs(10)).unwrap();
+        assert_eq!(wait.why, "500 an hour");
+        assert!(wait.hint.unwrap().contains("--rate pub.example:artifact="));
+    }
 
     #[test]
     fn the_rate_of_a_host_is_measured_over_whole_windows() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use docstokg_bulk::progress::Progress;
 use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
 use docstokg_hub::doctor::BudgetReport;
+use docstokg_hub::policy::rate::window_in_words;
 use docstokg_hub::{Host, Hub};
 
 use super::hosts::{Hosts, Line};
@@ -29,7 +30,7 @@ pub(super) async fn watch(hub: &Hub, hosts: &Arc<Hosts>, progress: &Progress) {
         let lines = hosts.lines(clock.boot(), MAX_HOSTS);
         let waiting: Vec<Host> = lines
             .iter()
-            .filter_map(|line: &Line| Host::parse(line.long_wait(LEAST_WAIT)?.0).ok())
+            .filter_map(|line: &Line| Host::parse(line.long_wait(LEAST_WAIT)?.host).ok())
             .collect();
         for host in waiting {
             if !told.contains(&host)
@@ -49,7 +50,8 @@ async fn exceeded(hub: &Hub, host: &Host) -> Option<String> {
     let (window, used) = budgets.flat_map(BudgetReport::exceeded).next()?;
     Some(format!(
         "{host}: other processes send more than the limits of this run allow ({used} requests in a \
-         window of {window}), so its requests rarely fit in; give all processes the same limits; \
-         details: docstokg limits doctor {host}"
+         window of {}), so its requests rarely fit in; give all processes the same limits; \
+         details: docstokg limits doctor {host}",
+        window_in_words(window)
     ))
 }

@@ -22,7 +22,7 @@ pub(crate) fn clock_time(at: Timestamp) -> String {
 pub(super) fn progress(state: &State) -> String {
     let counters = &state.counters;
     let left = match state.left {
-        Some(left) => format!(", at least {} left", length(left)),
+        Some(left) => format!(", about {} left", length(left)),
         None if !counters.all_read => ", reading inputs".to_owned(),
         None => ", remaining time unknown".to_owned(),
     };

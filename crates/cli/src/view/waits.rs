@@ -14,32 +14,50 @@ const LONG_QUEUE: Duration = Duration::from_secs(10);
 
 /// One thing that the run waits for.
 pub(super) struct Wait {
-    /// `waiting for HOST until TIME`
+    /// `HOST until TIME`
     what: String,
-    /// The remaining time, the number of works, and the reason.
-    about: String,
-    /// How to avoid the wait.
-    hint: &'static str,
+    /// `in 5 min`
+    left: String,
+    /// How many works wait, where that is counted.
+    works: Option<String>,
+    why: String,
+    /// How to change or to avoid the wait.
+    hint: String,
 }
 
 impl Wait {
     /// Formats everything.
     pub(super) fn sentence(&self) -> String {
-        format!("{} ({}){}", self.what, self.about, self.hint)
+        let (works, why) = (self.works.as_deref(), Some(self.why.as_str()));
+        format!(
+            "{}{}",
+            self.about([Some(&self.left), works, why]),
+            self.hint
+        )
     }
 
-    /// Formats as much as fits a line of a terminal.
+    /// Formats the wait with these parts of what is known about it.
+    fn about(&self, parts: [Option<&str>; 3]) -> String {
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
+        format!("waiting for {} ({})", self.what, parts.join("; "))
+    }
+
+    /// Formats as much as fits a line of a terminal. The least important part is left out first:
+    /// the hint, the works, the remaining time; the reason stays.
     pub(super) fn within(&self, width: usize) -> String {
+        let (left, why) = (Some(self.left.as_str()), Some(self.why.as_str()));
+        let shortest = format!("{}: {}", self.what, self.why);
+        let forms = [
+            self.sentence(),
+            self.about([left, self.works.as_deref(), why]),
+            self.about([left, None, why]),
+            self.about([None, None, why]),
+        ];
         let fits = |text: &String| text.chars().count() <= width;
-        // The least important part is left out first: the hint, the reason, the works, the time.
-        let parts: Vec<&str> = self.about.split("; ").collect();
-        let shorter = (1..=parts.len())
-            .rev()
-            .map(|kept| format!("{} ({})", self.what, parts[..kept].join("; ")));
-        std::iter::once(self.sentence())
-            .chain(shorter)
+        forms
+            .into_iter()
             .find(fits)
-            .unwrap_or_else(|| shortened(&self.what, width))
+            .unwrap_or_else(|| shortened(&shortest, width))
     }
 }
 
@@ -56,26 +74,51 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 
 /// Returns what the run waits for: deferred works first, then long queues.
 pub(super) fn of(progress: &Progress, hosts: &[Line], wall: Timestamp) -> Vec<Wait> {
-    let deferred = progress.waiting().into_iter().map(|wait| {
-        let left = wait.until.since(wall);
-        Wait {
-            what: format!("waiting for {} until {}", wait.host, clock_time(wait.until)),
-            about: format!(
-                "in {}; {}; {}",
-                length(left),
-                program::running().count(wait.items),
-                wait.why
-            ),
-            hint: "; Ctrl-C stops, --max-wait 0 skips",
-        }
+    let deferred = progress.waiting().into_iter().map(|wait| Wait {
+        what: format!("{} until {}", wait.host, clock_time(wait.until)),
+        left: format!("in {}", length(wait.until.since(wall))),
+        works: Some(program::running().count(wait.items)),
+        why: wait.why,
+        hint: "; Ctrl-C stops, --max-wait 0 skips".to_owned(),
     });
     let queued = hosts
         .iter()
         .filter_map(|line| line.long_wait(LONG_QUEUE))
-        .map(|(host, left, why)| Wait {
-            what: format!("waiting for {host} until {}", clock_time(wall + left)),
-            about: format!("in {}; {why}", length(left)),
-            hint: "; Ctrl-C stops",
+        .map(|wait| Wait {
+            what: format!("{} until {}", wait.host, clock_time(wall + wait.left)),
+            left: format!("in {}", length(wait.left)),
+            works: None,
+            why: wait.why,
+            hint: match wait.hint {
+                Some(hint) => format!("; {hint}; Ctrl-C stops"),
+                None => "; Ctrl-C stops".to_owned(),
+            },
         });
     deferred.chain(queued).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_wait_is_left_out_last() {
+        let wait = Wait {
+            what: "api.unpaywall.org until 16:18 UTC".to_owned(),
+            left: "in 1 s".to_owned(),
+            works: Some("4 works".to_owned()),
+            why: "the host is paused after failures".to_owned(),
+            hint: "; Ctrl-C stops, --max-wait 0 skips".to_owned(),
+        };
+        assert_eq!(wait.within(200), wait.sentence());
+        assert_eq!(
+            wait.within(90),
+            "waiting for api.unpaywall.org until 16:18 UTC (in 1 s; the host is paused after failures)"
+        );
+        assert_eq!(
+            wait.within(77),
+            "api.unpaywall.org until 16:18 UTC: the host is paused after failures"
+        );
+        assert!(wait.within(50).ends_with("the host is pa\u{2026}"));
+    }
 }

@@ -10,11 +10,9 @@ use docstokg_origin_sim::{Origin, Reply};
 
 use crate::field::{HOST, config};
 use crate::form::{alone, conclude, is_full, some};
-use crate::measured::{Ended, measure};
+use crate::measured::{Ended, PATIENCE, measure};
 use crate::snapshot::Snapshot;
 use crate::world::{World, pdf};
-
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// A world with a finished run, copies of which are damaged.
 struct Scene {
@@ -47,7 +45,7 @@ impl Scene {
         let ended = measure(
             &mut scene.command("first.txt", "good", backend),
             &scene.world.path("streams"),
-            LIMIT,
+            PATIENCE,
         );
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         scene
@@ -89,7 +87,7 @@ impl Scene {
     /// Runs, and names what was wrong: with the run, or with what is none of its business.
     fn judge(&self, command: &mut Command, what: &str) -> (Ended, Vec<String>) {
         let before = Snapshot::of(&self.world.path("canary"));
-        let ended = measure(command, &self.world.path("streams"), LIMIT);
+        let ended = measure(command, &self.world.path("streams"), PATIENCE);
         let mut problems = [ended.problems(), before.changes(&self.world.path("canary"))].concat();
         if ended.code != Some(0) && ended.err.trim().is_empty() {
             problems.push(format!("it ended with {:?} and said nothing", ended.code));
@@ -247,7 +245,7 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
         let mut command = with_file_size_limit(&inner, size);
         // Its streams are files as well: a message that could not be written is not judged.
         let before = Snapshot::of(&scene.world.path("canary"));
-        let ended = measure(&mut command, &scene.world.path("streams"), LIMIT);
+        let ended = measure(&mut command, &scene.world.path("streams"), PATIENCE);
         problems.extend(
             ended
                 .problems()
@@ -283,7 +281,10 @@ fn links_lead_to_no_harm() {
     let scene = Scene::finished("sqlite");
     let canary = scene.world.path("canary");
     let names = [
+        "out/pdf",
         "out/.docstokg",
+        "out/other",
+        "out/sha256",
         "out/manifest.jsonl",
         "out/manifest.sqlite3",
         "out/manifest.sqlite3-wal",

@@ -9,7 +9,8 @@ use docstokg_hub::clock::BootInstant;
 use docstokg_origin_sim::hostile::redirect_without_end;
 use docstokg_origin_sim::{Origin, Reply};
 
-use crate::measured::{Ended, measure};
+use crate::form::is_full;
+use crate::measured::{Ended, PATIENCE, measure};
 use crate::snapshot::{Snapshot, leaks};
 use crate::world::{World, pdf};
 
@@ -19,12 +20,10 @@ const HEALTHY: usize = 30;
 const HEALTHY_HOST: &str = "healthy.example";
 /// The host of attacks that do not concern their whole host.
 pub(crate) const HOST: &str = "a.example";
-/// Maximum time of a run.
-const LIMIT: Duration = Duration::from_secs(60);
-/// How much longer healthy works may take: a fifth of their time, and what a busy machine adds. A
-/// debug build decodes and parses ten times as long, beside other tests, so its bound is wider.
-const FACTOR: f64 = if cfg!(debug_assertions) { 2.0 } else { 1.2 };
-const SLACK: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_500 } else { 500 });
+/// How much longer healthy works may take, judged in the full form only: a fifth of their time, and
+/// what a busy machine adds.
+const FACTOR: f64 = 1.2;
+const SLACK: Duration = Duration::from_millis(500);
 
 /// Names of parameters that carry credentials, in the spellings of services.
 const SECRET_NAMES: [&str; 12] = [
@@ -210,7 +209,8 @@ impl Field {
             "--max-wait",
             "0",
             "--item-deadline",
-            "4",
+            // Beside other tests every work has its turn, however late.
+            if is_full() { "4" } else { "120" },
             "--max-attempts",
             "4",
         ]);
@@ -254,7 +254,7 @@ fn delays(alone: &Measured, together: &Measured) -> Vec<String> {
             together.healthy
         ));
     }
-    if together.healthy_took > alone.healthy_took.mul_f64(FACTOR) + SLACK {
+    if is_full() && together.healthy_took > alone.healthy_took.mul_f64(FACTOR) + SLACK {
         problems.push(format!(
             "the healthy works took {:?}, {:?} alone",
             together.healthy_took, alone.healthy_took
@@ -295,16 +295,19 @@ impl Judged {
 
 fn measured(world: &World, command: &mut Command) -> Measured {
     let before = world.web.ledger().len();
-    let ended = measure(command, &world.path("streams"), LIMIT);
+    let ended = measure(command, &world.path("streams"), PATIENCE);
     let arrivals = world.web.ledger().arrivals();
     let files = arrivals[before..]
         .iter()
         .filter(|arrival| arrival.host == HEALTHY_HOST && arrival.path != "/robots.txt");
-    let ends: Vec<BootInstant> = files.filter_map(|arrival| arrival.ended).collect();
+    // One that takes too long on a busy machine is asked for again.
+    let ends: HashMap<&str, BootInstant> = files
+        .filter_map(|arrival| Some((arrival.path.as_str(), arrival.ended?)))
+        .collect();
     let healthy_took = ends
-        .iter()
+        .values()
         .max()
-        .map_or(LIMIT, |last| last.since(ended.began));
+        .map_or(PATIENCE, |last| last.since(ended.began));
     Measured {
         ended,
         healthy_took,

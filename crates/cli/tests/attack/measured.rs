@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
 
+/// How long a run may take: only what hangs takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The most memory that any run may take.
 pub(crate) const MOST_MEMORY: u64 = 256 << 20;
 

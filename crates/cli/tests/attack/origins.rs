@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use docstokg_origin_sim::Reply;
 use docstokg_origin_sim::hostile::{
@@ -12,7 +11,7 @@ use docstokg_origin_sim::hostile::{
 
 use crate::field::Field;
 use crate::form::{alone, conclude, few, is_full};
-use crate::measured::measure;
+use crate::measured::{PATIENCE, measure};
 use crate::support::program;
 
 /// A port that no request may reach, and how many did.
@@ -85,7 +84,7 @@ fn behind_a_proxy(field: &mut Field, canary: &Canary) {
     control
         .args(["fetch", "http://127.0.0.2:1/", "--deadline", "2"])
         .env("http_proxy", &proxy);
-    measure(&mut control, streams.path(), Duration::from_secs(20));
+    measure(&mut control, streams.path(), PATIENCE);
     assert!(
         canary.arrived.swap(before, Ordering::SeqCst) > before,
         "the proxy is not asked"

@@ -4,19 +4,16 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use docstokg_origin_sim::hostile::mutated;
 
 use crate::form::{alone, conclude, is_full, some};
-use crate::measured::{Ended, measure};
+use crate::measured::{Ended, PATIENCE, measure};
 use crate::snapshot::Snapshot;
 use crate::support::{ontofetch, program};
 
 /// Starts one of the programs.
 type Program = fn() -> Command;
-
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs in an empty directory, with a canary beside it; returns the run and what was wrong.
 fn run(directory: &Path, command: &mut Command) -> (Ended, Vec<String>) {
@@ -30,7 +27,7 @@ fn run(directory: &Path, command: &mut Command) -> (Ended, Vec<String>) {
         .current_dir(&here)
         .env("DOCSTOKG_STATE_DIR", directory.join("state"))
         .env("HOME", directory.join("home"));
-    let ended = measure(command, &directory.join("streams"), LIMIT);
+    let ended = measure(command, &directory.join("streams"), PATIENCE);
     let problems = [ended.problems(), before.changes(&canary)].concat();
     (ended, problems)
 }

@@ -375,14 +375,15 @@ fn runs_side_by_side_and_one_after_the_other_share_a_crawl_delay() {
         .filter(|arrival| arrival.path != "/robots.txt")
         .collect();
     assert_eq!(files.len(), 9);
-    for pair in files.windows(2) {
-        let apart = pair[1].at.since(pair[0].at);
-        // They are counted when they leave; a busy machine may bring them a little closer together.
+    // They are counted when they leave. What the machine holds up for less than the delay comes
+    // together with the next one; runs that share nothing send twice as many.
+    for some in files.windows(4) {
+        let apart = some[3].at.since(some[0].at);
         assert!(
-            apart + Duration::from_millis(150) >= delay,
+            apart >= 2 * delay,
             "{} came {apart:?} after {}",
-            pair[1].path,
-            pair[0].path
+            some[3].path,
+            some[0].path
         );
     }
 }

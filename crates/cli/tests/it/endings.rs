@@ -229,9 +229,9 @@ fn limits_are_one_line_and_the_full_table_with_verbose() {
     let printed = text(&world.run(&["http://a.example/1.pdf"]).stderr);
     let first = printed.lines().next().unwrap_or_default();
     assert!(
-        first.starts_with("limits: ")
-            && first.ends_with("known hosts, others unlimited; docstokg limits show")
-            || first.contains("others"),
+        first
+            .starts_with("other hosts: 10 a second, 5000 an hour (docstokg limits show lists the ")
+            && first.ends_with(" known ones)"),
         "{printed}"
     );
     assert!(!printed.contains("max_delay_ms"), "{printed}");

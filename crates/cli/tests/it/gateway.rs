@@ -11,7 +11,6 @@ mod many;
 mod running;
 
 use std::path::Path;
-use std::time::Duration;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
 use docstokg_origin_sim::{Origin, Piece, Reply};
@@ -44,7 +43,7 @@ fn the_gateway_shows_its_state_and_how_it_is_used() {
     );
     assert_eq!(gateway.get("http://a.example/").body, b"fine");
     // Events are counted by a thread of their own.
-    let until = SystemClock.boot() + Duration::from_secs(20);
+    let until = SystemClock.boot() + running::PATIENCE;
     let counted = || {
         let metrics = gateway.page("/-/metrics").body;
         String::from_utf8_lossy(&metrics).contains("host=\"a.example\"")
@@ -132,13 +131,27 @@ fn requests_that_are_not_for_the_gateway_are_refused_by_name() {
 
 #[test]
 fn a_page_of_another_site_has_an_origin_of_its_own() {
-    let page = Reply::ok("<p>").header("access-control-allow-origin", "*");
+    let of_an_origin = [
+        ("access-control-allow-origin", "*"),
+        ("set-cookie", "a=1"),
+        ("set-cookie2", "a=1"),
+        ("clear-site-data", "\"*\""),
+        ("service-worker-allowed", "/"),
+        ("alt-svc", "h2=\"b.example:443\""),
+    ];
+    let page = of_an_origin
+        .iter()
+        .fold(Reply::ok("<p>"), |page, (name, value)| {
+            page.header(name, value)
+        });
     let served = Served::start(Origin::new("a.example").route("/p", [page]));
     let directory = state();
     let gateway = before(&served, directory.path(), &[]);
     let shown = gateway.page("/http://a.example/p");
     assert_eq!(shown.header("content-security-policy"), Some("sandbox"));
-    assert_eq!(shown.header("access-control-allow-origin"), None);
+    for (name, _) in of_an_origin {
+        assert_eq!(shown.header(name), None, "{name}");
+    }
     // A proxy's client shows the page under its own name.
     let proxied = gateway.get("http://a.example/p");
     assert_eq!(proxied.header("content-security-policy"), None);
@@ -258,6 +271,80 @@ fn everything_a_client_sends_reaches_the_origin_and_back_once() {
         assert_eq!(arrival.header("x-hop"), None);
         assert!(arrival.header("via").is_some());
         assert_eq!(arrival.header("host"), Some("a.example"));
+    }
+}
+
+#[test]
+fn a_request_that_has_no_forwards_left_ends_at_the_gateway() {
+    let echo = |arrival: &docstokg_origin_sim::Arrival, _| {
+        Reply::ok(arrival.header("max-forwards").unwrap_or("-").to_owned())
+    };
+    let served = Served::start(Origin::new("a.example").handler(echo));
+    let directory = state();
+    let gateway = before(&served, directory.path(), &[]);
+    let ask = |method: &str, forwards: &str| {
+        gateway.ask(&format!(
+            "{method} http://a.example/x?token=SECRET HTTP/1.1\r\nHost: a.example\r\n\
+             Max-Forwards: {forwards}\r\nPrivate-Token: SECRET\r\nX-Odd: yes"
+        ))
+    };
+    let options = ask("OPTIONS", "0");
+    assert_eq!((options.status, options.body.len()), (200, 0));
+    assert!(options.header("allow").is_some());
+    let trace = ask("TRACE", "0");
+    let shown = String::from_utf8_lossy(&trace.body).into_owned();
+    assert_eq!(
+        (trace.status, trace.header("content-type")),
+        (200, Some("message/http"))
+    );
+    assert!(
+        shown.starts_with("TRACE http://a.example/x?token=*** HTTP/1.1\r\n")
+            && shown.contains("x-odd: yes")
+            && !shown.contains("SECRET"),
+        "{shown}"
+    );
+    assert!(served.web.ledger().is_empty(), "the origin heard of it");
+    for (method, forwards, left) in [
+        ("OPTIONS", "3", "2"),
+        ("TRACE", "1", "0"),
+        ("OPTIONS", "many", "many"),
+        ("GET", "0", "0"),
+    ] {
+        let answer = ask(method, forwards);
+        assert_eq!(String::from_utf8_lossy(&answer.body), left, "{method}");
+    }
+}
+
+#[test]
+fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
+    let own = |arrival: &docstokg_origin_sim::Arrival, _| {
+        let names = [
+            "x-access-token",
+            "token",
+            "apikey",
+            "x-gitlab-token",
+            "x-own",
+        ];
+        let sent = names.iter().find_map(|name| arrival.header(name));
+        Reply::ok(sent.unwrap_or("nobody").to_owned()).header("cache-control", "max-age=600")
+    };
+    for mode in ["private", "shared"] {
+        let served = Served::start(Origin::new("a.example").handler(own));
+        let directory = state();
+        let rate = "a.example:metadata=rates:1000/SECOND";
+        let arguments = ["--cache-mode", mode, "--rate", rate];
+        let gateway = before(&served, directory.path(), &arguments);
+        let ask = |line: &str| {
+            let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
+            String::from_utf8_lossy(&gateway.ask(&head).body).into_owned()
+        };
+        for name in ["X-Access-Token", "Token", "ApiKey", "X-GitLab-Token"] {
+            for client in ["alice", "bob"] {
+                assert_eq!(ask(&format!("{name}: {client}")), client, "{mode} {name}");
+            }
+        }
+        let key = "eyJhbGciOi.eyJzdWIi.alice";
+        assert_eq!(ask(&format!("X-Own: {key}")), key, "{mode}: by its value");
     }
 }
 

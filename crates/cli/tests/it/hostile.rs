@@ -146,12 +146,7 @@ fn header_lines_of_old_servers_are_read_as_other_clients_read_them() {
 
 #[test]
 fn discovered_urls_do_not_lead_into_the_private_network() {
-    let body = [
-        b"%PDF-1.4\n".to_vec(),
-        vec![b'x'; 3_000],
-        b"\n%%EOF\n".to_vec(),
-    ]
-    .concat();
+    let body = docstokg_origin_sim::pdf::carrying(&[b'x'; 3_000]);
     let port = serve(vec![(
         "/a.pdf",
         answer(

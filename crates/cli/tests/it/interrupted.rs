@@ -77,15 +77,16 @@ fn killed_at_random_points_a_run_is_resumed_to_its_end() {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program");
+        while kill == 0 && !world.path("out/manifest.sqlite3").exists() {
+            assert_eq!(child.try_wait().expect("a status"), None, "it ended early");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
         let until = SystemClock.boot() + Duration::from_millis(100 + seed % 900);
         while SystemClock.boot() < until && child.try_wait().expect("a status").is_none() {
             std::thread::park_timeout(Duration::from_millis(5));
         }
         child.kill().expect("killed");
         child.wait().expect("gone");
-        if kill == 0 {
-            assert!(world.path("out/manifest.sqlite3").exists());
-        }
     }
     let last = world.run(&["--resume", &works, "--json"]);
     assert_eq!(

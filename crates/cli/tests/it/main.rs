@@ -18,6 +18,8 @@ mod queries;
 mod endings;
 // fetch: answers, refusals, faults, files.
 mod fetch;
+// config import: files of DocsToKG.
+mod importing;
 // Help, wrong flags, configuration.
 mod manners;
 // The figures of a run.

@@ -98,6 +98,60 @@ fn databases_are_not_made_through_links() {
 }
 
 #[test]
+fn directories_of_the_output_that_are_links_are_refused_and_the_output_itself_may_be_one() {
+    for name in ["pdf", "xml", "html", "other", "sha256", ".docstokg"] {
+        let world = World::plain();
+        let (link, target) = (world.path("out").join(name), world.path("elsewhere"));
+        std::fs::create_dir_all(world.path("out")).expect("a directory");
+        std::fs::create_dir(&target).expect("a directory");
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        let ran = world.run(&[&url(1)]);
+        let said = text(&ran.stderr);
+        assert_ne!(ran.status.code(), Some(0), "{said}");
+        assert!(
+            said.contains(&link.display().to_string())
+                && said.contains("is a symbolic link")
+                && said.contains("remove the link"),
+            "{said}"
+        );
+        let behind = std::fs::read_dir(&target).expect("a directory").count();
+        assert_eq!(behind, 0, "{name} was followed");
+        assert!(world.web.ledger().is_empty(), "nothing was requested");
+    }
+    let world = World::plain();
+    let target = world.path("elsewhere");
+    std::fs::create_dir(&target).expect("a directory");
+    std::os::unix::fs::symlink(&target, world.path("out")).expect("a link");
+    let ran = world.run(&[&url(1)]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    assert!(target.join("pdf").is_dir());
+}
+
+#[test]
+fn a_link_below_the_directories_of_the_output_is_refused_and_the_file_kept_for_later() {
+    let world = World::plain();
+    let (shards, target) = (world.path("out/sha256"), world.path("elsewhere"));
+    for directory in [&shards, &target] {
+        std::fs::create_dir_all(directory).expect("a directory");
+    }
+    for shard in 0..256 {
+        let link = shards.join(format!("{shard:02x}"));
+        std::os::unix::fs::symlink(&target, link).expect("a link");
+    }
+    let file = url(1);
+    let arguments = [file.as_str(), "--content-addressed"];
+    let ran = world.run(&arguments);
+    let said = text(&ran.stderr);
+    assert_ne!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("is a symbolic link"), "{said}");
+    assert_eq!(std::fs::read_dir(&target).expect("a directory").count(), 0);
+    // Without the links the next run goes on.
+    std::fs::remove_dir_all(&shards).expect("the links");
+    let ran = world.run(&arguments);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+}
+
+#[test]
 fn a_robots_txt_that_cannot_be_read_says_so_and_how_to_go_on() {
     let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
         "/robots.txt" => Reply::ok("Disallow: /\n".repeat(1 << 20)),

@@ -175,7 +175,118 @@ fn the_rate_doctor_shows_one_service_and_what_programs_report() {
         "{}",
         text.out
     );
+    // Programs without a shared directory report keys of which this store knows nothing.
+    let other = event("ok", 50.0).replace("direct:files.example", "ols:www.ebi.ac.uk");
+    let events = world.write("other.jsonl", &other);
+    let text = world.run(&["rl", "doctor", "ols:www.ebi.ac.uk", "--events", &events]);
+    assert!(
+        text.out.contains("ols:www.ebi.ac.uk: no state here") && text.out.contains("1 permitted"),
+        "{}",
+        text.out
+    );
     let ran = world.run(&["rl", "doctor", "nosuch"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("nosuch"), "{}", ran.err);
+}
+
+/// A pull charges the service and the host; events and the doctor name the budget of the service.
+#[test]
+fn the_events_of_a_pull_name_the_key_of_its_service() {
+    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
+    let world = World::files(files);
+    let events = world.path("events.jsonl");
+    let telemetry = format!("telemetry: {{ jsonl: \"{}\" }}\n", events.display());
+    world.config("100/SECOND", &telemetry);
+    let spec = world.spec(&["a", "b"]);
+    assert_eq!(world.run(&["pull", "--spec", &spec]).code, 0);
+    let text = std::fs::read_to_string(events).expect("events");
+    let keys: Vec<String> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|event| event["event"] == "ratelimit.acquire")
+        .map(|event| format!("{} {}", event["key"], event["rates"]))
+        .collect();
+    let wanted = r#""direct:files.example" ["200/SECOND","9000/MINUTE"]"#;
+    assert!(
+        !keys.is_empty() && keys.iter().all(|key| key == wanted),
+        "{keys:?}"
+    );
+    let (_, shown) = world.json(&["rl", "doctor", "direct"]);
+    let rows = shown["keys"].as_array().expect("a list").iter();
+    let mut row = rows.filter(|key| key["key"] == "direct:files.example");
+    assert_eq!(row.next().expect("a row")["recorded"]["ok"], 2, "{shown}");
+}
+
+/// Processes with state directories of their own share limits through the shared directory.
+#[test]
+fn the_shared_directory_holds_the_limits_of_pulls() {
+    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let spec = world.spec(&["a", "b"]);
+    let run = |state: &str, words: &[&str]| -> crate::support::Ran {
+        let mut command = world.command(words);
+        command
+            .env("DOCSTOKG_STATE_DIR", world.path(state))
+            .env("ONTOFETCH_SHARED_RATE_LIMIT_DIR", world.path("shared"));
+        command.output().expect("the program").into()
+    };
+    let pulled = run("one", &["pull", "--spec", &spec]);
+    assert_eq!(pulled.code, 0, "{}", pulled.err);
+    assert!(world.path("shared/state.sqlite").exists());
+    assert!(!world.path("one/state.sqlite").exists());
+    let shown = run("two", &["rl", "doctor", "direct"]);
+    let line = shown
+        .out
+        .lines()
+        .find(|line| line.starts_with("direct:files.example: "));
+    let line = line.unwrap_or_else(|| panic!("{}", shown.out));
+    assert!(line.contains("2 of 9000/min"), "{line}");
+
+    let refused = run("one", &["rl", "doctor", "--rate-backend", "memory"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("ontology.ratelimit.shared_dir: limits.backend (--rate-backend)"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn unknown_variables_are_warned_about() {
+    let world = World::files(Origin::new("files.example"));
+    let mut command = world.command(&["config", "check"]);
+    command.env("ONTOFETCH_SHARED_RATELIMIT_DIR", "/tmp/x");
+    let ran: crate::support::Ran = command.output().expect("the program").into();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains(
+            "$ONTOFETCH_SHARED_RATELIMIT_DIR: this variable is not known and has no effect"
+        ) && ran
+            .err
+            .contains("did you mean 'ONTOFETCH_SHARED_RATE_LIMIT_DIR'?"),
+        "{}",
+        ran.err
+    );
+}
+
+/// Each program prints the limits in force when it starts, where more output is asked for.
+#[test]
+fn a_verbose_pull_begins_with_the_limits_in_force() {
+    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let spec = world.spec(&["a"]);
+    let ran = world.run(&["pull", "--spec", &spec, "-v"]);
+    assert!(ran.err.starts_with("host "), "{}", ran.err);
+    for wanted in [
+        "max_delay_ms",
+        "files.example",
+        "direct 200/SECOND+9000/MINUTE",
+    ] {
+        let words: Vec<&str> = ran.err.split_whitespace().collect();
+        assert!(words.join(" ").contains(wanted), "{wanted}: {}", ran.err);
+    }
 }

@@ -379,6 +379,12 @@ fn a_context_on_a_private_address_is_not_loaded() {
             .all(|arrival| arrival.host == "files.example"),
         "{arrivals:?}"
     );
+    let (code, checked) = world.json(&["validate", "literal"]);
+    assert_eq!(
+        (code, &checked["ok"]),
+        (1, &Value::Bool(false)),
+        "{checked}"
+    );
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! The commands of an operator: `breaker` and `limits doctor`.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{fetch_sharing as fetch, fine, run_sharing as run};
+use docstokg_hub::clock::{Clock as _, SystemClock};
+
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::support::{Served, fetch_sharing as fetch, fine, run_sharing as run};
 
 #[test]
 fn a_pause_by_an_operator_holds_for_every_process_and_is_shown() {
@@ -15,7 +19,7 @@ fn a_pause_by_an_operator_holds_for_every_process_and_is_shown() {
             "open",
             "a.example",
             "--seconds",
-            "60",
+            "3600",
             "--reason",
             "lunch",
         ],
@@ -38,7 +42,7 @@ fn a_pause_by_an_operator_holds_for_every_process_and_is_shown() {
     assert!(
         answer["cooldown_remaining_ms"]
             .as_u64()
-            .is_some_and(|left| left > 50_000 && left <= 60_000),
+            .is_some_and(|left| left > 3_000_000 && left <= 3_600_000),
         "{answer}"
     );
 
@@ -133,24 +137,22 @@ fn a_resolver_is_opened_and_closed_by_its_name() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a block ends in real time")]
 fn a_block_set_by_one_process_holds_for_another_and_ends_in_time() {
     let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    let start = Instant::now();
-    assert_eq!(
-        run(
-            state.path(),
-            &["breaker", "open", "a.example", "--seconds", "3"]
-        )
-        .code,
-        0
-    );
-    assert_eq!(fetch(state.path(), &served, &[]).code, 3, "blocked");
-    std::thread::sleep(Duration::from_millis(3_050).saturating_sub(start.elapsed()));
-    assert_eq!(
-        fetch(state.path(), &served, &[]).code,
-        0,
-        "after three seconds it proceeds"
+    let begun = SystemClock.boot();
+    let open = ["breaker", "open", "a.example", "--seconds", "2"];
+    assert_eq!(run(state.path(), &open).code, 0);
+    while fetch(state.path(), &served, &[]).code != 0 {
+        assert!(
+            SystemClock.boot().since(begun) < Duration::from_secs(120),
+            "the block does not end"
+        );
+    }
+    let arrivals = served.web.ledger().arrivals();
+    assert_eq!(arrivals.len(), 1, "a refused request is not sent");
+    assert!(
+        arrivals[0].at.since(begun) >= Duration::from_secs(2),
+        "it was sent while the host was blocked"
     );
 }
 
@@ -162,7 +164,7 @@ fn the_doctor_reports_that_a_stricter_configuration_hardly_gets_a_turn() {
             fetch(
                 state.path(),
                 &served,
-                &["--rate", "a.example:metadata=rates:9/MINUTE"]
+                &["--rate", "a.example:metadata=rates:9/HOUR"]
             )
             .code,
             0
@@ -175,12 +177,12 @@ fn the_doctor_reports_that_a_stricter_configuration_hardly_gets_a_turn() {
             "doctor",
             "a.example",
             "--rate",
-            "a.example:metadata=rates:2/MINUTE",
+            "a.example:metadata=rates:2/HOUR",
         ],
     )
     .out;
     assert!(
-        printed.contains("4 in 2/MINUTE: other processes send under a larger limit"),
+        printed.contains("4 in 2 an hour: other processes send under a larger limit"),
         "{printed}"
     );
     let printed = run(
@@ -190,7 +192,7 @@ fn the_doctor_reports_that_a_stricter_configuration_hardly_gets_a_turn() {
             "doctor",
             "a.example",
             "--rate",
-            "a.example:metadata=rates:9/MINUTE",
+            "a.example:metadata=rates:9/HOUR",
         ],
     )
     .out;
@@ -215,11 +217,11 @@ fn the_doctor_shows_the_use_of_each_window_and_the_next_request() {
     let [budget] = printed["budgets"].as_array().expect("budgets").as_slice() else {
         panic!("{printed}")
     };
-    assert_eq!(budget["because"], "window 1/HOUR is full");
+    assert_eq!(budget["because"], "the limit of 1 an hour is reached");
     assert!(
         budget["eligible_in_ms"]
             .as_u64()
-            .is_some_and(|left| left > 3_500_000 && left <= 3_600_010),
+            .is_some_and(|left| left > 3_000_000 && left <= 3_600_010),
         "{budget}"
     );
     assert_eq!(budget["budgets"][0]["windows"][1]["used"], 1);
@@ -229,7 +231,7 @@ fn the_doctor_shows_the_use_of_each_window_and_the_next_request() {
     )
     .out;
     assert!(
-        text.contains("budget a.example metadata: 1 of 1/HOUR, 1 of 5/DAY"),
+        text.contains("budget a.example metadata: 1 of 1 an hour, 1 of 5 a day"),
         "{text}"
     );
 }
@@ -278,4 +280,101 @@ fn control_characters_of_a_reason_are_escaped() {
             "{text:?}"
         );
     }
+}
+
+/// A mistyped host has no state: commands about it say so, and name the one that was meant.
+#[test]
+fn a_host_that_nothing_has_asked_is_warned_about() {
+    let state = tempfile::tempdir().expect("a directory");
+    let opened = run(
+        state.path(),
+        &["breaker", "open", "api.crosref.org", "--seconds", "60"],
+    );
+    assert_eq!(opened.code, 0, "{}", opened.err);
+    let warning = "nothing with this state directory has sent a request to api.crosref.org, and \
+                   no configuration names it; did you mean 'api.crossref.org'?";
+    assert!(opened.err.contains(warning), "{}", opened.err);
+    let warned = run(state.path(), &["limits", "doctor", "api.opnalex.org"]);
+    assert!(
+        warned.err.contains("did you mean 'api.openalex.org'?"),
+        "{}",
+        warned.err
+    );
+    let shown = run(state.path(), &["limits", "show", "api.opnalex.org"]);
+    assert!(
+        shown.err.contains("did you mean 'api.openalex.org'?"),
+        "{}",
+        shown.err
+    );
+    for known in ["api.crossref.org", "api.crosref.org"] {
+        let words = ["breaker", "open", known, "--seconds", "60"];
+        let opened = run(state.path(), &words);
+        assert!(!opened.err.contains("warning"), "{}", opened.err);
+    }
+    let resolver = run(
+        state.path(),
+        &[
+            "breaker",
+            "open",
+            "landing_pag",
+            "--seconds",
+            "60",
+            "--resolver",
+        ],
+    );
+    assert!(
+        resolver.err.contains("warning") && resolver.err.contains("landing_page"),
+        "{}",
+        resolver.err
+    );
+}
+
+/// The robots.txt that a run has read is shown once for its host, with the length of its delay.
+#[test]
+fn the_doctor_shows_robots_txt_once_and_pacing_per_role() {
+    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::ok("User-agent: *\nCrawl-delay: 1\nDisallow: /private\n"),
+        path => crate::world::pdf(path),
+    });
+    let served = Served::start(origin);
+    let state = tempfile::tempdir().expect("a directory");
+    let mapping = format!("a.example:80={}", served.address);
+    let out = state.path().join("out").display().to_string();
+    let download = |url: &str| {
+        let words = [
+            "download",
+            url,
+            "--out",
+            &out,
+            "--connect-to",
+            &mapping,
+            "--disable",
+            "landing_page",
+        ];
+        run(state.path(), &words)
+    };
+    let ran = download("http://a.example/1.pdf");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let doctor = || run(state.path(), &["limits", "doctor", "a.example"]).out;
+    let shown = doctor();
+    assert_eq!(shown.matches("crawl delay of 1 s").count(), 1, "{shown}");
+    assert_eq!(shown.matches("robots.txt").count(), 1, "{shown}");
+    assert_eq!(
+        shown.matches("  pacing: even, one request every").count(),
+        3,
+        "{shown}"
+    );
+    download("http://a.example/private/2.pdf");
+    let shown = doctor();
+    assert!(
+        shown.contains("a.example robots.txt: it forbade a request at")
+            && shown.contains("crawl delay of 1 s"),
+        "{shown}"
+    );
+    let shown = run(state.path(), &["limits", "doctor", "a.example", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.out).expect("JSON");
+    let row = &shown["budgets"][0];
+    assert_eq!(row["robots"]["state"], "forbids", "{row}");
+    assert_eq!(row["robots"]["crawl_delay_s"], 1.0, "{row}");
+    assert_eq!(row["pacing"], "even", "{row}");
 }

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::{Origin, Reply, Throttle};
 use serde_json::{Value, json};
 
@@ -101,21 +99,15 @@ fn two_runs_find_a_hidden_limit_together() {
         run.stdout(Stdio::null()).stderr(Stdio::piped());
         run.spawn().expect("the program")
     };
-    let began = SystemClock.boot();
     let runs = [0, 1].map(start);
     for run in runs {
         let ended = run.wait_with_output().expect("its end");
         let err = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(0), "{err}");
     }
-    let took = SystemClock.boot().since(began);
     let arrivals = world.web.ledger().at("a.example");
     let of = |status: u16| arrivals.iter().filter(|one| one.status == status).count();
     assert_eq!(of(200), 2 * FILES, "every file comes once");
-    // Eighty at ten per second take eight seconds.
-    assert!(
-        of(429) <= 20 && took < Duration::from_secs(25),
-        "{} refused in {took:?}",
-        of(429)
-    );
+    // Runs that learned nothing of each other would be refused far more often than served.
+    assert!(of(429) <= FILES, "{} refused", of(429));
 }

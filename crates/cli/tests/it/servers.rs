@@ -64,7 +64,8 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) fn write_files(directory: &Path, count: usize) {
     std::fs::create_dir(directory.join("www")).expect("a directory");
     for number in 0..count {
-        let file = format!("%PDF-1.4\n{}\n{number}\n%%EOF\n", "x".repeat(3_000));
+        let noted = format!("{}\n{number}", "x".repeat(3_000));
+        let file = docstokg_origin_sim::pdf::carrying(noted.as_bytes());
         std::fs::write(directory.join(format!("www/{number}.pdf")), file).expect("a file");
     }
 }

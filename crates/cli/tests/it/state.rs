@@ -191,7 +191,7 @@ fn start_download(state: &Path, served: &Served) -> Child {
     ])
     .args([
         "--rate",
-        "a.example:artifact=rates:8/SECOND",
+        "a.example:artifact=rates:2/SECOND",
         "download",
         "--out",
     ])
@@ -211,16 +211,17 @@ fn start_download(state: &Path, served: &Served) -> Child {
 )]
 fn a_mapped_file_that_is_truncated_during_a_run_does_not_end_the_run() {
     let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    let list = (0..16)
+    let list = (0..12)
         .map(|n| format!("http://a.example/{n}"))
         .collect::<Vec<_>>()
         .join("\n");
     std::fs::write(state.path().join("list.txt"), list).expect("a file");
     let run = start_download(state.path(), &served);
     let started = Instant::now();
-    while served.web.ledger().len() < 6 {
+    // What is left takes four seconds more: the run is still on its way when its file is cut short.
+    while served.web.ledger().len() < 4 {
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(120),
             "the run does not start"
         );
         std::thread::sleep(Duration::from_millis(10));
@@ -253,7 +254,7 @@ fn a_mapped_file_that_is_truncated_during_a_run_does_not_end_the_run() {
         ran.err
     );
     assert!(
-        served.web.ledger().len() >= 16,
+        served.web.ledger().len() >= 12,
         "the remaining works were requested as well"
     );
 }

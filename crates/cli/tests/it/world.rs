@@ -121,7 +121,8 @@ pub(crate) fn sha256(path: &Path) -> String {
 }
 
 pub(crate) fn pdf(name: &str) -> Reply {
-    Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200)))
+    let noted = format!("{name}{}", " ".repeat(1_200));
+    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 

@@ -16,7 +16,9 @@ pub(super) struct Row {
     pub(super) state: State,
     reason: Option<String>,
     left: Duration,
+    /// The reset in force, and the configured one.
     reset: Duration,
+    configured_reset: Duration,
     failures: u32,
     recent: usize,
     probes: [(usize, u32); 3],
@@ -36,7 +38,8 @@ impl Row {
             state: breaker.state(view.now),
             reason: open.map(|(_, reason)| reason.to_string()),
             left: open.map_or(Duration::ZERO, |(until, _)| until.since(view.now)),
-            reset: policy.reset,
+            reset: breaker.reset_in_force(policy),
+            configured_reset: policy.reset,
             failures: breaker.failures(),
             recent: policy
                 .window
@@ -60,6 +63,7 @@ impl Row {
             reason: None,
             left: Duration::ZERO,
             reset: policy.reset,
+            configured_reset: policy.reset,
             failures: 0,
             recent: 0,
             probes,
@@ -126,6 +130,7 @@ impl Row {
             "until": self.until(),
             "cooldown_remaining_ms": self.reason.as_ref().map(|_| output::millis(self.left)),
             "reset_timeout_s": self.reset.as_secs_f64(),
+            "configured_reset_timeout_s": self.configured_reset.as_secs_f64(),
             "failures": self.failures,
             "failures_in_window": self.recent,
             "probes": probes,

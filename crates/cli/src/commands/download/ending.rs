@@ -10,6 +10,9 @@ use docstokg_bulk::scheduler::{Ended, RunError};
 use docstokg_content::reason::Reason;
 use docstokg_content::run::Report;
 use docstokg_hub::clock::{Clock, TokioRuntime};
+use docstokg_hub::config::show::change_hint;
+use docstokg_hub::forecast::SiteForecast;
+use docstokg_hub::policy::rate::window_in_words;
 use serde_json::{Value, json};
 
 use crate::arguments::Global;
@@ -109,11 +112,11 @@ fn exit_code(ended: &Ended, report: &Report, is_partial: bool) -> ExitCode {
 
 /// Formats what a run would do: how many works are known, how many are to download, and how long
 /// that takes at least.
-pub(super) fn dry_run(counters: &Counters, least: Option<Duration>) -> String {
+pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> String {
     let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
     let least = least.map_or_else(
         || "time unknown".to_owned(),
-        |least| format!("at least {}", length(least)),
+        |least| format!("at least {}{}", length(least.after), binding(&least)),
     );
     let known = if counters.already > 0 {
         format!(", {} known from an earlier run", counters.already)
@@ -129,6 +132,15 @@ pub(super) fn dry_run(counters: &Counters, least: Option<Duration>) -> String {
         "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
         plural(counters.items, "work")
     )
+}
+
+/// Formats the limit that makes a dry run wait longest, and how to change it.
+fn binding(least: &SiteForecast) -> String {
+    let Some((host, role, window)) = &least.because else {
+        return String::new();
+    };
+    let (words, hint) = (window_in_words(window), change_hint(host.as_str(), *role));
+    format!(", set by {words} at {host}; {hint}")
 }
 
 /// Formats that there is no network, in one line.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use docstokg_bulk::progress::Progress;
 use docstokg_content::resolver::order::Choice;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_hub::config::{Config, show};
-use tokio::signal::unix::{SignalKind, signal};
+use docstokg_hub::config::Config;
 
 use crate::arguments::Global;
 use crate::commands::limits;
 use crate::commands::services;
+use crate::interrupts::Interrupts;
 use crate::{output, state};
 
 /// Prints the limits that hold, and what of the command line or the sources has no effect.
@@ -36,11 +36,11 @@ pub(super) fn introduce(
 
 /// Prints the limits in force, and once per state directory that no contact address is configured.
 fn announce(global: &Global, config: &Config) {
-    output::tell(&if global.verbose {
-        limits::text(&show::limit_rows(config, None), config)
+    if global.verbose {
+        limits::announce(config, None);
     } else {
-        limits::one_line(config)
-    });
+        output::tell(&limits::one_line(config));
+    }
     if config.identity.mailto.is_none()
         && config.identity.url.is_none()
         && state::is_first(global, "contact-notice")
@@ -52,31 +52,12 @@ fn announce(global: &Global, config: &Config) {
     }
 }
 
-/// Ends at the second interrupt; the first only asks the run to stop. A closed terminal and a
-/// service manager that stops the process are interrupts like Ctrl-C.
-pub(crate) async fn interrupts(progress: &Progress) {
-    let handlers = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ]
-    .map(signal);
-    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
-        // Without handlers the signals end the process, as by default.
-        return std::future::pending().await;
-    };
-    for times in 0.. {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-        if times > 0 {
-            return;
-        }
-        progress.cancel();
-        progress.notify(
-            "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
-        );
-    }
+/// Ends at the second interrupt; the first only asks the run to stop.
+pub(crate) async fn stop_at_interrupts(mut interrupts: Interrupts, progress: &Progress) {
+    interrupts.next().await;
+    progress.cancel();
+    progress.notify(
+        "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
+    );
+    interrupts.next().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock as _, SystemClock};
 use docstokg_origin_sim::{Origin, Reply};
 
-use super::running::Gateway;
+use super::running::{Gateway, PATIENCE};
 use super::state;
 use crate::support::Served;
 
@@ -55,14 +55,17 @@ fn sixty_four_cold_requests_in_four_processes_are_one_for_the_origin() {
 
 #[test]
 fn another_process_takes_over_when_the_one_that_asks_is_killed() {
-    let served = slow_origin(Duration::from_secs(3));
+    // The first answer never comes in the time of the test.
+    let answer = |body: &'static str| Reply::ok(body).header("cache-control", "max-age=600");
+    let answers = [answer("one").after(Duration::from_secs(600)), answer("two")];
+    let served = Served::start(Origin::new("a.example").route("/data", answers));
     let directory = state();
     let mapping = format!("a.example:80={}", served.address);
     let start = || Gateway::start(directory.path(), &["--connect-to", &mapping]);
     let (leader, follower) = (start(), start());
     let asked = leader.send("GET http://a.example/data HTTP/1.1\r\nHost: a.example\r\n\r\n");
     // The leader's request is on its way when the origin has it.
-    let until = SystemClock.boot() + Duration::from_secs(20);
+    let until = SystemClock.boot() + PATIENCE;
     while served.web.ledger().is_empty() {
         assert!(SystemClock.boot() < until, "the leader does not ask");
         std::thread::yield_now();

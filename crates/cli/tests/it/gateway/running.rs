@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::support::sharing;
 
-/// How long a test waits for a byte before it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for anything before it fails: only what hangs takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A gateway in a process of its own. Dropped, it is asked to end, and waited for.
 pub(crate) struct Gateway {

@@ -1,0 +1,254 @@
+//! `docstokg config import`: the configuration files of `DocsToKG`, the Python program, in our form.
+//!
+//! Every value is put where the same thing stands here, and the sections read it as they read any
+//! other file. What has no counterpart is listed with its line; nothing is dropped in silence.
+
+mod breakers;
+mod cache;
+mod limits;
+mod ontologies;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use docstokg_config::node::{Entry, Value};
+use docstokg_config::{Node, Problem, Problems, Section, Source, document, read_file};
+use serde_json::{Value as Json, json};
+
+use super::config::list;
+use crate::arguments::Global;
+use crate::configuration::Settings;
+use crate::exit::Failure;
+use crate::output;
+
+/// Name of the file that `--out` writes the configuration to.
+const CONFIG_FILE: &str = "docstokg.yaml";
+/// Name of the file that `--out` writes the list of ontologies to.
+const ONTOLOGIES_FILE: &str = "sources.yaml";
+
+/// Runs the command.
+pub(super) fn run(
+    global: &Global,
+    files: &[PathBuf],
+    out: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    let mut imported = Imported::default();
+    let mut problems = Vec::new();
+    for file in files {
+        if let Some(node) = read_file(file, &mut problems) {
+            imported.take(node, &mut problems);
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::Config(Problems(problems)));
+    }
+    let config = imported.config();
+    let ontologies = (!imported.ontologies.is_empty())
+        .then(|| json!({ "version": 1, "ontologies": imported.ontologies }));
+    if let Some(directory) = out {
+        write(directory, CONFIG_FILE, &config)?;
+        if let Some(ontologies) = &ontologies {
+            write(directory, ONTOLOGIES_FILE, ontologies)?;
+        }
+    }
+    if global.json {
+        output::json(&json!({
+            "config": config,
+            "ontologies": imported.ontologies,
+            "left_out": list(&imported.left_out),
+        }));
+    } else if out.is_none() {
+        output::text(&text::yaml(&config));
+    }
+    if !global.quiet {
+        imported.report(out.is_some());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that is not there yet.
+fn write(directory: &Path, name: &str, value: &Json) -> Result<(), Failure> {
+    let path = directory.join(name);
+    if path.exists() {
+        return Err(Failure::Usage(format!(
+            "{} is there already; name another directory, or remove it",
+            path.display()
+        )));
+    }
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(&path, text::yaml(value)))
+        .with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(())
+}
+
+/// What the files of the other program come to.
+#[derive(Default)]
+struct Imported {
+    settings: Settings,
+    /// Ontologies for a list of `ontofetch`.
+    ontologies: Vec<Json>,
+    /// What has no counterpart.
+    left_out: Vec<Problem>,
+}
+
+impl Imported {
+    /// Takes one file in.
+    fn take(&mut self, node: Node, problems: &mut Vec<Problem>) {
+        let source = node.source.clone();
+        let entries = entries(node);
+        match FileKind::of(&entries) {
+            Some(FileKind::Limits) => limits::take(self, entries),
+            Some(FileKind::Breakers) => breakers::take(self, entries),
+            Some(FileKind::Cache) => cache::take(self, entries),
+            Some(FileKind::Ontologies) => ontologies::take(self, entries),
+            None => {
+                let message = "it is none of the files of DocsToKG that are read: \
+                               ratelimits.yaml, breakers.yaml, cache.yaml and sources.yaml";
+                problems.push(Problem::without_key(&source, message));
+            }
+        }
+    }
+
+    /// Puts a value where it stands here. What the section does not know is left out.
+    fn put(&mut self, path: &[&str], node: Node) {
+        let mut found = Vec::new();
+        let read: Settings = document::read(Node::nested(path, node), &mut found);
+        let below = std::mem::take(&mut self.settings);
+        self.settings = read.over(below);
+        for problem in found {
+            let is_unknown = problem.message.starts_with("unknown key");
+            let message = if is_unknown {
+                NO_COUNTERPART.to_owned()
+            } else {
+                problem.message
+            };
+            let problem = Problem::new(&problem.source, problem.key, message);
+            self.left_out.push(problem);
+        }
+    }
+
+    /// Lists a key that has no counterpart, and why.
+    fn leave_out(&mut self, source: &Source, key: &str, why: &str) {
+        self.left_out.push(Problem::new(source, key, why));
+    }
+
+    /// Lists an entry and all below it.
+    fn leave_out_all(&mut self, path: &str, entry: Entry, why: &str) {
+        let path = join(path, &entry.key);
+        match entry.node.value {
+            Value::Map(inner) if !inner.is_empty() => {
+                for entry in inner {
+                    self.leave_out_all(&path, entry, why);
+                }
+            }
+            _ => self.leave_out(&entry.source, &path, why),
+        }
+    }
+
+    /// Returns the configuration, without empty groups.
+    fn config(&self) -> Json {
+        let mut shown = document::show(&self.settings);
+        drop_empty(&mut shown);
+        shown
+    }
+
+    fn report(&self, is_written: bool) {
+        if !self.left_out.is_empty() {
+            output::note("without a counterpart, or changed:");
+        }
+        for problem in &self.left_out {
+            output::tell(&format!("  {problem}"));
+        }
+        let count = self.ontologies.len();
+        if count > 0 && !is_written {
+            output::hint(&format!(
+                "--out DIR also writes {ONTOLOGIES_FILE} with {}, for ontofetch --spec",
+                if count == 1 {
+                    "the ontology".to_owned()
+                } else {
+                    format!("the {count} ontologies")
+                }
+            ));
+        }
+    }
+}
+
+/// The reason for a key that this program does not have.
+const NO_COUNTERPART: &str = "no counterpart";
+
+/// A file of the other program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Limits,
+    Breakers,
+    Cache,
+    Ontologies,
+}
+
+impl FileKind {
+    /// Recognises a file by its keys.
+    fn of(entries: &[Entry]) -> Option<Self> {
+        let has = |keys: &[&str]| {
+            entries
+                .iter()
+                .any(|entry| keys.contains(&entry.key.as_str()))
+        };
+        let below = |group: &str, keys: &[&str]| {
+            let group = entries.iter().find(|entry| entry.key == group);
+            let Some(Value::Map(inner)) = group.map(|group| &group.node.value) else {
+                return false;
+            };
+            inner.iter().any(|entry| keys.contains(&entry.key.as_str()))
+        };
+        if has(&["ontologies"]) {
+            Some(Self::Ontologies)
+        } else if has(&["storage", "controller"]) {
+            Some(Self::Cache)
+        } else if has(&["backend", "aimd", "global_max_inflight"])
+            || below("defaults", &["metadata", "landing", "artifact"])
+        {
+            Some(Self::Limits)
+        } else if has(&["advanced", "resolvers"])
+            || below(
+                "defaults",
+                &[
+                    "fail_max",
+                    "reset_timeout_s",
+                    "classify",
+                    "half_open",
+                    "roles",
+                ],
+            )
+        {
+            Some(Self::Breakers)
+        } else {
+            None
+        }
+    }
+}
+
+/// Returns the entries of a mapping; none of anything else.
+fn entries(node: Node) -> Vec<Entry> {
+    match node.value {
+        Value::Map(entries) => entries,
+        _ => Vec::new(),
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// Removes groups without keys.
+fn drop_empty(value: &mut Json) {
+    if let Json::Object(map) = value {
+        map.values_mut().for_each(drop_empty);
+        map.retain(|_, value| !value.as_object().is_some_and(serde_json::Map::is_empty));
+    }
+}

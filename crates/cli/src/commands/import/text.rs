@@ -1,0 +1,73 @@
+//! Values as JSON, and JSON as the YAML that people write.
+
+use docstokg_config::Node;
+use docstokg_config::node::Value;
+use serde_json::{Map, Value as Json, json};
+
+/// Returns a value as JSON.
+pub(super) fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => json!(value),
+        Value::Int(value) => json!(i64::try_from(*value).unwrap_or(i64::MAX)),
+        Value::Float(value) => json!(value),
+        Value::Text(text) => json!(text),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Map(entries) => {
+            let entry =
+                |entry: &docstokg_config::node::Entry| (entry.key.clone(), json(&entry.node));
+            Json::Object(entries.iter().map(entry).collect())
+        }
+    }
+}
+
+/// Writes a mapping as YAML: groups of keys indented, one key per line, values as JSON has them.
+pub(super) fn yaml(value: &Json) -> String {
+    let mut text = String::new();
+    if let Json::Object(map) = value {
+        write_map(map, 0, &mut text);
+    }
+    text
+}
+
+fn write_map(map: &Map<String, Json>, depth: usize, text: &mut String) {
+    for (name, value) in map {
+        text.push_str(&"  ".repeat(depth));
+        text.push_str(&key(name));
+        text.push(':');
+        write_value(value, depth, text);
+    }
+}
+
+/// Writes what follows a key or a dash.
+fn write_value(value: &Json, depth: usize, text: &mut String) {
+    match value {
+        Json::Object(inner) if !inner.is_empty() => {
+            text.push('\n');
+            write_map(inner, depth + 1, text);
+        }
+        Json::Array(items) if items.iter().any(Json::is_object) => {
+            text.push('\n');
+            for item in items {
+                // A mapping in one line is YAML, too.
+                text.push_str(&format!("{}- {item}\n", "  ".repeat(depth + 1)));
+            }
+        }
+        value => text.push_str(&format!(" {value}\n")),
+    }
+}
+
+/// Writes a key, in quotes where YAML could read it as something else.
+fn key(name: &str) -> String {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+        && !["null", "true", "false", "yes", "no", "on", "off", "y", "n"]
+            .contains(&name.to_ascii_lowercase().as_str());
+    if is_plain {
+        name.to_owned()
+    } else {
+        json!(name).to_string()
+    }
+}

@@ -1,0 +1,65 @@
+//! Whether anything has asked a host or a resolver that an operator names: a mistyped name has no
+//! state, and commands about it would succeed and change nothing that matters.
+
+use docstokg_config::nearest;
+use docstokg_content::resolver::ResolverId;
+use docstokg_hub::Host;
+use docstokg_hub::config::{Config, resolver_key};
+use docstokg_hub::stores::SiteKey;
+
+use super::breaker::Target;
+use crate::arguments::Global;
+use crate::output;
+
+/// Returns whether the configuration names the host, site or resolver of a key.
+pub(super) fn is_configured(config: &Config, key: &SiteKey) -> bool {
+    let mut hosts = hosts(config);
+    let mut resolvers = config.breakers.resolvers.keys();
+    hosts.any(|host| config.site_key(host) == *key)
+        || resolvers.any(|resolver| resolver_key(resolver) == *key)
+}
+
+/// Returns the hosts that the configuration names.
+fn hosts(config: &Config) -> impl Iterator<Item = &Host> {
+    let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
+    let of_breakers = config.breakers.hosts.keys();
+    of_breakers
+        .chain(config.limits.hosts.keys())
+        .chain(of_sites)
+}
+
+/// Warns about a host or resolver that neither the configuration nor the store knows.
+pub(super) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], target: &Target<'_>) {
+    let is_known = recorded.contains(&target.key) || is_configured(config, &target.key);
+    if global.quiet || is_known {
+        return;
+    }
+    if let Some(resolver) = target.key.strip_prefix("resolver:") {
+        if let Err(message) = resolver.parse::<ResolverId>() {
+            output::note(&format!("warning: {message}"));
+        }
+        return;
+    }
+    output::note(&format!(
+        "warning: nothing with this state directory has sent a request to {}, and no \
+         configuration names it{}",
+        target.name,
+        meant(config, &target.key)
+    ));
+}
+
+/// Warns about a host whose limits are those of all hosts without an entry, if a configured one has
+/// nearly the same name.
+pub(super) fn warn_unless_configured(global: &Global, config: &Config, host: &Host) {
+    let key = config.site_key(host);
+    let meant = meant(config, &key);
+    if !global.quiet && !is_configured(config, &key) && !meant.is_empty() {
+        output::note(&format!("warning: no configuration names {host}{meant}"));
+    }
+}
+
+/// Returns the question after the name that was probably meant, if there is one.
+fn meant(config: &Config, key: &str) -> String {
+    let meant = nearest(key, hosts(config).map(Host::as_str));
+    meant.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}

@@ -1,0 +1,162 @@
+//! The memory that bodies of requests take while they are read and sent: pure accounts.
+//!
+//! A body takes what has come of it, not what it announces: a client that announces much and sends
+//! little takes little. A part of the memory is for short bodies alone, and clients of other
+//! machines get a half of it each at most, so that large bodies leave a place for others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// What the bodies of all requests take together, in bytes.
+const MAX_TOTAL: usize = 256 << 20;
+/// What is kept free for short bodies, in bytes.
+const FOR_SHORT: usize = 32 << 20;
+/// The longest body that is short, in bytes.
+const MAX_SHORT: usize = 64 << 10;
+/// What the bodies of one client of another machine take, in bytes.
+const MAX_OF_CLIENT: usize = 128 << 20;
+/// What a body counts for beside its bytes: its request.
+const OVERHEAD: usize = 1 << 10;
+
+/// There is no memory for a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoSpace;
+
+/// What bodies take, in all and by client.
+#[derive(Debug, Default)]
+pub(super) struct BodyMemory {
+    total: usize,
+    of_clients: HashMap<IpAddr, usize>,
+}
+
+impl BodyMemory {
+    /// Takes memory for a piece of a body of which so much is there already.
+    fn take(&mut self, client: IpAddr, there: usize, piece: usize) -> Result<(), NoSpace> {
+        let most = if there + piece <= MAX_SHORT + OVERHEAD {
+            MAX_TOTAL
+        } else {
+            MAX_TOTAL - FOR_SHORT
+        };
+        let own = self.of_clients.get(&client).copied().unwrap_or(0);
+        // The programs of this machine are one user's, and all have one address.
+        let is_bounded = !client.is_loopback() && own + piece > MAX_OF_CLIENT;
+        if is_bounded || self.total + piece > most {
+            return Err(NoSpace);
+        }
+        self.total += piece;
+        self.of_clients.insert(client, own + piece);
+        Ok(())
+    }
+
+    fn give_back(&mut self, client: IpAddr, bytes: usize) {
+        self.total = self.total.saturating_sub(bytes);
+        if let Some(own) = self.of_clients.get_mut(&client) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                self.of_clients.remove(&client);
+            }
+        }
+    }
+}
+
+/// The memory of one body. It is given back when this is dropped.
+pub(super) struct BodySpace {
+    memory: Arc<Mutex<BodyMemory>>,
+    client: IpAddr,
+    taken: usize,
+}
+
+impl BodySpace {
+    /// Begins the account of a body.
+    pub(super) fn new(memory: &Arc<Mutex<BodyMemory>>, client: IpAddr) -> Self {
+        Self {
+            memory: Arc::clone(memory),
+            client,
+            taken: 0,
+        }
+    }
+
+    /// Takes memory for a piece that has come.
+    ///
+    /// # Errors
+    /// There is none left for this client, or for a body of this length.
+    pub(super) fn grow(&mut self, piece: usize) -> Result<(), NoSpace> {
+        let bytes = piece + if self.taken == 0 { OVERHEAD } else { 0 };
+        self.memory.lock().take(self.client, self.taken, bytes)?;
+        self.taken += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for BodySpace {
+    fn drop(&mut self) {
+        self.memory.lock().give_back(self.client, self.taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn client(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn full(memory: &Arc<Mutex<BodyMemory>>, client: IpAddr) -> Vec<BodySpace> {
+        let mut bodies = Vec::new();
+        loop {
+            let mut body = BodySpace::new(memory, client);
+            if body.grow(MIB).is_err() {
+                return bodies;
+            }
+            bodies.push(body);
+        }
+    }
+
+    #[test]
+    fn bodies_take_what_has_come_of_them() {
+        let memory = Arc::default();
+        let bodies: Vec<BodySpace> = (0..1000)
+            .map(|_| {
+                let mut body = BodySpace::new(&memory, client(1));
+                body.grow(1).unwrap();
+                body
+            })
+            .collect();
+        assert!(BodySpace::new(&memory, client(1)).grow(100 * MIB).is_ok());
+        drop(bodies);
+        assert_eq!(memory.lock().total, 0);
+        assert!(memory.lock().of_clients.is_empty());
+    }
+
+    #[test]
+    fn large_bodies_leave_a_place_for_short_ones_and_for_other_clients() {
+        let memory = Arc::default();
+        let first = full(&memory, client(1));
+        assert!((126..=128).contains(&first.len()), "{}", first.len());
+        let mut other = BodySpace::new(&memory, client(2));
+        assert_eq!(other.grow(16 * MIB), Ok(()));
+        let second = full(&memory, client(3));
+        while other.grow(1 << 10).is_ok() {}
+        let mut large = BodySpace::new(&memory, client(4));
+        assert_eq!(large.grow(MIB), Err(NoSpace));
+        let mut short = BodySpace::new(&memory, client(4));
+        assert_eq!(short.grow(1000), Ok(()));
+        assert_eq!(short.grow(MAX_SHORT), Err(NoSpace));
+        drop((first, second));
+        assert_eq!(large.grow(MIB), Ok(()));
+    }
+
+    #[test]
+    fn programs_of_this_machine_share_all_of_it() {
+        let memory = Arc::default();
+        let own = full(&memory, IpAddr::from([127, 0, 0, 1]));
+        assert!(own.len() > 200, "{}", own.len());
+        assert!(memory.lock().total <= MAX_TOTAL - FOR_SHORT);
+    }
+}
