@@ -14,12 +14,15 @@ use process::{cargo, cargo_with, need, need_as, need_on_path, need_python, need_
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test         run all tests, installing what they need, and check-dependencies
+  test         run all tests, installing what they need, and check-dependencies; list all failures at the end
+               [--fast: only those that need no server and little time: the daily loop]
   bench        measure the hot paths, as ratios to a baseline of the same run
   politeness   measure on loopback what an origin receives: windows, and how much of the rate is used
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
                [--seconds N (20)] [--runs N (5)] [--store multiprocess | sqlite | redis (all)]
+  servers      measure downloads from nginx and HAProxy that enforce a rate, known and unknown, installing both:
+               refusals, and the time beside the least
   limits       simulate servers with hidden limits: learned limits beside CUBIC, AIMD, backoff and AutoThrottle
                [--servers N (200 of each class)]
   cache-tests PATH
@@ -33,6 +36,9 @@ Usage: cargo xtask COMMAND
   real-ontologies
                download ontologies in Python packages by pip, read every one, and compare the counts with
                those of rapper, rdflib and grep
+  real-papers DIR
+               tell the PDFs of a directory apart, whole and cut: DIR/index.json lists their `file`, `doi`, `title`
+               and `journal`
   check-dependencies
                check licences of dependencies, and that no crate is there in two versions without a
                reason; `explain` prints the reasons
@@ -46,10 +52,39 @@ Usage: cargo xtask COMMAND
   fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates]
                [rate_headers] [robots] [configuration] (all) [--seconds N (60)]";
 
+/// Parts of the names of tests that [`test_fast`] leaves out: they need a server or another program, kill
+/// processes, or take long.
+const SLOW_TESTS: &[&str] = &[
+    "a_second_fetch",
+    "a_second_run",
+    "cache::damage::",
+    "cache::model::",
+    "cookies_takes_the_same_hops_as_curl",
+    "crowd::",
+    "download::",
+    "endings::",
+    "gateway::",
+    "hostile::a_list_without_an_end",
+    "interrupted::",
+    "killed",
+    "learning::",
+    "limiter::",
+    "lua",
+    "nginx::",
+    "obstacles::",
+    "processes::",
+    "quotas::",
+    "redis",
+    "simulated_hour::",
+    "sigterm_and_sighup",
+    "two_stores",
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
+        ["test", "--fast", rest @ ..] => test_fast(rest),
         ["test", rest @ ..] => test(rest),
         ["bench", rest @ ..] => need_redis().and_then(|()| {
             all([
@@ -62,6 +97,7 @@ fn main() -> ExitCode {
         ["sharing", rest @ ..] => {
             need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest))
         }
+        ["servers"] => servers(),
         ["limits", rest @ ..] => limits::run(rest),
         ["cache-tests", rest @ ..] => cache_tests::run(rest),
         ["bulk", rest @ ..] => need("aria2c", "aria2")
@@ -75,6 +111,7 @@ fn main() -> ExitCode {
         ["ontology", rest @ ..] => need("rapper", "raptor2-utils")
             .and_then(|()| bench("docstokg-ontology", "ontology", rest)),
         ["real-ontologies"] => real_ontologies::run(),
+        ["real-papers", directory] => real_papers(directory),
         ["check-dependencies"] => dependencies::check(),
         ["check-dependencies", "explain"] => {
             dependencies::explain();
@@ -115,9 +152,50 @@ fn test(rest: &[&str]) -> anyhow::Result<()> {
     need_as("haproxy", "-v", "haproxy")?;
     need("curl", "curl")?;
     need_python(&["httpx", "requests"])?;
-    cargo(&[&["test", "--workspace"], rest].concat())?;
+    cargo(&[&["test", "--workspace", "--no-fail-fast"], rest].concat())?;
     // The tests have downloaded every crate, so that this needs no network.
     dependencies::check()
+}
+
+/// Runs the tests that need no server and little time. The whole workspace is selected, so that this
+/// builds what [`test()`] builds.
+fn test_fast(rest: &[&str]) -> anyhow::Result<()> {
+    let targets = [
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--lib",
+        "--bins",
+        "--test",
+        "it",
+        "--test",
+        "formats",
+        "--test",
+        "memory",
+        "--",
+    ];
+    let skipped = SLOW_TESTS.iter().flat_map(|part| ["--skip", *part]);
+    let skipped: Vec<&str> = skipped.collect();
+    cargo(&[&targets[..], &skipped[..], rest].concat())
+}
+
+/// Measures downloads from real servers.
+fn servers() -> anyhow::Result<()> {
+    need_as("nginx", "-v", "nginx")?;
+    need_as("haproxy", "-v", "haproxy")?;
+    let arguments = [
+        "test",
+        "--release",
+        "--package",
+        "docstokg-cli",
+        "--test",
+        "limits",
+        "near_the_least",
+        "--",
+        "--ignored",
+        "--nocapture",
+    ];
+    cargo(&arguments)
 }
 
 /// Runs one benchmark program, optimised.
@@ -229,7 +307,7 @@ fn attack(rest: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Runs the property tests of all parsers of foreign input, with many more cases than CI has time
-/// for.
+/// for, and those that nest every format far deeper than a stack.
 fn many_properties() -> anyhow::Result<()> {
     let many = [("PROPTEST_CASES", "20000")];
     all([
@@ -238,5 +316,28 @@ fn many_properties() -> anyhow::Result<()> {
         "docstokg-ontology",
         "docstokg-policy",
     ]
-    .map(|package| cargo_with(&["test", "--release", "--package", package, "fuzz"], &many)))
+    .map(|package| {
+        let filtered = [
+            "test",
+            "--release",
+            "--package",
+            package,
+            "--",
+            "fuzz",
+            "nested",
+        ];
+        cargo_with(&filtered, &many)
+    }))
+}
+
+/// Tells the papers of a directory apart, and looks for damage in them and in their cuts.
+fn real_papers(directory: &str) -> anyhow::Result<()> {
+    let arguments = ["test", "--package", "docstokg-content", "--lib", "--locked"];
+    let rest = ["real_papers", "--", "--ignored", "--nocapture"];
+    let directory = std::path::absolute(directory)?;
+    let directory = directory.display().to_string();
+    cargo_with(
+        &[&arguments[..], &rest[..]].concat(),
+        &[("DOCSTOKG_PAPERS", directory.as_str())],
+    )
 }
