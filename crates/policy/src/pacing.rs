@@ -188,38 +188,36 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
-    /// The windows of each spacing in milliseconds, guard included.
-    fn spaced(rates: &str) -> Vec<(u32, f64, Option<usize>)> {
+    /// The windows of each spacing in microseconds, guard included.
+    fn spaced(rates: &str) -> Vec<(u32, u64, Option<usize>)> {
         let list = parse_rates(rates).unwrap();
-        let shown = |spacing: &Spacing| {
-            let width = Duration::from_micros(spacing.width).as_secs_f64() * 1_000.0;
-            (spacing.window.limit.get(), width, spacing.spread_of)
-        };
+        let shown =
+            |spacing: &Spacing| (spacing.window.limit.get(), spacing.width, spacing.spread_of);
         spacings(&list, |_| true).iter().map(shown).collect()
     }
 
     #[test]
     fn a_window_is_spaced_at_ninety_eight_percent_of_its_rate() {
-        assert_eq!(spaced("10/SECOND"), [(1, 102.0, None)]);
+        assert_eq!(spaced("10/SECOND"), [(1, 102_000, None)]);
         assert_eq!(spaced("1/3SECOND"), []);
-        assert_eq!(spaced("2/10SECOND"), [(1, 5_010.0, None)]);
-        assert_eq!(spaced("40/SECOND"), [(1, 22.5, None), (10, 255.0, None)]);
-        assert_eq!(spaced("200/SECOND"), [(4, 18.0, None), (40, 204.0, None)]);
+        assert_eq!(spaced("2/10SECOND"), [(1, 5_010_000, None)]);
+        assert_eq!(spaced("40/SECOND"), [(1, 22_500, None), (10, 255_000, None)]);
+        assert_eq!(spaced("200/SECOND"), [(4, 18_000, None), (40, 204_000, None)]);
     }
 
     #[test]
     fn only_the_slowest_short_window_is_spaced() {
-        assert_eq!(spaced("10/SECOND+20/10SECOND"), [(1, 510.0, None)]);
-        assert_eq!(spaced("2/SECOND+500/HOUR"), [(1, 510.0, None)]);
-        assert_eq!(spaced("4/SECOND+40/MINUTE"), [(1, 255.0, None)]);
+        assert_eq!(spaced("10/SECOND+20/10SECOND"), [(1, 510_000, None)]);
+        assert_eq!(spaced("2/SECOND+500/HOUR"), [(1, 510_000, None)]);
+        assert_eq!(spaced("4/SECOND+40/MINUTE"), [(1, 255_000, None)]);
         assert_eq!(spaced("1/2SECOND+100000/DAY"), []);
     }
 
     #[test]
     fn a_long_window_without_a_short_one_is_spread_over_a_minute() {
-        assert_eq!(spaced("300/MINUTE"), [(1, 204.0, Some(0))]);
-        assert_eq!(spaced("600/HOUR"), [(1, 102.0, Some(0))]);
-        assert_eq!(spaced("900/HOUR+30/MINUTE"), [(1, 2_010.0, Some(1))]);
+        assert_eq!(spaced("300/MINUTE"), [(1, 204_000, Some(0))]);
+        assert_eq!(spaced("600/HOUR"), [(1, 102_000, Some(0))]);
+        assert_eq!(spaced("900/HOUR+30/MINUTE"), [(1, 2_010_000, Some(1))]);
         assert_eq!(spaced("1/HOUR"), []);
     }
 }
