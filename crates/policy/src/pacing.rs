@@ -201,8 +201,14 @@ mod tests {
         assert_eq!(spaced("10/SECOND"), [(1, 102_000, None)]);
         assert_eq!(spaced("1/3SECOND"), []);
         assert_eq!(spaced("2/10SECOND"), [(1, 5_010_000, None)]);
-        assert_eq!(spaced("40/SECOND"), [(1, 22_500, None), (10, 255_000, None)]);
-        assert_eq!(spaced("200/SECOND"), [(4, 18_000, None), (40, 204_000, None)]);
+        assert_eq!(
+            spaced("40/SECOND"),
+            [(1, 22_500, None), (10, 255_000, None)]
+        );
+        assert_eq!(
+            spaced("200/SECOND"),
+            [(4, 18_000, None), (40, 204_000, None)]
+        );
     }
 
     #[test]
