@@ -56,15 +56,37 @@ pub(crate) struct Waits {
 
 #[derive(Debug, Default)]
 struct HostWaits {
-    /// How many items are due when.
-    due: BTreeMap<Timestamp, u64>,
+    due: BTreeMap<Due, u64>,
     why: String,
+}
+
+/// When items come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    until: Timestamp,
+    /// Whether they leave the first tries to other items, and come back with them if these succeed.
+    is_resting: bool,
+}
+
+impl Due {
+    fn of(deferral: &Deferral) -> Self {
+        Self {
+            until: deferral.until,
+            is_resting: deferral.ready_at.is_some(),
+        }
+    }
+}
+
+impl HostWaits {
+    fn first(&self) -> Option<Timestamp> {
+        self.due.keys().next().map(|due| due.until)
+    }
 }
 
 impl Waits {
     pub(crate) fn add(&mut self, deferral: &Deferral) {
         let host = self.hosts.entry(deferral.host.clone()).or_default();
-        *host.due.entry(deferral.until).or_default() += 1;
+        *host.due.entry(Due::of(deferral)).or_default() += 1;
         host.why.clone_from(&deferral.why);
     }
 
@@ -72,10 +94,11 @@ impl Waits {
         let Some(host) = self.hosts.get_mut(&deferral.host) else {
             return;
         };
-        if let Some(items) = host.due.get_mut(&deferral.until) {
+        let due = Due::of(deferral);
+        if let Some(items) = host.due.get_mut(&due) {
             *items -= 1;
             if *items == 0 {
-                host.due.remove(&deferral.until);
+                host.due.remove(&due);
             }
         }
         if host.due.is_empty() {
@@ -98,7 +121,7 @@ impl Waits {
             Some(WaitingFor {
                 host: name.clone(),
                 items: host.due.values().sum(),
-                until: *host.due.keys().next()?,
+                until: host.first()?,
                 why: host.why.clone(),
             })
         });
@@ -107,11 +130,18 @@ impl Waits {
         waiting
     }
 
-    /// Lists the hosts, and how many of their items are due when.
+    /// Lists the hosts, and how many of their items are expected back when. Resting items come back
+    /// as soon as the first ones are served.
     pub(crate) fn dues(&self) -> Vec<(String, Timestamp, u64)> {
         let of_host = |(name, host): (&String, &HostWaits)| {
-            let due = |(at, items): (&Timestamp, &u64)| (name.clone(), *at, *items);
-            host.due.iter().map(due).collect::<Vec<_>>()
+            let first = host.first().unwrap_or_default();
+            let mut due = BTreeMap::<Timestamp, u64>::new();
+            for (at, items) in &host.due {
+                let expected = if at.is_resting { first } else { at.until };
+                *due.entry(expected).or_default() += items;
+            }
+            let named = |(at, items)| (name.clone(), at, items);
+            due.into_iter().map(named).collect::<Vec<_>>()
         };
         self.hosts.iter().flat_map(of_host).collect()
     }
@@ -149,6 +179,18 @@ mod tests {
                 ("b.example".to_owned(), Timestamp::from_secs_f64(20.0), 1),
             ]
         );
+        let resting = Deferral {
+            ready_at: Some(Timestamp::from_secs_f64(10.0)),
+            ..deferral("a.example", 310.0)
+        };
+        waits.add(&resting);
+        let first = ("a.example".to_owned(), Timestamp::from_secs_f64(10.0), 2);
+        assert_eq!(
+            waits.dues()[0],
+            first,
+            "a resting item comes with the first"
+        );
+        waits.remove(&resting);
         waits.remove(&deferral("a.example", 10.0));
         waits.remove(&deferral("a.example", 30.0));
         waits.remove(&deferral("c.example", 1.0));

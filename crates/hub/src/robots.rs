@@ -24,13 +24,13 @@ use url::Url;
 
 use crate::admission::LaneKey;
 use crate::clock::{BootInstant, before};
-use crate::error::{ErrorKind, FetchError};
+use crate::error::{ErrorKind, FetchError, StatedBy};
 use crate::event::What;
 use crate::exchange::{Delivered, ToMemory};
 use crate::fetch::Arrived;
 use crate::flight::{Flights, Joined};
 use crate::hub::Inner;
-use crate::journey::Track;
+use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request, RobotsPolicy};
 use crate::target::Target;
@@ -39,7 +39,7 @@ use crate::target::Target;
 const AGENT: &str = "docstokg";
 /// How long a file is believed (section 2.4).
 const MAX_AGE: Duration = Duration::from_secs(86_400);
-/// How long a site whose file cannot be read gets no requests.
+/// The longest that a site whose file cannot be read gets no requests, unless it asks for longer.
 const UNREAD_AGE: Duration = Duration::from_secs(30);
 /// The decoded size up to which a file is read; the parser itself stops earlier.
 const MAX_BODY_BYTES: u64 = 16 * LIMIT_BYTES as u64;
@@ -83,7 +83,7 @@ enum Rules {
     Unusable {
         why: Arc<str>,
     },
-    /// No answer came.
+    /// The name has no address, or its certificate is not valid: waiting does not help.
     Unreachable {
         fault: Fault,
         message: Arc<str>,
@@ -266,7 +266,7 @@ impl Inner {
         let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
         match self.boxed_journey(&asking).await {
             Ok(arrived) => Ok(self.read_robots(arrived)),
-            Err(error) => self.robots_failure(error.kind),
+            Err(error) => self.robots_failure(error),
         }
     }
 
@@ -285,7 +285,7 @@ impl Inner {
             body,
             mut track,
         } = arrived;
-        let stopped = track.end(None).stopped;
+        let journey = track.end(None);
         let now = self.runtime.boot();
         match (Ruling::from_status(Some(head.status)), body) {
             (Ruling::Parse, Delivered::Body(body)) => Known {
@@ -293,10 +293,7 @@ impl Inner {
                 until: now + MAX_AGE,
             },
             (Ruling::DisallowForNow, _) => {
-                let until = match stopped.and_then(StopReason::until) {
-                    Some(until) => until.max(now + UNREAD_AGE),
-                    None => now + UNREAD_AGE,
-                };
+                let until = self.next_read(&journey);
                 let why = format!("it answered {}", head.status).into();
                 Known {
                     rules: Rules::Unread { why, until },
@@ -313,10 +310,10 @@ impl Inner {
     /// Sorts the failures that say something about the site from those that say nothing: a refusal
     /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
     /// may not reach.
-    fn robots_failure(&self, kind: ErrorKind) -> Result<Known, ErrorKind> {
-        let until = self.runtime.boot() + UNREAD_AGE;
-        let rules = match kind {
-            ErrorKind::Fault {
+    fn robots_failure(&self, error: FetchError) -> Result<Known, ErrorKind> {
+        let until = self.next_read(&error.journey);
+        let rules = match error.kind {
+            kind @ (ErrorKind::Fault {
                 fault: Fault::NoRoute,
                 ..
             }
@@ -325,16 +322,39 @@ impl Inner {
             | ErrorKind::Store { .. }
             | ErrorKind::Deadline { .. }
             | ErrorKind::Cancelled { .. }
-            | ErrorKind::Internal { .. } => return Err(kind),
-            ErrorKind::Fault { fault, cause, .. } => Rules::Unreachable {
+            | ErrorKind::Internal { .. }) => return Err(kind),
+            ErrorKind::Fault {
+                fault: fault @ (Fault::Dns | Fault::Tls),
+                cause,
+                ..
+            } => Rules::Unreachable {
                 fault,
                 message: cause.as_str().into(),
+            },
+            ErrorKind::Fault { cause, .. } => Rules::Unread {
+                why: format!("the site cannot be reached: {}", cause.as_str()).into(),
+                until,
             },
             other => Rules::Unusable {
                 why: other.to_string().into(),
             },
         };
         Ok(Known { rules, until })
+    }
+
+    /// Returns when a file that could not be read is requested again: when its site may be back,
+    /// as the breaker probes it, or when the site asks for it.
+    fn next_read(&self, journey: &Journey) -> BootInstant {
+        let wait = match &journey.host_failure {
+            Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
+            Some(failure) => failure.wait.min(UNREAD_AGE),
+            None => UNREAD_AGE,
+        };
+        let until = self.runtime.boot() + wait;
+        match journey.stopped.and_then(StopReason::until) {
+            Some(stated) => until.max(stated),
+            None => until,
+        }
     }
 }
 

@@ -195,7 +195,8 @@ impl<J: Job> Schedule<J> {
     fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
         let awaited = self.run.job.awaited(&item.state, until);
         let now = self.run.clock.now();
-        self.silences.begin(&awaited.host, now);
+        let served_ago = self.served_ago(&awaited.host);
+        self.silences.begin(&awaited.host, served_ago, now);
         self.watches.add(&awaited.host, awaited.source.as_deref());
         let due = self.watches.due(&awaited.host, until, now);
         let deferral = Deferral {

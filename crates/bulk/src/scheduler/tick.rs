@@ -106,15 +106,18 @@ impl<J: Job> Schedule<J> {
         if lost_since.is_some_and(|since| now.since(since) > max_wait) {
             return false;
         }
-        let boot = self.run.clock.runtime().boot();
         let is_worth = |waiting: &WaitingFor| {
-            let host = Host::parse(&waiting.host).ok();
-            let served = host.and_then(|host| self.run.hub.last_served(&host));
-            let served_ago = served.map(|served| boot.since(served));
+            let served_ago = self.served_ago(&waiting.host);
             self.silences
                 .is_worth_waiting(waiting, served_ago, max_wait, now)
         };
         self.run.progress.waiting().iter().any(is_worth)
+    }
+
+    /// Returns the time since a host last served a request of this process.
+    pub(super) fn served_ago(&self, host: &str) -> Option<Duration> {
+        let served = self.run.hub.last_served(&Host::parse(host).ok()?)?;
+        Some(self.run.clock.runtime().boot().since(served))
     }
 
     /// Plans all deferred items anew: the network is back.

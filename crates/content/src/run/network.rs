@@ -11,7 +11,7 @@ use crate::work_state::Postponed;
 
 impl Works {
     /// Takes in whether the network was lost, or is there. While it is lost, a paused host is only
-    /// out of reach, and a host that alone is out of reach is one that fails.
+    /// out of reach. A host that alone is out of reach is waited for like one that is down.
     pub(super) async fn watch_network(&self, outcome: Outcome) -> Outcome {
         let Outcome::Failed(mut failure) = outcome else {
             self.connectivity.answered();
@@ -22,7 +22,7 @@ impl Works {
         } else if failure.reason == Reason::Offline
             && !self.connectivity.is_lost(self.clock.now()).await
         {
-            (failure.reason, failure.retry) = (Reason::RequestException, None);
+            failure.reason = Reason::RequestException;
         } else if self.is_out_of_reach(failure.reason) {
             failure.reason = Reason::Offline;
             failure.retry = failure.retry.map(|retry| until_network(retry.wait));
@@ -49,12 +49,9 @@ impl Works {
         } else if failure.reason == Reason::Offline
             && !self.connectivity.is_lost(self.clock.now()).await
         {
-            return Fetched::Nothing {
-                reason: Reason::RequestException,
-                detail: postponed.failure.detail,
-                status: None,
-                gone: false,
-            };
+            let mut postponed = postponed;
+            postponed.failure.reason = Reason::RequestException;
+            return Fetched::Later(postponed);
         } else if self.is_out_of_reach(failure.reason) {
             let retry = until_network(*wait);
             let postponed = Postponed::until_retry(retry, Reason::Offline, &failure.detail);

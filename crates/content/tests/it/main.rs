@@ -60,5 +60,7 @@ mod fuzz;
 mod bounded;
 // Bulk runs at hosts whose limits are known, and at hosts whose limits have to be found.
 mod hidden_limits;
-// Hidden limits drawn by chance, and outages of every length.
+// Hidden limits drawn by chance.
 mod random_plans;
+// Hosts that are down for a while: no work is lost, and few requests meet the outage.
+mod outages;

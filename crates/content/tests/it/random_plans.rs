@@ -319,26 +319,3 @@ fn runs_over_hidden_limits_lose_no_work_and_little_time() {
         assert!(outcome.ratio <= 1.3 && outcome.refused <= 60, "{shown}");
     }
 }
-
-/// One host with files for twenty seconds that goes down for a while, again and again.
-fn outage_host(outage: Range<Duration>) -> Host {
-    Host {
-        name: "h00.example".into(),
-        latency: Duration::from_millis(50),
-        limit: Limit::Window(10, 1),
-        advice: Advice::None,
-        stated: Stated::None,
-        outage: Some(outage),
-        files: 200,
-    }
-}
-
-#[test]
-fn an_outage_of_any_length_loses_no_work_and_costs_little_more_than_itself() {
-    for seconds in [30, 70, 150, 600] {
-        let outage = Duration::from_secs(3)..Duration::from_secs(3 + seconds);
-        let host = outage_host(outage);
-        let outcome = run_hosts(&[host], seconds);
-        assert!(outcome.ratio <= 1.2, "{seconds} s: {}", outcome.lines[0]);
-    }
-}

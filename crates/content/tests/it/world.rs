@@ -28,6 +28,7 @@ use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 use tempfile::TempDir;
+use url::Url;
 
 /// Lines as users write them, bad ones among them.
 pub(crate) struct Typed(pub(crate) Option<String>);
@@ -56,11 +57,16 @@ pub(crate) struct World {
     pub(crate) outage: Range<Duration>,
     /// A host that serves no https.
     pub(crate) plain_host: Option<&'static str>,
+    /// What happens to connections, by URL and time.
+    pub(crate) faults: Option<Arc<Faults>>,
     /// When the remaining time of a run is noted, from its begin on.
     pub(crate) noted_at: Vec<Duration>,
     /// What was noted: when, and the remaining time.
     pub(crate) noted: Arc<Mutex<Vec<RemainingNote>>>,
 }
+
+/// The fault that a request for a URL meets at a time of the simulation.
+pub(crate) type Faults = dyn Fn(&Url, Duration) -> Option<Fault> + Send + Sync;
 
 /// When the remaining time was noted, and the remaining time.
 pub(crate) type RemainingNote = (Duration, Option<Duration>);
@@ -71,6 +77,21 @@ struct Unplugged {
     simulation: Simulation,
     outage: Range<Duration>,
     plain_host: Option<&'static str>,
+    faults: Option<Arc<Faults>>,
+}
+
+impl Unplugged {
+    fn fault(&self, url: &Url) -> Option<Fault> {
+        let now = self.simulation.elapsed();
+        if self.outage.contains(&now) {
+            return Some(Fault::NoRoute);
+        }
+        if url.scheme() == "https" && self.plain_host.is_some() && url.host_str() == self.plain_host
+        {
+            return Some(Fault::Connect);
+        }
+        self.faults.as_ref().and_then(|faults| faults(url, now))
+    }
 }
 
 impl Transport for Unplugged {
@@ -79,22 +100,9 @@ impl Transport for Unplugged {
         request: Outgoing,
         dial: Arc<dyn Dial>,
     ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        if self.outage.contains(&self.simulation.elapsed()) {
-            let message = "network is unreachable".to_owned();
-            return Box::pin(std::future::ready(Err(SendError::Fault {
-                fault: Fault::NoRoute,
-                message,
-            })));
-        }
-        if request.url.scheme() == "https"
-            && self.plain_host.is_some()
-            && request.url.host_str() == self.plain_host
-        {
-            let message = "connection refused".to_owned();
-            return Box::pin(std::future::ready(Err(SendError::Fault {
-                fault: Fault::Connect,
-                message,
-            })));
+        if let Some(fault) = self.fault(&request.url) {
+            let message = fault.as_str().to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault { fault, message })));
         }
         self.inner.send(request, dial)
     }
@@ -150,6 +158,7 @@ impl World {
             reachability: None,
             outage: Duration::ZERO..Duration::ZERO,
             plain_host: None,
+            faults: None,
             store: None,
             noted_at: Vec::new(),
             noted: Arc::default(),
@@ -178,6 +187,7 @@ impl World {
                 simulation: self.simulation.clone(),
                 outage: self.outage.clone(),
                 plain_host: self.plain_host,
+                faults: self.faults.clone(),
             }))
             .build()
             .unwrap()

@@ -1,7 +1,7 @@
 //! The slow start after an outage: when a breaker closes, the requests that waited for it do not go
 //! all at once.
 //!
-//! The number of requests grows with the square of the time since then, for a few seconds. Each
+//! Eight requests a second go at first, and ever more for a few seconds. Each
 //! process has its own count; the windows of the site, which all share, hold beside it. A request
 //! that cannot wait so long is not delayed.
 
@@ -15,8 +15,10 @@ use crate::clock::BootInstant;
 
 /// How long it lasts.
 const LENGTH: Duration = Duration::from_secs(4);
-/// How many requests go in the first second; in the first two seconds four times as many.
-const FIRST_SECOND: f64 = 16.0;
+/// How many requests a second go at first.
+const FIRST_RATE: f64 = 8.0;
+/// By how many requests a second that grows in each second.
+const RATE_GROWTH: f64 = 32.0;
 
 /// Whether a breaker has just closed after an outage, and how many requests have gone since.
 #[derive(Default)]
@@ -71,11 +73,18 @@ impl SlowStart {
             self.is_active.store(false, Ordering::Release);
             return None;
         }
-        let share = f64::from(ramp.admitted) / FIRST_SECOND;
-        let at = closed_at + Duration::from_secs_f64(share.sqrt()).min(LENGTH);
+        let at = closed_at + time_of(ramp.admitted).min(LENGTH);
         ramp.admitted = ramp.admitted.saturating_add(1);
         (at > now).then_some(at)
     }
+}
+
+/// Returns the time after which one more than so many requests may have gone: the solution of
+/// `admitted = FIRST_RATE * t + RATE_GROWTH / 2 * t^2`.
+fn time_of(admitted: u32) -> Duration {
+    let admitted = f64::from(admitted);
+    let root = (FIRST_RATE * FIRST_RATE + 2.0 * RATE_GROWTH * admitted).sqrt();
+    Duration::from_secs_f64((root - FIRST_RATE) / RATE_GROWTH)
 }
 
 #[cfg(test)]
@@ -105,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_outage_requests_grow_with_the_square_of_the_time() {
+    fn after_an_outage_the_rate_of_requests_grows() {
         let start = closed_after(OpenReason::Consecutive);
         let herd: Vec<Option<BootInstant>> = (0..400).map(|_| start.turn(at(1_000))).collect();
         assert_eq!(herd[0], None, "the first goes at once");
@@ -115,7 +124,7 @@ mod tests {
             };
             herd.iter().filter(in_time).count()
         };
-        assert_eq!((by(1_000), by(2_000), by(3_999)), (17, 65, 256));
+        assert_eq!((by(250), by(1_000), by(2_000), by(3_999)), (4, 25, 81, 288));
         assert_eq!(herd[399], Some(at(5_000)), "the rest goes when it is over");
     }
 
