@@ -30,8 +30,38 @@ const ORDINARY_FIELDS: [HeaderName; 16] = [
     header::VIA,
 ];
 
+/// Parts of names that announce credentials wherever they stand, as one word in lower case.
+const CREDENTIAL_PARTS: [&str; 15] = [
+    "auth",
+    "cookie",
+    "credential",
+    "csrf",
+    "jwt",
+    "key",
+    "passcode",
+    "passphrase",
+    "passw",
+    "secret",
+    "session",
+    "sign",
+    "token",
+    "userinfo",
+    "xsrf",
+];
+
+/// Words that have one of these parts and announce no credentials.
+const ORDINARY_WORDS: [&str; 7] = [
+    "assign",
+    "authored",
+    "authorname",
+    "design",
+    "keyboard",
+    "keyword",
+    "signal",
+];
+
 /// Endings of names that say who asks, as one word in lower case.
-const IDENTITY_ENDINGS: [&str; 20] = [
+const IDENTITY_ENDINGS: [&str; 22] = [
     "accountid",
     "appid",
     "applicationid",
@@ -39,6 +69,7 @@ const IDENTITY_ENDINGS: [&str; 20] = [
     "cert",
     "certificate",
     "clientid",
+    "clientsdn",
     "cookie2",
     "dpop",
     "eppn",
@@ -47,6 +78,7 @@ const IDENTITY_ENDINGS: [&str; 20] = [
     "principal",
     "principalid",
     "principalname",
+    "subjectdn",
     "tenantid",
     "user",
     "useremail",
@@ -94,7 +126,17 @@ fn is_credential_name(name: &HeaderName) -> bool {
     let word = as_one_word(name.as_str());
     Names::Ordinary.is_secret(name.as_str())
         || is_secret_last_word(name.as_str())
+        || has_credential_part(&word)
         || IDENTITY_ENDINGS.iter().any(|ending| word.ends_with(ending))
+}
+
+fn has_credential_part(word: &str) -> bool {
+    let mut word = word.to_owned();
+    for ordinary in ORDINARY_WORDS {
+        word = word.replace(ordinary, " ");
+    }
+
+    word != "author" && word != "authors" && CREDENTIAL_PARTS.iter().any(|part| word.contains(part))
 }
 
 /// Returns whether a field traces a request: its value is new in every request.
@@ -180,6 +222,32 @@ mod tests {
             "X-MS-Client-Principal",
             "X-IBM-Client-Id",
             "X-User-Id",
+            "X-AccessKeyId",
+            "KeyId",
+            "X-APIKeyId",
+            "SecretId",
+            "TokenId",
+            "X-Api-Keys",
+            "X-Tokens",
+            "OAuth",
+            "XAuth",
+            "BasicAuth",
+            "X-Auth-Info",
+            "AuthHeader",
+            "X-Auth-Code",
+            "X-Auth-Request-Groups",
+            "X-SessionData",
+            "X-Session-State",
+            "UserSession",
+            "X-WebSession",
+            "X-Sign",
+            "Signature-Input",
+            "X-Passcode",
+            "X-XSRF",
+            "X-Userinfo",
+            "X-Authority-Key",
+            "SSL_CLIENT_S_DN",
+            "X-Client-Cert-Subject-DN",
         ] {
             assert!(judge(name, "v"), "{name}");
         }
@@ -214,6 +282,13 @@ mod tests {
             ("X-Requested-With", "XMLHttpRequest"),
             ("X-Keyword", "monkey"),
             ("Author", "Smith"),
+            ("X-Author-Name", "Smith"),
+            ("X-Design", "new"),
+            ("Sec-CH-UA-Platform", "Linux"),
+            ("Upgrade-Insecure-Requests", "1"),
+            ("Content-Disposition", "inline"),
+            ("X-Forwarded-For", "10.0.0.1"),
+            ("Priority", "u=1, i"),
             ("Sec-Fetch-User", "?1"),
             ("Via", "1.1 docstokg"),
         ] {
