@@ -38,9 +38,7 @@ fn unreachable(detail: String) -> Absence {
 /// Judges a request that ended without an answer.
 pub(super) fn of_error(error: &FetchError) -> Verdict {
     let detail = error.sentence();
-    // A connection that fails may be the address's fault: an upgrade to https that nobody serves.
-    let is_fault = matches!(error.kind, ErrorKind::Fault { .. });
-    if !is_fault && let Disposition::Retry { wait, .. } = error.disposition() {
+    if let Disposition::Retry { wait, .. } = error.disposition() {
         return Verdict::Paused(wait, unreachable(detail), None);
     }
     match &error.kind {
@@ -86,7 +84,12 @@ impl Ontologies {
             );
             absence
         };
+        // A connection that fails may be the address's fault: nobody serves https there.
+        let is_fault = matches!(error.kind, ErrorKind::Fault { .. });
         match verdict {
+            Verdict::Paused(wait, absence, status) if is_fault => {
+                Verdict::Later(wait.max(STAY_AWAY), explained(absence), status)
+            }
             Verdict::Never(absence, status) => Verdict::Never(explained(absence), status),
             Verdict::Later(wait, absence, status) => {
                 Verdict::Later(wait, explained(absence), status)

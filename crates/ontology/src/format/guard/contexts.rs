@@ -29,6 +29,8 @@ const MAX_BYTES: u64 = 8 << 20;
 const MAX_SCOPED_BYTES: u64 = 512 << 10;
 /// Bytes that are copied while contexts are processed.
 const MAX_COPIED_BYTES: u64 = 1 << 30;
+/// Bytes that are copied for the values of terms that have contexts of their own: seconds.
+const MAX_BYTES_COPIED_FOR_VALUES: u64 = 16 << 30;
 /// Bytes of a term beside its texts.
 const TERM_BYTES: u64 = 200;
 
@@ -41,6 +43,8 @@ struct ContextWeight {
     references: Vec<String>,
     longest_text: u64,
     chain: u64,
+    /// The most contexts that can build on each other: those of a list, and those within terms.
+    layers: u64,
     has_scoped: bool,
     /// Whether a context within a term refers to another document.
     has_scoped_reference: bool,
@@ -55,6 +59,8 @@ pub(crate) struct ContextBudget {
     bytes: u64,
     contexts: u64,
     has_scoped: bool,
+    /// Values of the file so far.
+    values: u64,
     /// How often a remote context can be processed, for each that is referred to.
     repetitions: u64,
     /// Remote contexts that refer to others.
@@ -97,8 +103,21 @@ impl ContextBudget {
         self.charge(&weight)
     }
 
+    /// Counts values: the parser copies the whole context for each that belongs to a term with a
+    /// context of its own.
+    fn add_values(&mut self, values: u64) -> Result<(), String> {
+        self.values = self.values.saturating_add(values);
+        if self.has_scoped && self.values.saturating_mul(self.bytes) > MAX_BYTES_COPIED_FOR_VALUES {
+            return Err(
+                "the file has too many values for terms with their own contexts".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
     fn charge(&mut self, weight: &ContextWeight) -> Result<(), String> {
-        let text = weight.longest_text.saturating_mul(weight.chain.max(1));
+        let links = weight.chain.max(1).saturating_mul(weight.layers.max(1));
+        let text = weight.longest_text.saturating_mul(links);
         let bytes = (weight.terms + 1).saturating_mul(text.saturating_add(TERM_BYTES));
         // A context that the file repeats replaces the one before it.
         self.bytes = self.bytes.max(bytes);
@@ -130,9 +149,12 @@ impl ContextWeight {
             Value::Array(contexts) if contexts.len() > MAX_LIST => {
                 Err(format!("a list has more than {MAX_LIST} contexts"))
             }
-            Value::Array(contexts) => contexts
-                .iter()
-                .try_for_each(|context| self.add(context, nesting)),
+            Value::Array(contexts) => {
+                let layers = contexts.len().saturating_mul(nesting + 1);
+                self.layers = self.layers.max(layers as u64);
+                let mut contexts = contexts.iter();
+                contexts.try_for_each(|context| self.add(context, nesting))
+            }
             Value::Object(terms) => self.add_terms(terms, nesting),
             Value::String(url) => {
                 self.contexts += 1;
@@ -149,6 +171,7 @@ impl ContextWeight {
 
     fn add_terms(&mut self, terms: &Map<String, Value>, nesting: usize) -> Result<(), String> {
         self.contexts += 1;
+        self.layers = self.layers.max(nesting as u64 + 1);
         self.terms += terms.len() as u64;
         self.chain = self.chain.max(longest_chain(terms)? as u64);
         if terms.contains_key("@import") {
@@ -286,6 +309,7 @@ impl ContextScan {
     ///
     /// The caller bounds how deep brackets are nested.
     pub(crate) fn pass(&mut self, bytes: &[u8], budget: &mut ContextBudget) -> Result<(), String> {
+        let mut values = 0;
         for &byte in bytes {
             if let Some((_, context)) = &mut self.context {
                 context.push(byte);
@@ -297,6 +321,9 @@ impl ContextScan {
             if self.is_string {
                 self.pass_string(byte);
             } else {
+                // A value follows each of these.
+                let is_value = matches!(byte, b',' | b':' | b'[') && self.context.is_none();
+                values += u64::from(is_value);
                 self.pass_code(byte);
             }
             let around = self.context.as_ref().map(|(around, _)| *around);
@@ -304,7 +331,7 @@ impl ContextScan {
                 self.end_context(budget)?;
             }
         }
-        Ok(())
+        budget.add_values(values)
     }
 
     fn end_context(&mut self, budget: &mut ContextBudget) -> Result<(), String> {

@@ -107,6 +107,34 @@ fn contexts_that_expand_to_much_are_refused() {
 }
 
 #[test]
+fn values_that_copy_a_large_context_each_are_refused() {
+    let terms: Vec<_> = (0..2_000).map(|n| format!("\"t{n}\": \"a:b\"")).collect();
+    let file = |scoped: &str, values: usize| {
+        format!(
+            "{{\"@context\": {{{}, \"t\": {{\"@id\": \"a:b\"{scoped}}}}}, \"t\": [1{}]}}",
+            terms.join(", "),
+            ", 1".repeat(values)
+        )
+    };
+    let many = file(", \"@context\": {}", 300_000);
+    assert!(refusal(&many).contains("too many values"));
+    assert!(scan(&file(", \"@context\": {}", 10_000), 8192).is_ok());
+    assert!(scan(&file("", 300_000), 8192).is_ok());
+    let context_last = format!("{{\"x\": [1{}], {}", ", 1".repeat(300_000), &many[1..]);
+    assert!(refusal(&context_last).contains("too many values"));
+}
+
+#[test]
+fn contexts_of_a_list_that_lengthen_a_term_are_refused() {
+    let long = format!("{{\"a\": \"a:{}\"}}", "x".repeat(50 << 10));
+    let list = format!(
+        "{{\"@context\": [{long}{}]}}",
+        format!(", {long}").repeat(70)
+    );
+    assert!(refusal(&list).contains("expand to more than"));
+}
+
+#[test]
 fn remote_contexts_are_judged_with_those_they_refer_to() {
     let mut budget = ContextBudget::default();
     let refers = |to: &str| format!("{{\"@context\": {to}}}");
