@@ -186,6 +186,30 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_for_the_parent_domain_is_sent_there_however_it_is_written() {
+        for (domain, is_sent) in [
+            ("Domain=pub.example", true),
+            ("domain=.pub.example", true),
+            ("DOMAIN=PUB.Example", true),
+            ("Domain = pub.example", true),
+            ("Domain=www.pub.example; Domain=pub.example", true),
+            ("Domain=; Path=/", false),
+            ("Domain=www.pub.example", false),
+        ] {
+            let jar = CookieJar::new();
+            let cookie = format!("a=1; {domain}; Path=/; Expires=Thu, 01-Jan-2099 00:00:00 GMT");
+            set(&jar, "https://www.pub.example/a/b", &[&cookie]);
+            let expected = if is_sent { "a=1" } else { "" };
+            assert_eq!(
+                sent(&jar, "https://pub.example/f.pdf"),
+                expected,
+                "{domain}"
+            );
+            assert_eq!(sent(&jar, "https://www.pub.example/"), "a=1", "{domain}");
+        }
+    }
+
+    #[test]
     fn no_site_sets_a_cookie_for_a_public_suffix() {
         let jar = CookieJar::new();
         set(

@@ -1,6 +1,7 @@
 //! `docstokg download`: works in, files out.
 
 mod ending;
+mod resume;
 mod terminal;
 
 use std::num::NonZero;
@@ -225,6 +226,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     let tokio = start_tokio()?;
     let interrupts = Interrupts::catch(&tokio)?;
     let is_partial = job.options.mode != RunMode::Full;
+    let inputs = &job.arguments.inputs;
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
     loaded.config.limits.learn_unless_set = Learn::Tighten;
@@ -281,7 +283,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     // After the second interrupt the process does not wait for active tasks.
     tokio.shutdown_background();
     let ended = ending::finish(
-        global, &directory, &progress, &recording, is_partial, outcome,
+        global, &directory, &progress, &recording, is_partial, inputs, outcome,
     );
     recording.close();
     ended

@@ -50,7 +50,7 @@ fn an_interrupted_run_finishes_current_downloads_and_prints_how_to_continue() {
     let printed = text(&ended.stderr);
     assert!(
         printed.contains("finishing current downloads")
-            && printed.contains("continue with --resume"),
+            && printed.contains("continue with: docstokg download --resume"),
         "{printed}"
     );
     let fetched = world.manifests().len();
@@ -77,8 +77,7 @@ fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
         let printed = text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{signal}: {printed}");
         assert!(
-            printed.contains("finishing current downloads")
-                && printed.contains("remaining; continue with --resume"),
+            printed.contains("finishing current downloads") && printed.contains("remaining"),
             "{signal}: {printed}"
         );
         assert!(world.path("out/report.html").exists());
@@ -344,5 +343,56 @@ fn a_chain_with_cookies_takes_the_same_hops_as_curl() {
     assert_eq!(
         std::fs::read(ours.path("out").join(path)).expect("a file"),
         std::fs::read(theirs.path("file")).expect("a file")
+    );
+}
+
+#[test]
+fn a_host_that_stays_down_leaves_its_works_waiting_and_prints_how_to_continue() {
+    // Nothing listens on port 1; the other host serves.
+    let world = World::plain();
+    let ran = world.run(&[
+        "http://down.example/1.pdf",
+        "http://down.example/2.pdf",
+        "http://a.example/3.pdf",
+        "--connect-to",
+        "down.example:80=127.0.0.1:1",
+        "--disable",
+        "wayback",
+        "--max-wait",
+        "2",
+    ]);
+    let printed = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(3), "{printed}");
+    for part in [
+        "downloaded 1 of 3 works",
+        "2 waiting",
+        "down.example: ",
+        "continue with: docstokg download --resume",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(
+        !printed.contains("1.pdf --"),
+        "known inputs are not said again: {printed}"
+    );
+    let counts = world.run(&[
+        "--resume",
+        "--json",
+        "--max-wait",
+        "0",
+        "--connect-to",
+        "down.example:80=127.0.0.1:1",
+    ]);
+    let report: Value = serde_json::from_slice(&counts.stdout).expect("JSON");
+    assert_eq!(counts.status.code(), Some(3), "{report}");
+    assert_eq!(
+        (&report["left"], &report["failed"]),
+        (&2.into(), &0.into()),
+        "{report}"
+    );
+    let command = report["continue_with"].as_str().expect("a command");
+    assert!(
+        command.starts_with("docstokg download --resume"),
+        "{command}"
     );
 }

@@ -15,6 +15,7 @@ use docstokg_hub::forecast::SiteForecast;
 use docstokg_hub::policy::rate::window_in_words;
 use serde_json::{Value, json};
 
+use super::resume;
 use crate::arguments::Global;
 use crate::exit::{self, Failure};
 use crate::output;
@@ -28,20 +29,27 @@ pub(super) fn finish(
     progress: &Progress,
     recording: &Recording,
     is_partial: bool,
+    inputs: &[String],
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
+    // A list that was not read to its end is read again; its known works are skipped.
+    let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
+    let known = if is_read { inputs } else { &[] };
+    let resume = resume::command(known, &directory.path);
     let (ended, report) = match outcome {
         Some(Ok(done)) => done,
         Some(Err(error)) => {
             directory.queue.close();
             directory.clean_up(UnfinishedFiles::Keep);
-            output::hint("finished downloads are kept; continue with --resume");
+            output::hint(&format!(
+                "finished downloads are kept; continue with: {resume}"
+            ));
             return Err(Failure::Failed(error.into()));
         }
         None => {
             directory.clean_up(UnfinishedFiles::Keep);
             return Err(Failure::Failed(anyhow::anyhow!(
-                "stopped at once; continue with --resume"
+                "stopped at once; continue with: {resume}"
             )));
         }
     };
@@ -56,6 +64,9 @@ pub(super) fn finish(
         shown["manifest"] = json!((!is_partial).then_some(manifest));
         shown["telemetry_run"] = json!(recording.run.id);
         add_end(&mut shown, &ended, &progress.listed());
+        if !matches!(ended, Ended::Complete) {
+            shown["continue_with"] = json!(resume);
+        }
         output::json(&shown);
     } else {
         for (work, url) in &progress.listed() {
@@ -64,6 +75,7 @@ pub(super) fn finish(
     }
     if let Ended::Offline { left } = &ended {
         output::complain(&offline(*left));
+        output::hint(&format!("continue with: {resume}"));
         return Ok(code);
     }
     if !global.quiet && !is_partial {
@@ -71,6 +83,9 @@ pub(super) fn finish(
     }
     if let Ended::Deferred { due_in, .. } = &ended {
         tell_waits(progress, *due_in);
+    }
+    if !matches!(ended, Ended::Complete) {
+        output::hint(&format!("continue with: {resume}"));
     }
     Ok(code)
 }
@@ -148,7 +163,7 @@ fn offline(left: u64) -> String {
     let works = plural(left, "work");
     format!(
         "no network: names cannot be resolved or there is no route; nothing was sent, \
-         {works} remaining; continue with --resume"
+         {works} remaining"
     )
 }
 
@@ -158,17 +173,15 @@ fn tell_waits(progress: &Progress, due_in: Duration) {
     for wait in progress.waiting().into_iter().take(5) {
         let works = plural(wait.items, "work");
         output::hint(&format!(
-            "{} asked for no requests until {} ({works}; {})",
+            "{}: {}; next try at {} ({works})",
             wait.host,
-            clock_time(wait.until),
-            wait.why
+            wait.why,
+            clock_time(wait.until)
         ));
     }
     let until = clock_time(now + due_in);
     let left = length(due_in);
-    output::hint(&format!(
-        "the next work is due at {until} (in {left}); continue then with --resume"
-    ));
+    output::hint(&format!("the next work is due at {until} (in {left})"));
 }
 
 fn sentence(ended: &Ended, report: &Report) -> String {
@@ -202,13 +215,11 @@ fn sentence(ended: &Ended, report: &Report) -> String {
         Ended::Stopped { .. } if report.inputs_unread => {
             text.push_str(&format!("; stopped; {left} remaining"));
         }
-        Ended::Stopped { .. } => text.push_str(&format!(
-            "; stopped; {left} remaining; continue with --resume"
-        )),
+        Ended::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining")),
         Ended::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
-        Ended::BytesSpent { .. } => text.push_str(&format!(
-            "; stopped at --max-bytes; {left} remaining; continue with --resume"
-        )),
+        Ended::BytesSpent { .. } => {
+            text.push_str(&format!("; stopped at --max-bytes; {left} remaining"))
+        }
     }
     if report.inputs_unread {
         text.push_str(
