@@ -1,57 +1,23 @@
-//! Downloads from rate limiters that other people wrote: packages of npm and PyPI, nginx and
+//! Downloads from rate limiters that other people wrote: packages of npm and `PyPI`, nginx and
 //! `HAProxy`, on loopback only. Their own ledgers say how often they refuse, and how long the files
 //! of each take beside the least time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+mod ledger;
+mod servers;
+
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::process::{Running, cargo, free_port, need, need_as, root, run_command, say, wait_for};
-
-const NODE_SERVERS: &str = include_str!("../limiters/servers.mjs");
-const PYTHON_SERVERS: &str = include_str!("../limiters/servers.py");
-
-/// Packages of npm with the servers and limiters of `servers.mjs`.
-const NPM_PACKAGES: [&str; 12] = [
-    "express@5",
-    "express-rate-limit@8",
-    "fastify@5",
-    "@fastify/rate-limit@11",
-    "@hapi/hapi@21",
-    "hapi-rate-limit@8",
-    "hono@4",
-    "@hono/node-server",
-    "hono-rate-limiter",
-    "koa@3",
-    "koa-ratelimit@6",
-    "rate-limiter-flexible@11",
-];
-
-/// Packages of PyPI with the servers and limiters of `servers.py`.
-const PIP_PACKAGES: [&str; 7] = [
-    "django",
-    "django-ratelimit",
-    "flask",
-    "flask-limiter",
-    "slowapi",
-    "starlette",
-    "uvicorn",
-];
+use crate::process::{Running, cargo, free_port, need, need_as, root};
+use ledger::Ledger;
 
 /// Maximum time of one download, in tenths of a second. The slowest limiter needs a minute, and the
 /// default rate of 2 per second some four.
 const MAX_RUN_TENTHS: u32 = 4_500;
-
-/// Maximum time of a searching run, in least times of the limiter.
-const MAX_TIME_RATIO: f64 = 1.3;
-
-/// Maximum refusals of a run, per limiter and on average.
-const MAX_MEAN_REFUSALS: usize = 2;
 
 /// The process that a limiter is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +204,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     need_as("haproxy", "-v", "haproxy")?;
     cargo(&["build", "--release", "--package", "docstokg-cli"])?;
     let packages = root()?.join("target/limiters");
-    install(&packages)?;
+    servers::install(&packages)?;
     let work = std::env::temp_dir().join(format!("docstokg-limiters-{}", std::process::id()));
     let mut missed = Vec::new();
     for known in runs {
@@ -253,38 +219,6 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     bail!("{}; ledgers: {}", missed.join("; "), work.display())
 }
 
-/// Installs the packages where they are missing, and writes the servers beside them.
-fn install(packages: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(packages)?;
-    std::fs::write(packages.join("servers.mjs"), NODE_SERVERS)?;
-    std::fs::write(packages.join("servers.py"), PYTHON_SERVERS)?;
-    let installed = packages.join("installed");
-    let asked = [&NPM_PACKAGES[..], &PIP_PACKAGES[..]].concat().join(" ");
-    if std::fs::read_to_string(&installed).is_ok_and(|has| has == asked) {
-        return Ok(());
-    }
-    say("xtask: installing limiters from npm and PyPI");
-    std::fs::write(packages.join("package.json"), "{ \"private\": true }\n")?;
-    let in_packages = |program: &OsStr, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        run_command(command.args(arguments).current_dir(packages))
-    };
-    let npm = ["install", "--no-audit", "--no-fund", "--silent"];
-    in_packages(OsStr::new("npm"), &[&npm[..], &NPM_PACKAGES].concat())?;
-    in_packages(OsStr::new("python3"), &["-m", "venv", "python"])?;
-    let pip = ["-m", "pip", "install", "--quiet"];
-    in_packages(
-        python(packages).as_os_str(),
-        &[&pip[..], &PIP_PACKAGES].concat(),
-    )?;
-    std::fs::write(installed, asked)?;
-    Ok(())
-}
-
-fn python(packages: &Path) -> PathBuf {
-    packages.join("python/bin/python")
-}
-
 /// Downloads from all limiters at once; returns the demands that are missed.
 fn measure(
     known: Known,
@@ -296,7 +230,7 @@ fn measure(
         .iter()
         .map(|limiter| Ok((*limiter, free_port()?)))
         .collect::<anyhow::Result<_>>()?;
-    let servers = start(&ported, packages, directory)?;
+    let servers = servers::start(&ported, packages, directory)?;
     let is_done = download(known, &ported, directory)?;
     drop(servers);
     let ledger = Ledger::read(directory)?;
@@ -305,125 +239,6 @@ fn measure(
         missed.push(format!("{known:?}: the download did not end with success"));
     }
     Ok(missed)
-}
-
-/// Starts the servers of the limiters on their ports, and waits until they listen.
-fn start(
-    ported: &[(&Limiter, u16)],
-    packages: &Path,
-    directory: &Path,
-) -> anyhow::Result<Vec<Running>> {
-    let arguments = |program: Program| -> Vec<String> {
-        let own = ported
-            .iter()
-            .filter(|(limiter, _)| limiter.program == program);
-        own.map(|(limiter, port)| {
-            let Limiter {
-                name,
-                limit,
-                seconds,
-                ..
-            } = limiter;
-            format!("{name}:{port}:{limit}:{seconds}")
-        })
-        .collect()
-    };
-    let mut node = Command::new("node");
-    node.arg("servers.mjs").args(arguments(Program::Node));
-    let mut python = Command::new(python(packages));
-    python.arg("servers.py").args(arguments(Program::Python));
-    std::fs::write(
-        directory.join("nginx.conf"),
-        nginx_configuration(ported, directory),
-    )?;
-    let mut nginx = Command::new("nginx");
-    nginx.arg("-p").arg(directory);
-    nginx.arg("-c").arg(directory.join("nginx.conf"));
-    std::fs::write(directory.join("haproxy.cfg"), haproxy_configuration(ported))?;
-    let mut haproxy = Command::new("haproxy");
-    haproxy.arg("-f").arg(directory.join("haproxy.cfg"));
-
-    let mut running = Vec::new();
-    for (name, mut command) in [
-        ("node", node),
-        ("python", python),
-        ("nginx", nginx),
-        ("haproxy", haproxy),
-    ] {
-        if (ported.iter()).any(|(limiter, _)| limiter.program.name() == name) {
-            let child = command
-                .current_dir(packages)
-                .stdin(Stdio::null())
-                .stdout(File::create(directory.join(format!("{name}.ledger")))?)
-                .stderr(File::create(directory.join(format!("{name}.errors")))?)
-                .spawn()
-                .with_context(|| format!("{name} cannot be started"))?;
-            running.push(Running(child));
-        }
-    }
-    for (_, port) in ported {
-        wait_for(*port)?;
-    }
-    Ok(running)
-}
-
-/// Returns a configuration in which the limits are checked before a file is made up.
-fn nginx_configuration(ported: &[(&Limiter, u16)], directory: &Path) -> String {
-    let place = directory.display();
-    let mut zones = String::new();
-    let mut servers = String::new();
-    for (limiter, port) in ported {
-        let Program::Nginx(parameters) = limiter.program else {
-            continue;
-        };
-        let (name, rate) = (limiter.name, limiter.limit);
-        zones += &format!("limit_req_zone $binary_remote_addr zone={name}:1m rate={rate}r/s;\n");
-        servers += &format!(
-            "server {{ listen 127.0.0.1:{port}; server_name {name}; limit_req zone={name}{parameters};
-               location /item/ {{ try_files /none @file; }}
-               location @file {{ return 200 \"$request_uri {name}\\n\"; }}
-               location / {{ try_files /none =404; }} }}\n"
-        );
-    }
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("{kind}_temp_path {place}/{kind};\n"))
-        .concat();
-    format!(
-        "daemon off; master_process off; pid {place}/nginx.pid; error_log stderr crit;
-         events {{ worker_connections 1024; }}
-         http {{ {temporary} default_type text/plain;
-           log_format ledger '$server_name $msec $status $request_uri';
-           access_log {place}/nginx.requests.ledger ledger;
-           {zones} {servers} }}\n"
-    )
-}
-
-/// Returns a configuration with a stick table per limiter.
-fn haproxy_configuration(ported: &[(&Limiter, u16)]) -> String {
-    let mut text = String::from(
-        "global\n  log stdout format raw local0\ndefaults\n  mode http\n  log global
-  timeout client 30s\n  timeout connect 5s\n  timeout server 30s\n",
-    );
-    let own = |(limiter, _): &&(&Limiter, u16)| limiter.program == Program::HaProxy;
-    for (limiter, port) in ported.iter().filter(own) {
-        let Limiter {
-            name,
-            limit,
-            seconds,
-            ..
-        } = limiter;
-        text += &format!(
-            "frontend {name}
-  bind 127.0.0.1:{port}
-  log-format \"{name} %[date(0,ms)] %ST %HP\"
-  stick-table type ip size 1k expire 60s store http_req_rate({seconds}s)
-  http-request track-sc0 src
-  http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt {limit} }}
-  http-request return status 404 unless {{ path_beg /item/ }}
-  http-request return status 200 content-type text/plain lf-string \"{name} %[path]\"\n"
-        );
-    }
-    text
 }
 
 /// Downloads the files of all limiters in turns; returns whether it ended with success.
@@ -469,104 +284,20 @@ fn download(known: Known, ported: &[(&Limiter, u16)], directory: &Path) -> anyho
     Ok(false)
 }
 
-/// One request, as its server noted it.
-struct Request {
-    /// Seconds since 1970.
-    at: f64,
-    status: u16,
-    path: String,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The requests of all servers, by limiter.
-struct Ledger(BTreeMap<String, Vec<Request>>);
-
-impl Ledger {
-    /// Reads every ledger of a directory.
-    fn read(directory: &Path) -> anyhow::Result<Self> {
-        let mut requests: BTreeMap<String, Vec<Request>> = BTreeMap::new();
-        for entry in std::fs::read_dir(directory)? {
-            let path = entry?.path();
-            if path.extension() == Some(OsStr::new("ledger")) {
-                for line in std::fs::read_to_string(&path)?.lines() {
-                    let (name, request) =
-                        read_line(line).with_context(|| format!("a ledger has '{line}'"))?;
-                    requests.entry(name.to_owned()).or_default().push(request);
-                }
-            }
-        }
-        Ok(Self(requests))
+    #[test]
+    fn the_least_time_follows_from_what_a_limiter_counts() {
+        let least = |name: &str| {
+            let found = LIMITERS.iter().find(|limiter| limiter.name == name);
+            found.expect("a limiter").least_seconds()
+        };
+        assert!((least("express-draft-8") - 25.0).abs() < 1e-9);
+        assert!((least("flask-fixed") - 60.0).abs() < 1e-9);
+        // The 41st waits for a minute, and 20 take 7 windows of a second.
+        assert!((least("flask-two") - 66.0).abs() < 1e-9);
+        assert!((least("nginx-burst") - 26.0).abs() < 1e-9);
     }
-
-    /// Prints the table of a run; returns the demands that are missed.
-    fn report(&self, known: Known, limiters: &[&Limiter]) -> Vec<String> {
-        let instants = self.0.values().flatten().map(|request| request.at);
-        let start = instants.fold(f64::INFINITY, f64::min);
-        say(&format!(
-            "\n{}\n{:<20} {:>18} {:>9} {:>8} {:>7} {:>7} {:>6}",
-            known.title(),
-            "limiter",
-            "limit",
-            "files",
-            "refusals",
-            "least s",
-            "took s",
-            "ratio"
-        ));
-        let mut missed = Vec::new();
-        let mut refusals = 0;
-        for limiter in limiters {
-            let own = self.0.get(limiter.name).map_or(&[][..], Vec::as_slice);
-            let served =
-                |request: &&Request| request.status == 200 && request.path.starts_with("/item/");
-            let files: BTreeSet<&str> = own
-                .iter()
-                .filter(served)
-                .map(|request| request.path.as_str())
-                .collect();
-            let is_refusal = |request: &&Request| matches!(request.status, 429 | 503);
-            let refused = own.iter().filter(is_refusal).count();
-            let last = own.iter().filter(served).map(|request| request.at);
-            let took = last.fold(start, f64::max) - start;
-            let least = limiter.least_seconds();
-            let limits: Vec<String> = limiter
-                .windows()
-                .iter()
-                .map(|(limit, seconds)| format!("{limit} per {seconds} s"))
-                .collect();
-            say(&format!(
-                "{:<20} {:>18} {:>9} {refused:>8} {least:>7.1} {took:>7.1} {:>6.2}",
-                limiter.name,
-                limits.join(", "),
-                format!("{}/{}", files.len(), limiter.files),
-                took / least
-            ));
-            refusals += refused;
-            if files.len() < limiter.files {
-                missed.push(format!("{known:?}: {} lacks files", limiter.name));
-            }
-            if known != Known::Shipped && took > least * MAX_TIME_RATIO {
-                missed.push(format!("{known:?}: {} takes long", limiter.name));
-            }
-        }
-        say(&format!("{refusals} refusals together"));
-        if refusals > limiters.len() * MAX_MEAN_REFUSALS {
-            missed.push(format!("{known:?}: {refusals} refusals"));
-        }
-        missed
-    }
-}
-
-/// Reads `NAME ARRIVAL STATUS PATH`.
-fn read_line(line: &str) -> Option<(&str, Request)> {
-    let mut words = line.split(' ');
-    let name = words.next()?;
-    let at = words.next()?;
-    // HAProxy writes milliseconds.
-    let unit = if at.contains('.') { 1.0 } else { 1_000.0 };
-    let request = Request {
-        at: at.parse::<f64>().ok()? / unit,
-        status: words.next()?.parse().ok()?,
-        path: words.next()?.to_owned(),
-    };
-    Some((name, request))
 }
