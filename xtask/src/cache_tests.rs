@@ -6,14 +6,12 @@
 //! fails the command.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::process::{cargo, need, root, say};
+use crate::process::{Running, cargo, free_port, need, root, say, wait_for};
 
 /// How a gateway without limits is configured.
 const CONFIGURATION: &str = "version: 1
@@ -119,16 +117,6 @@ const REASONS: [(&str, Applies, &str); 15] = [
     ),
     ("cdn-", Applies::Private, "about shared caches"),
 ];
-
-/// A process that ends with this value.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Runs the suite of a directory.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
@@ -276,22 +264,4 @@ fn reason(id: &str, mode: &str, heuristic: bool, outcome: &str) -> Option<&'stat
         None if outcome == "dependency_fail" => Some("depends on one of the above"),
         None => None,
     }
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a real server takes real time to start"
-)]
-fn wait_for(port: u16) -> anyhow::Result<()> {
-    for _ in 0..200 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    bail!("nothing listens on port {port} after ten seconds")
 }

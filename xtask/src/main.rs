@@ -3,6 +3,7 @@
 mod cache_tests;
 mod dependencies;
 mod fuzz;
+mod limiters;
 mod limits;
 mod process;
 mod real_ontologies;
@@ -23,6 +24,9 @@ Usage: cargo xtask COMMAND
                [--seconds N (20)] [--runs N (5)] [--store multiprocess | sqlite | redis (all)]
   servers      measure downloads from nginx and HAProxy that enforce a rate, known and unknown, installing both:
                refusals, and the time beside the least
+  limiters     measure one download over rate limiters that others wrote, installing them (npm, PyPI, nginx, HAProxy):
+               refusals, and the time beside the least; by a search up to 50 per second, then by default
+               [--told: knowing every limit instead] [beginnings of names (all)]
   limits       simulate servers with hidden limits: learned limits beside CUBIC, AIMD, backoff and AutoThrottle
                [--servers N (200 of each class)]
   cache-tests PATH
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
             need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest))
         }
         ["servers"] => servers(),
+        ["limiters", rest @ ..] => limiters::run(rest),
         ["limits", rest @ ..] => limits::run(rest),
         ["cache-tests", rest @ ..] => cache_tests::run(rest),
         ["bulk", rest @ ..] => need("aria2c", "aria2")

@@ -1,9 +1,21 @@
 //! Starting other programs, and installing those that are missing.
 
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+
+/// A process that ends with this value.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Makes sure that a Redis or Valkey server can be started, and installs one from the system's
 /// packages if there is none.
@@ -152,6 +164,37 @@ pub(crate) fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("the workspace")
+}
+
+/// Runs a command that has to succeed.
+pub(crate) fn run_command(command: &mut Command) -> anyhow::Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("{command:?} cannot be started"))?;
+    if !status.success() {
+        bail!("{command:?} failed");
+    }
+    Ok(())
+}
+
+/// Returns a port that is free now.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Waits until a server of this machine accepts connections.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a real server takes real time to start"
+)]
+pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
+    for _ in 0..200 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("nothing listens on port {port} after ten seconds")
 }
 
 /// Prints a message.
