@@ -120,6 +120,8 @@ pub enum Source {
     RateLimitFields,
     /// `X-RateLimit-*` or `X-Rate-Limit-*`.
     XRateLimit,
+    /// Fields without a window, which earlier responses imply ([`ImpliedWindow`]).
+    Implied,
 }
 
 /// What is known about the headers of a host beforehand.

@@ -254,9 +254,15 @@ impl LaneState {
     }
 
     /// Adds to what the host states what its earlier responses imply.
-    pub(crate) fn complete_statement(&self, reading: &mut Reading, is_refusal: bool) {
+    /// The request was sent at `sent`.
+    pub(crate) fn complete_statement(
+        &self,
+        reading: &mut Reading,
+        is_refusal: bool,
+        (sent, now): (BootInstant, BootInstant),
+    ) {
         let mut implied = self.implied_window.lock();
-        implied.complete(reading, is_refusal);
+        implied.complete(reading, is_refusal, sent, now);
     }
 
     /// Takes the limits that the host states into those of the lane: stricter windows, and where it

@@ -270,10 +270,12 @@ impl Inner {
         }
         let mut reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
         let is_refusal = is_refusal(class, head.status);
+        let now = self.runtime.boot();
+        let sent = now - track.journey.header_time;
         leg.target
             .route
             .site
-            .complete_statement(&mut reading, is_refusal);
+            .complete_statement(&mut reading, is_refusal, (sent, now));
         let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
         let target = leg.target;
         track.note(&target.host, target.role, || {

@@ -41,6 +41,41 @@ pub(super) struct Refusal {
     pub(super) round_trip: f64,
 }
 
+/// The shortest Retry-After that says which window is full, in seconds.
+const LEAST_ADVICE: f64 = 2.0;
+/// The longest window that a Retry-After names, in seconds.
+const LONGEST_ADVISED: f64 = 120.0;
+/// The least share of a window that a Retry-After has to be to tell it from others.
+const ADVICE_SHARE: f64 = 0.4;
+/// By how much the clocks of host and client may differ while one request is sent, in seconds.
+const CLOCK_ERROR: f64 = 0.02;
+/// What a window gains that a Retry-After agrees with.
+const ADVISED: f32 = 0.5;
+
+impl Refusal {
+    /// Returns the window after which its first request leaves it at the end of the Retry-After, in
+    /// whole seconds, if it is among those around `window`.
+    fn advised_window(&self, log: &Log, window: f64) -> Option<f64> {
+        let advice = self.advice.filter(|advice| *advice >= LEAST_ADVICE)?;
+        let count = log.count(window, self.at);
+        let first = log
+            .nth_last_before(count, self.at)
+            .filter(|_| count >= 1.0)?;
+        // A server rounds up to a second.
+        let advised = (self.at + advice - first + CLOCK_ERROR).floor();
+        (advice >= ADVICE_SHARE * advised).then_some(advised)
+    }
+
+    /// Returns the window of whole seconds that a Retry-After names, if the requests in it agree.
+    pub(super) fn window_by_advice(&self, log: &Log) -> Option<f64> {
+        let advice = self.advice?.floor();
+        let longest = (advice / ADVICE_SHARE).min(LONGEST_ADVISED);
+        let windows = std::iter::successors(Some(advice), |window| Some(window + 1.0));
+        let mut windows = windows.take_while(|window| *window <= longest);
+        windows.find(|window| self.advised_window(log, *window) == Some(*window))
+    }
+}
+
 /// How far two counts of one limit may differ: arrivals scatter, and large counts are estimates.
 pub(super) fn tolerance(n: f64, window: f64) -> f64 {
     let estimated = if n > 128.0 { 0.015 * n } else { 0.0 };
@@ -58,6 +93,13 @@ impl Hypothesis {
             has_all: n + 0.5 >= log.total() as f32,
             score: if is_confirmed { 0.7 } else { prior(window) },
         }
+    }
+
+    /// What a window would admit that a Retry-After names.
+    pub(super) fn advised(log: &Log, refusal: &Refusal, window: f64) -> Self {
+        let mut hypothesis = Self::new(log, refusal, window as f32, false);
+        hypothesis.score = hypothesis.score.max(0.0) + ADVISED;
+        hypothesis
     }
 
     /// Returns when the window has room, if nothing else is sent; `None` if it never was full.
@@ -160,7 +202,7 @@ fn late_arrival(window: f64) -> f64 {
 }
 
 /// Round windows are more common than others.
-fn prior(window: f32) -> f32 {
+pub(super) fn prior(window: f32) -> f32 {
     match window as u32 {
         1 => 0.4,
         10 | 60 => 0.2,

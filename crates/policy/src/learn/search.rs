@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hypothesis::{Hypothesis, Refusal};
+use super::hypothesis::{Hypothesis, Refusal, prior};
 use super::log::Log;
 use super::min_distance::MinDistance;
 use super::refusal::LONGEST_WAIT;
@@ -40,6 +40,21 @@ const SLOWER: f32 = 0.95;
 const SHORT: f32 = 3.0;
 /// From this length on a window is filled at once to see whether it is the one, in seconds.
 pub(super) const LONG: f64 = 10.0;
+
+/// Returns the place of a window in the grid; one that is not of the grid takes that of the less
+/// common of its neighbours.
+fn place_in_grid(window: f32) -> usize {
+    let above = GRID.partition_point(|grid| *grid < window);
+    let last = GRID.len() - 1;
+    if above > last || above == 0 || (GRID[above] - window).abs() < 0.5 {
+        return above.min(last);
+    }
+    if prior(GRID[above]) <= prior(GRID[above - 1]) {
+        above
+    } else {
+        above - 1
+    }
+}
 
 /// Which limit a search acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,10 +91,14 @@ pub(super) struct Search {
 impl Search {
     /// Opens a search at a refusal; windows that are confirmed already have a better start.
     pub(super) fn open(log: &Log, refusal: &Refusal, is_confirmed: impl Fn(f64) -> bool) -> Self {
-        let hypotheses = GRID.map(|window| {
+        let mut hypotheses = GRID.map(|window| {
             let is_confirmed = is_confirmed(f64::from(window));
             Hypothesis::new(log, refusal, window, is_confirmed)
         });
+        if let Some(window) = refusal.window_by_advice(log) {
+            let advised = Hypothesis::advised(log, refusal, window);
+            hypotheses[place_in_grid(window as f32)] = advised;
+        }
         let fill = (log.count(5.0, refusal.at) / 5.0).max(0.2) as f32;
         let mut search = Self {
             hypotheses,

@@ -13,7 +13,7 @@ use crate::windows::Windows;
 
 /// How long a statement without a reset is believed.
 pub(super) const MEMORY: Duration = Duration::from_secs(3_600);
-/// From this time to the reset on a quota is spread only over more requests than it has left.
+/// From this time to the reset on a quota is taken as this client's alone.
 const LONG: Duration = Duration::from_secs(60);
 /// By how much two statements of one reset differ at most: headers round to whole seconds.
 const ROUNDING: Duration = Duration::from_millis(1_500);
@@ -124,7 +124,10 @@ impl StatedQuota {
 
     /// Returns whether this is the state of that quota.
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
-        (self.unit, self.source, self.window) == (quota.unit, quota.source, quota.window)
+        // What earlier responses imply may change.
+        let is_window_known = self.window == quota.window || quota.source == Source::Implied;
+        (self.unit, self.source) == (quota.unit, quota.source)
+            && is_window_known
             && self.partition == quota.partition
     }
 
@@ -152,6 +155,7 @@ impl StatedQuota {
         if remark.is_refusal {
             self.shared_at = now;
         }
+        self.window = remark.quota.window;
         self.after = remark.after;
         self.permitted = 0;
         (self.by, self.stated) = (remark.sent, now);
@@ -275,7 +279,7 @@ impl StatedQuota {
                 window: self.shown(now),
             });
         }
-        let is_plenty = (1..=left).contains(&need.backlog) && reset.since(now) >= LONG;
+        let is_plenty = (1..=left).contains(&need.backlog) && self.is_own(reset, now);
         let paced = if is_plenty {
             now
         } else {
@@ -370,6 +374,12 @@ impl StatedQuota {
             return due;
         }
         due.max(self.last + gap / 2 * count)
+    }
+
+    /// Returns whether what is left is this client's alone: other clients have not used the quota for a
+    /// while, or its reset is so far away that they cannot be told from it.
+    fn is_own(&self, reset: BootInstant, now: BootInstant) -> bool {
+        reset.since(now) >= LONG || self.shared_at + SHARED_MEMORY <= now
     }
 
     /// Returns whether the window is so short that a reset in whole seconds says less, and no other

@@ -2,27 +2,52 @@
 //! and a reset in whole seconds.
 //!
 //! A response after which one request of the limit is used belongs to the first request of its
-//! window, so its reset is the length of the window, rounded up by less than a second. A reset says
-//! when more is left at the latest; with the length of the window the client knows when at the
-//! earliest.
+//! window, so its reset is the length of the window, rounded: seconds left by less than one second,
+//! a reset since 1970 by up to two, because the `Date` it is compared with is rounded as well. The
+//! first requests of two windows in a row are at least a window apart, which bounds its length from
+//! above. Where every request is the first of its window, a shorter one is tried; a refusal takes
+//! that back.
 
 use std::time::Duration;
 
 use super::{Quota, Reading, Source, Unit};
+use crate::time::BootInstant;
 
 /// The longest window that is implied: of a longer one a second of rounding is a small part, and the
 /// first request of a window that begins with the clock's minute may come late in it.
 const LONGEST_IMPLIED: Duration = Duration::from_secs(10);
+/// The shortest window that is implied: servers state whole seconds.
+const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
+/// By how much a reset may be longer than the window.
+const ROUNDING: Duration = Duration::from_secs(2);
+/// How many windows of one request are served before a shorter one is tried.
+const SERVED_BEFORE_TRIAL: u8 = 3;
 
 /// The length of the window that the responses of a host imply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ImpliedWindow(Option<Duration>);
+pub struct ImpliedWindow {
+    window: Option<Duration>,
+    /// The shortest reset of the first request of a window.
+    stated: Duration,
+    /// When the latest of those requests was sent.
+    first_sent: Option<BootInstant>,
+    /// How many windows of one request were served since the length changed.
+    served: u8,
+    /// Whether a refusal has shown that the window is not shorter.
+    is_refuted: bool,
+}
 
 impl ImpliedWindow {
-    /// Adds the implied window to the quota that states none, and learns from it first. A refused
-    /// request teaches nothing. Several quotas without windows cannot be told apart, so they stay
-    /// as they are.
-    pub fn complete(&mut self, reading: &mut Reading, is_refusal: bool) {
+    /// Adds the implied window to the quota that states none, and learns from it first: from the
+    /// response to a request that was sent at `sent` and answered at `now`. Several quotas without
+    /// windows cannot be told apart, so they stay as they are.
+    pub fn complete(
+        &mut self,
+        reading: &mut Reading,
+        is_refusal: bool,
+        sent: BootInstant,
+        now: BootInstant,
+    ) {
         let mut quotas = reading
             .quotas
             .iter_mut()
@@ -30,24 +55,72 @@ impl ImpliedWindow {
         let (Some(quota), None) = (quotas.next(), quotas.next()) else {
             return;
         };
-        if !is_refusal {
-            self.learn(quota);
+        if is_refusal {
+            self.refute();
+        } else {
+            self.learn(quota, sent, now);
         }
-        quota.window = self.0.filter(|window| *window <= LONGEST_IMPLIED);
+        if let Some(window) = self.window.filter(|window| *window <= LONGEST_IMPLIED) {
+            quota.window = Some(window);
+            quota.source = Source::Implied;
+        }
     }
 
-    fn learn(&mut self, quota: &Quota) {
+    fn learn(&mut self, quota: &Quota, sent: BootInstant, now: BootInstant) {
         let (Some(limit), Some(remaining), Some(resets_in)) =
             (quota.limit, quota.remaining, quota.resets_in)
         else {
             return;
         };
         let stated = Duration::from_secs(resets_in.as_secs());
-        let is_longer = self.0.is_some_and(|known| stated > known);
+        if stated.is_zero() {
+            return;
+        }
         let is_first = limit.saturating_sub(remaining) == 1;
-        let is_shorter = is_first && self.0.is_none_or(|known| stated < known);
-        if stated > Duration::ZERO && (is_longer || is_shorter) {
-            self.0 = Some(stated);
+        let is_longer = self.window.is_some_and(|known| stated > known + ROUNDING);
+        let is_shorter = is_first && self.window.is_none_or(|known| stated < known);
+        if is_longer || is_shorter {
+            *self = Self {
+                window: Some(stated),
+                stated,
+                first_sent: self.first_sent,
+                is_refuted: self.is_refuted && !is_longer,
+                served: 0,
+            };
+        }
+        if !is_first {
+            return;
+        }
+        let apart = self.first_sent.replace(sent).map(|first| now.since(first));
+        self.served = self.served.saturating_add(1);
+        if limit == 1 {
+            if self.served > SERVED_BEFORE_TRIAL {
+                let shorter = self
+                    .window
+                    .unwrap_or_default()
+                    .saturating_sub(SHORTEST_IMPLIED);
+                self.shorten(shorter);
+            }
+        } else if let Some(apart) = apart {
+            self.shorten(Duration::from_secs(apart.as_secs()));
+        }
+    }
+
+    /// Takes a shorter length, as far as the resets may be rounded.
+    fn shorten(&mut self, length: Duration) {
+        let least = self.stated.saturating_sub(ROUNDING);
+        let length = length.max(least).max(SHORTEST_IMPLIED);
+        if !self.is_refuted && self.window.is_some_and(|known| length < known) {
+            self.window = Some(length);
+            self.served = 0;
+        }
+    }
+
+    /// Takes a shorter length back.
+    fn refute(&mut self) {
+        if let Some(known) = self.window.filter(|known| *known < self.stated) {
+            self.window = Some(known + SHORTEST_IMPLIED);
+            self.is_refuted = true;
         }
     }
 }
@@ -79,9 +152,66 @@ mod tests {
         }
     }
 
-    fn completed(window: &mut ImpliedWindow, mut reading: Reading) -> Option<u64> {
-        window.complete(&mut reading, false);
+    fn at(milliseconds: u64) -> BootInstant {
+        BootInstant::from_micros(1_000_000 + milliseconds * 1_000)
+    }
+
+    /// Returns the window in seconds after a response whose request was sent and answered at an
+    /// instant.
+    fn completed_at(
+        window: &mut ImpliedWindow,
+        mut reading: Reading,
+        milliseconds: u64,
+    ) -> Option<u64> {
+        window.complete(&mut reading, false, at(milliseconds), at(milliseconds));
         reading.quotas[0].window.map(|window| window.as_secs())
+    }
+
+    /// The same a minute after the response before.
+    fn completed(window: &mut ImpliedWindow, reading: Reading) -> Option<u64> {
+        let before = window.first_sent.map_or(0, BootInstant::as_micros) / 1_000;
+        completed_at(window, reading, before + 60_000)
+    }
+
+    fn refused(window: &mut ImpliedWindow) {
+        window.complete(&mut reading(0, 1_000), true, at(0), at(0));
+    }
+
+    #[test]
+    fn first_requests_of_two_windows_bound_its_length() {
+        // A window of one second whose reset is rounded up twice.
+        let mut window = ImpliedWindow::default();
+        assert_eq!(completed_at(&mut window, reading(4, 2_000), 0), Some(2));
+        assert_eq!(completed_at(&mut window, reading(0, 2_000), 800), Some(2));
+        assert_eq!(completed_at(&mut window, reading(4, 2_000), 1_200), Some(1));
+        assert_eq!(completed_at(&mut window, reading(3, 3_000), 1_400), Some(1));
+        refused(&mut window);
+        assert_eq!(completed_at(&mut window, reading(4, 2_000), 2_600), Some(2));
+        assert_eq!(completed_at(&mut window, reading(4, 2_000), 3_800), Some(2));
+    }
+
+    #[test]
+    fn a_window_that_begins_with_the_clock_is_not_shortened_further_than_rounding() {
+        let mut window = ImpliedWindow::default();
+        assert_eq!(completed_at(&mut window, reading(4, 8_000), 0), Some(8));
+        assert_eq!(completed_at(&mut window, reading(4, 9_000), 300), Some(6));
+        assert_eq!(completed_at(&mut window, reading(3, 9_000), 600), Some(9));
+    }
+
+    #[test]
+    fn windows_of_one_request_are_tried_shorter_until_one_is_refused() {
+        let one = |seconds: u64| {
+            let mut reading = reading(0, seconds * 1_000);
+            reading.quotas[0].limit = Some(1);
+            reading
+        };
+        let mut window = ImpliedWindow::default();
+        let lengths: Vec<u64> = (0..10)
+            .map(|_| completed(&mut window, one(3)).unwrap())
+            .collect();
+        assert_eq!(lengths, [3, 3, 3, 2, 2, 2, 2, 1, 1, 1]);
+        refused(&mut window);
+        assert!((0..10).all(|_| completed(&mut window, one(3)) == Some(2)));
     }
 
     #[test]
@@ -112,11 +242,11 @@ mod tests {
     #[test]
     fn a_refusal_and_several_quotas_tell_nothing() {
         let mut window = ImpliedWindow::default();
-        window.complete(&mut reading(4, 3_000), true);
+        window.complete(&mut reading(4, 3_000), true, at(0), at(0));
         assert_eq!(window, ImpliedWindow::default());
         let mut two = reading(4, 3_000);
         two.quotas.push(reading(4, 9_000).quotas.remove(0));
-        window.complete(&mut two, false);
+        window.complete(&mut two, false, at(0), at(0));
         assert_eq!(window, ImpliedWindow::default());
     }
 
