@@ -316,6 +316,7 @@ fn runs_over_hidden_limits_lose_no_work_and_little_time() {
             outcome.refused,
             outcome.lines.join("\n  ")
         );
+        println!("{shown}");
         assert!(outcome.ratio <= 1.3 && outcome.refused <= 60, "{shown}");
     }
 }

@@ -306,7 +306,7 @@ impl Learner {
         }
         self.search = None;
         self.ban = self.ban.max(search.ban);
-        let limit = match (search.acting, search.window()) {
+        let limit = match (search.acting, search.found()) {
             (Acting::Window(_), Some((n, window))) if search.is_smooth() => {
                 // Between the rate that was admitted and the one that was not.
                 let rate = (n * (n + 1.0)).sqrt() / window;

@@ -13,9 +13,9 @@ use super::min_distance::MinDistance;
 use super::refusal::LONGEST_WAIT;
 
 /// The windows that are tried, in seconds.
-pub(super) const GRID: [f32; 18] = [
-    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0,
-    1800.0, 3600.0,
+pub(super) const GRID: [f32; 20] = [
+    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0,
+    600.0, 900.0, 1800.0, 3600.0,
 ];
 /// The score of a smooth rate: it is chosen when no window does better.
 const RATE_SCORE: f32 = -1.2;
@@ -288,6 +288,25 @@ impl Search {
     pub(super) fn window(&self) -> Option<(f64, f64)> {
         let (_, acting) = self.acting_window()?;
         Some((f64::from(acting.n), f64::from(acting.window)))
+    }
+
+    /// Returns the window that a settled search has found: of those that come to the same rate as the
+    /// one that the client acts on, the one with the best score.
+    pub(super) fn found(&self) -> Option<(f64, f64)> {
+        let (_, acting) = self.acting_window()?;
+        let least = SLOWER * acting.n / acting.window;
+        let same = self
+            .hypotheses
+            .iter()
+            .filter(|other| other.n / other.window >= least);
+        let best = same.fold(acting, |best, other| {
+            if other.score > best.score {
+                other
+            } else {
+                best
+            }
+        });
+        Some((f64::from(best.n), f64::from(best.window)))
     }
 
     /// Returns the window of the grid that the client acts on, and the hypothesis for it.

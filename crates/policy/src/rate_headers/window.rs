@@ -5,8 +5,8 @@
 //! window, so its reset is the length of the window, rounded: seconds left by less than one second,
 //! a reset since 1970 by up to two, because the `Date` it is compared with is rounded as well. The
 //! first requests of two windows in a row are at least a window apart, which bounds its length from
-//! above. Where every request is the first of its window, a shorter one is tried; a refusal takes
-//! that back.
+//! above. Of short windows a shorter one is tried after as many responses as the limit; a refusal
+//! takes that back.
 
 use std::time::Duration;
 
@@ -20,8 +20,10 @@ const LONGEST_IMPLIED: Duration = Duration::from_secs(10);
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
 /// By how much a reset may be longer than the window.
 const ROUNDING: Duration = Duration::from_secs(2);
-/// How many windows of one request are served before a shorter one is tried.
-const SERVED_BEFORE_TRIAL: u8 = 3;
+/// Up to this length a second of rounding is so much of a window that a shorter one is tried.
+const LONGEST_TRIED: Duration = Duration::from_secs(3);
+/// The most responses before a shorter window is tried.
+const MAX_BEFORE_TRIAL: u32 = 8;
 
 /// The length of the window that the responses of a host imply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub struct ImpliedWindow {
     stated: Duration,
     /// When the latest of those requests was sent.
     first_sent: Option<BootInstant>,
-    /// How many windows of one request were served since the length changed.
-    served: u8,
+    /// How many requests were served since the length changed.
+    served: u32,
     /// Whether a refusal has shown that the window is not shorter.
     is_refuted: bool,
 }
@@ -88,20 +90,17 @@ impl ImpliedWindow {
                 served: 0,
             };
         }
+        self.served = self.served.saturating_add(1);
+        if self.served > limit.min(MAX_BEFORE_TRIAL) && self.stated <= LONGEST_TRIED {
+            let known = self.window.unwrap_or_default();
+            self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
+        }
         if !is_first {
             return;
         }
         let apart = self.first_sent.replace(sent).map(|first| now.since(first));
-        self.served = self.served.saturating_add(1);
-        if limit == 1 {
-            if self.served > SERVED_BEFORE_TRIAL {
-                let shorter = self
-                    .window
-                    .unwrap_or_default()
-                    .saturating_sub(SHORTEST_IMPLIED);
-                self.shorten(shorter);
-            }
-        } else if let Some(apart) = apart {
+        // Where every request is a first one, they are as far apart as the client sends them.
+        if let Some(apart) = apart.filter(|_| limit > 1) {
             self.shorten(Duration::from_secs(apart.as_secs()));
         }
     }
@@ -209,7 +208,7 @@ mod tests {
         let lengths: Vec<u64> = (0..10)
             .map(|_| completed(&mut window, one(3)).unwrap())
             .collect();
-        assert_eq!(lengths, [3, 3, 3, 2, 2, 2, 2, 1, 1, 1]);
+        assert_eq!(lengths, [3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
         refused(&mut window);
         assert!((0..10).all(|_| completed(&mut window, one(3)) == Some(2)));
     }

@@ -21,11 +21,11 @@ pub use event::{Answered, Applied, LimitEvent};
 
 /// The tag of what was learned among the extensions. A new layout takes a new tag: what is under an
 /// older one is forgotten.
-const LEARNED: u8 = 6;
+const LEARNED: u8 = 8;
 /// The tag of stated quotas.
 const QUOTAS: u8 = 7;
 /// The tags of earlier layouts.
-const OUTDATED: [u8; 4] = [1, 2, 4, 5];
+const OUTDATED: [u8; 5] = [1, 2, 4, 5, 6];
 
 /// What is known of a host's own limits.
 #[derive(Clone, Debug, Default, PartialEq)]

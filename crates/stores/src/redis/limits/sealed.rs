@@ -13,7 +13,7 @@ use crate::hash::fnv;
 
 /// The version of what is written. It grows whenever the layout of an event, of `Learned` or of
 /// `Quotas` changes.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 /// Version, hash and length.
 const HEADER: usize = 1 + 4 + 2;
 
