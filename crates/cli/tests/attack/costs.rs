@@ -1,19 +1,23 @@
-//! What one hostile page or paper costs a run, beside one that is small.
+//! The cost of one hostile page, paper or ontology beside a small one.
 
 use std::time::Duration;
 
-use docstokg_origin_sim::hostile::{pages, paper, papers};
+use docstokg_origin_sim::hostile::{ontologies, pages, paper, papers};
 use docstokg_origin_sim::{Origin, Reply};
 
 use crate::field::{HOST, config};
 use crate::form::{alone, conclude, is_full, some};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::support::ontofetch;
 use crate::world::World;
 
 /// For a page, and for a paper: two of these are looked into at once, of up to 32 MiB each.
 const PAGE_MEMORY: u64 = 64 << 20;
 const PAPER_MEMORY: u64 = 104 << 20;
+/// The documented memory of reading an ontology.
+const ONTOLOGY_MEMORY: u64 = 256 << 20;
 /// Judged in the full form only: it runs alone, and what people run.
+const MOST_ONTOLOGY_CPU: Duration = Duration::from_secs(4);
 const MOST_CPU: Duration = Duration::from_millis(250);
 
 /// Runs a download of `/N` for each, and returns what each took beyond the first. `answer` is what
@@ -48,7 +52,12 @@ fn beyond_the_first(
     (1..count).map(|number| beyond(run(number))).collect()
 }
 
-fn judge(class: &str, most: u64, names: &[&str], costs: Vec<(Duration, u64, Vec<String>)>) {
+fn judge(
+    class: &str,
+    (most_memory_allowed, most_cpu_allowed): (u64, Duration),
+    names: &[&str],
+    costs: Vec<(Duration, u64, Vec<String>)>,
+) {
     let (mut problems, mut most_cpu, mut most_memory) = (Vec::new(), (Duration::ZERO, ""), (0, ""));
     for (name, (cpu, memory, wrong)) in names.iter().zip(costs) {
         problems.extend(
@@ -56,7 +65,7 @@ fn judge(class: &str, most: u64, names: &[&str], costs: Vec<(Duration, u64, Vec<
                 .into_iter()
                 .map(|problem| format!("{name}: {problem}")),
         );
-        if (is_full() && cpu > MOST_CPU) || memory > most {
+        if (is_full() && cpu > most_cpu_allowed) || memory > most_memory_allowed {
             problems.push(format!(
                 "{name}: {cpu:?} of processor and {} MiB more than a small one",
                 memory >> 20
@@ -95,7 +104,7 @@ fn a_hostile_page_costs_a_bounded_time_and_memory() {
     };
     judge(
         "one page of 2 MiB",
-        PAGE_MEMORY,
+        (PAGE_MEMORY, MOST_CPU),
         &names,
         beyond_the_first(names.len() + 1, answer),
     );
@@ -125,8 +134,46 @@ fn a_hostile_paper_costs_a_bounded_time_and_memory() {
     };
     judge(
         "one paper",
-        PAPER_MEMORY,
+        (PAPER_MEMORY, MOST_CPU),
         &names,
         beyond_the_first(names.len() + 1, answer),
+    );
+}
+
+#[test]
+fn a_hostile_ontology_costs_a_bounded_time_and_memory() {
+    let _turn = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |name: &str, text: &str| -> Ended {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("the file is written");
+        let state = directory.path().join("state");
+        let mut command = ontofetch();
+        command
+            .arg("validate")
+            .arg(&path)
+            .arg("--state-dir")
+            .arg(state);
+        measure(&mut command, directory.path(), PATIENCE)
+    };
+    let usual = run("small.ttl", "<http://a> <http://b> <http://c> .");
+    let files = some(ontologies(), 6);
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    let costs = files
+        .iter()
+        .map(|(name, text)| run(name, text))
+        .map(|ended| {
+            (
+                ended.cpu.saturating_sub(usual.cpu),
+                ended.peak.saturating_sub(usual.peak),
+                ended.problems(),
+            )
+        })
+        .collect();
+    judge(
+        "one ontology",
+        (ONTOLOGY_MEMORY, MOST_ONTOLOGY_CPU),
+        &names,
+        costs,
     );
 }

@@ -279,13 +279,19 @@ fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
         let message = format!("objects and arrays are nested {depth} deep, more than {MAX_DEPTH}");
         return Some(Problem::of_file(message));
     }
-    if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-        return Some(Problem {
-            line: Some(error.line() as u64),
-            column: Some(error.column() as u64),
-            message: format!("this is not JSON: {}", shorten(&error.to_string())),
-        });
-    }
-    let judged = ContextScan::default().pass(bytes, &mut contexts.budget.lock());
+    let document: serde_json::Value = match serde_json::from_slice(bytes) {
+        Ok(document) => document,
+        Err(error) => {
+            return Some(Problem {
+                line: Some(error.line() as u64),
+                column: Some(error.column() as u64),
+                message: format!("this is not JSON: {}", shorten(&error.to_string())),
+            });
+        }
+    };
+    let mut budget = contexts.budget.lock();
+    let judged = ContextScan::default()
+        .pass(bytes, &mut budget)
+        .and_then(|()| budget.judge_kept(&document));
     judged.err().map(Problem::of_file)
 }

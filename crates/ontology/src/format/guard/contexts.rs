@@ -5,6 +5,11 @@
 //! and a few bytes of file can take gigabytes. [`ContextScan`] finds the contexts in a JSON text as
 //! its bytes pass, and [`ContextBudget`] adds up what they cost; [`ContextBudget::add_remote`]
 //! judges a document that a context refers to.
+//!
+//! The parser also repeats texts: the IRI of a node in each of its statements, a namespace in each
+//! name that begins with its prefix, a language tag in each text. Where it hands nothing over before
+//! all of a file (or of a list of types) is expanded, [`ContextBudget::judge_kept`] and the list of
+//! types bound the product of the longest text and the number of values.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,6 +38,11 @@ const MAX_COPIED_BYTES: u64 = 1 << 30;
 const MAX_BYTES_COPIED_FOR_VALUES: u64 = 16 << 30;
 /// Bytes of a term beside its texts.
 const TERM_BYTES: u64 = 200;
+/// Bytes of repeated texts that are kept in memory at once.
+const MAX_REPEATED_BYTES: u64 = 192 << 20;
+/// Contexts in the lists of terms that are processed for all values together. Each may be an error,
+/// and errors are kept until the value is expanded.
+const MAX_LISTED_FOR_VALUES: u64 = 1 << 20;
 
 /// What one context, with those in it, needs.
 #[derive(Debug, Default)]
@@ -42,12 +52,18 @@ struct ContextWeight {
     contexts: u64,
     references: Vec<String>,
     longest_text: u64,
+    /// The length of all texts together.
+    text: u64,
     chain: u64,
     /// The most contexts that can build on each other: those of a list, and those within terms.
     layers: u64,
     has_scoped: bool,
+    /// The longest list of contexts within a term.
+    longest_scoped_list: u64,
     /// Whether a context within a term refers to another document.
     has_scoped_reference: bool,
+    /// Terms that are defined as a keyword or as another term.
+    aliases: Vec<(String, String)>,
 }
 
 /// A budget that a guard and the loader of remote contexts share.
@@ -65,6 +81,45 @@ pub(crate) struct ContextBudget {
     repetitions: u64,
     /// Remote contexts that refer to others.
     referring: HashSet<String>,
+    /// The longest text that a term, a prefix or a language of a context stands for.
+    term_text: u64,
+    longest_scoped_list: u64,
+    /// The keyword that a term stands for.
+    keywords: HashMap<String, String>,
+    /// The texts of the file, if the parser keeps all of it.
+    kept: Option<KeptTexts>,
+}
+
+/// The texts of a file that a parser repeats before it hands anything over.
+#[derive(Debug, Default)]
+struct KeptTexts {
+    values: u64,
+    longest_key: u64,
+    /// The longest text by the key that it is a value of.
+    longest_by_key: HashMap<String, u64>,
+}
+
+impl KeptTexts {
+    fn add(&mut self, value: &Value, key: &str) {
+        self.values += 1;
+        match value {
+            Value::String(text) => {
+                let length = text.len() as u64;
+                match self.longest_by_key.get_mut(key) {
+                    Some(longest) => *longest = length.max(*longest),
+                    None => drop(self.longest_by_key.insert(key.to_owned(), length)),
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.add(value, key)),
+            Value::Object(members) => {
+                for (key, value) in members {
+                    self.longest_key = self.longest_key.max(key.len() as u64);
+                    self.add(value, key);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => (),
+        }
+    }
 }
 
 impl ContextBudget {
@@ -72,7 +127,56 @@ impl ContextBudget {
     fn add(&mut self, context: &Value) -> Result<(), String> {
         let mut weight = ContextWeight::default();
         weight.add(context, 0)?;
-        self.charge(&weight)
+        self.charge(weight)
+    }
+
+    /// Judges a file whose statements are all kept until its end, or says why it is refused.
+    ///
+    /// The caller bounds how deep the document is nested.
+    pub(crate) fn judge_kept(&mut self, document: &Value) -> Result<(), String> {
+        let mut texts = KeptTexts::default();
+        texts.add(document, "");
+        self.kept = Some(texts);
+        self.judge_repeated()
+    }
+
+    fn judge_repeated(&self) -> Result<(), String> {
+        let Some(kept) = &self.kept else {
+            return Ok(());
+        };
+        // Literal texts are not repeated: each is the value of one statement.
+        let is_repeated = |key: &str| match key.strip_prefix('@') {
+            Some(keyword) => keyword != "value",
+            None => self.keywords.get(key).is_some_and(|word| word != "@value"),
+        };
+        let of_keywords = kept.longest_by_key.iter();
+        let of_keywords = of_keywords
+            .filter(|(key, _)| is_repeated(key))
+            .map(|(_, longest)| *longest);
+        let longest = self.term_text + kept.longest_key + of_keywords.max().unwrap_or(0);
+        if longest.saturating_mul(kept.values) > MAX_REPEATED_BYTES {
+            return Err(format!(
+                "the file has {} values, and each may repeat names of {longest} bytes",
+                kept.values
+            ));
+        }
+        Ok(())
+    }
+
+    /// Judges a list of types: they are expanded together.
+    fn judge_types(&self, types: u64) -> Result<(), String> {
+        let longest = self.term_text + TERM_BYTES;
+        if longest.saturating_mul(types) > MAX_REPEATED_BYTES {
+            return Err(format!(
+                "a list has {types} types or more, and each may repeat names of {longest} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a key of the file stands for `@type`.
+    fn is_type(&self, key: &str) -> bool {
+        key == "@type" || self.keywords.get(key).is_some_and(|word| word == "@type")
     }
 
     /// Counts a remote document, or says why it is refused.
@@ -100,7 +204,8 @@ impl ContextBudget {
             let times = weight.references.len() as u64 + 1;
             self.repetitions = self.repetitions.max(1).saturating_mul(times);
         }
-        self.charge(&weight)
+        self.charge(weight)?;
+        self.judge_repeated()
     }
 
     /// Counts values: the parser copies the whole context for each that belongs to a term with a
@@ -112,16 +217,27 @@ impl ContextBudget {
                 "the file has too many values for terms with their own contexts".to_owned(),
             );
         }
+        // A list of one is what terms usually have.
+        let listed = self.longest_scoped_list.saturating_sub(1);
+        if self.values.saturating_mul(listed) > MAX_LISTED_FOR_VALUES {
+            return Err("the file has too many values for terms with lists of contexts".to_owned());
+        }
         Ok(())
     }
 
-    fn charge(&mut self, weight: &ContextWeight) -> Result<(), String> {
+    fn charge(&mut self, weight: ContextWeight) -> Result<(), String> {
+        self.contexts += weight.contexts;
         let links = weight.chain.max(1).saturating_mul(weight.layers.max(1));
         let text = weight.longest_text.saturating_mul(links);
+        // Contexts within each other build on each other.
+        let layers = self.contexts.clamp(1, MAX_NESTING as u64);
+        let text_of_terms = text.min(weight.text).saturating_mul(layers);
+        self.term_text = self.term_text.max(text_of_terms);
+        self.longest_scoped_list = self.longest_scoped_list.max(weight.longest_scoped_list);
+        self.add_aliases(weight.aliases);
         let bytes = (weight.terms + 1).saturating_mul(text.saturating_add(TERM_BYTES));
         // A context that the file repeats replaces the one before it.
         self.bytes = self.bytes.max(bytes);
-        self.contexts += weight.contexts;
         self.has_scoped |= weight.has_scoped;
         let most = if self.has_scoped {
             MAX_SCOPED_BYTES
@@ -140,6 +256,28 @@ impl ContextBudget {
         }
         Ok(())
     }
+
+    /// Notes the terms that stand for keywords, also through other terms.
+    fn add_aliases(&mut self, mut aliases: Vec<(String, String)>) {
+        loop {
+            let before = aliases.len();
+            aliases.retain(|(term, meaning)| {
+                let keyword = if meaning.starts_with('@') {
+                    Some(meaning.clone())
+                } else {
+                    self.keywords.get(meaning).cloned()
+                };
+                let is_open = keyword.is_none();
+                if let Some(keyword) = keyword {
+                    self.keywords.insert(term.clone(), keyword);
+                }
+                is_open
+            });
+            if aliases.len() == before {
+                return;
+            }
+        }
+    }
 }
 
 impl ContextWeight {
@@ -152,6 +290,10 @@ impl ContextWeight {
             Value::Array(contexts) => {
                 let layers = contexts.len().saturating_mul(nesting + 1);
                 self.layers = self.layers.max(layers as u64);
+                if nesting > 0 {
+                    let listed = contexts.len() as u64;
+                    self.longest_scoped_list = self.longest_scoped_list.max(listed);
+                }
                 let mut contexts = contexts.iter();
                 contexts.try_for_each(|context| self.add(context, nesting))
             }
@@ -162,9 +304,12 @@ impl ContextWeight {
                 self.references.push(url.clone());
                 Ok(())
             }
-            _ => {
+            Value::Null => {
                 self.contexts += 1;
                 Ok(())
+            }
+            Value::Bool(_) | Value::Number(_) => {
+                Err(format!("a context is {context}, which is not a context"))
             }
         }
     }
@@ -184,6 +329,10 @@ impl ContextWeight {
         }
         for (term, definition) in terms {
             self.measure(term);
+            let meaning = definition.get("@id").unwrap_or(definition);
+            if let Some(meaning) = meaning.as_str().filter(|meaning| !meaning.contains(':')) {
+                self.aliases.push((term.clone(), meaning.to_owned()));
+            }
             match definition {
                 Value::String(text) => self.measure(text),
                 Value::Object(keys) => {
@@ -207,6 +356,7 @@ impl ContextWeight {
 
     fn measure(&mut self, text: &str) {
         self.longest_text = self.longest_text.max(text.len() as u64);
+        self.text += text.len() as u64;
     }
 }
 
@@ -283,6 +433,8 @@ struct OpenBracket {
     has_context: bool,
     /// Objects with contexts within each other, in what is closed so far.
     levels: usize,
+    /// How many types a list of types has so far.
+    types: Option<u64>,
 }
 
 /// A search for contexts in JSON that passes by.
@@ -299,6 +451,8 @@ pub(crate) struct ContextScan {
     is_after_string: bool,
     /// Whether the value of `@context` is awaited.
     is_awaited: bool,
+    /// Whether the value of `@type` is awaited.
+    is_type_awaited: bool,
     /// The context that is being read, and how many brackets are open around it.
     context: Option<(usize, Vec<u8>)>,
     open: Vec<OpenBracket>,
@@ -319,12 +473,12 @@ impl ContextScan {
                 }
             }
             if self.is_string {
-                self.pass_string(byte);
+                self.pass_string(byte, budget)?;
             } else {
                 // A value follows each of these.
                 let is_value = matches!(byte, b',' | b':' | b'[') && self.context.is_none();
                 values += u64::from(is_value);
-                self.pass_code(byte);
+                self.pass_code(byte, budget);
             }
             let around = self.context.as_ref().map(|(around, _)| *around);
             if around == Some(self.open.len()) && !self.is_string {
@@ -355,7 +509,7 @@ impl ContextScan {
         Ok(())
     }
 
-    fn pass_string(&mut self, byte: u8) {
+    fn pass_string(&mut self, byte: u8, budget: &ContextBudget) -> Result<(), String> {
         if self.string.len() < MAX_KEY_BYTES {
             self.string.push(byte);
         }
@@ -364,16 +518,22 @@ impl ContextScan {
         } else if byte == b'"' {
             self.is_string = false;
             self.is_after_string = true;
+            if let Some(types) = self.open.last_mut().and_then(|open| open.types.as_mut()) {
+                *types += 1;
+                budget.judge_types(*types)?;
+            }
         } else {
             self.is_escaped = byte == b'\\';
         }
+        Ok(())
     }
 
-    fn pass_code(&mut self, byte: u8) {
+    fn pass_code(&mut self, byte: u8, budget: &ContextBudget) {
         if byte.is_ascii_whitespace() {
             return;
         }
         let is_value = std::mem::take(&mut self.is_awaited) && self.context.is_none();
+        let is_type = std::mem::take(&mut self.is_type_awaited);
         let is_after_string = std::mem::take(&mut self.is_after_string);
         if is_value && matches!(byte, b'{' | b'[' | b'"') {
             self.context = Some((self.open.len(), vec![byte]));
@@ -381,14 +541,18 @@ impl ContextScan {
         match byte {
             b':' if is_after_string => {
                 let key = serde_json::from_slice::<String>(&self.string);
-                self.is_awaited = key.is_ok_and(|key| key == "@context");
+                self.is_awaited = key.as_ref().is_ok_and(|key| key == "@context");
+                self.is_type_awaited = key.is_ok_and(|key| budget.is_type(&key));
             }
             b'"' => {
                 self.is_string = true;
                 self.string.clear();
                 self.string.push(byte);
             }
-            b'{' | b'[' => self.open.push(OpenBracket::default()),
+            b'{' | b'[' => self.open.push(OpenBracket {
+                types: (is_type && byte == b'[').then_some(0),
+                ..OpenBracket::default()
+            }),
             b'}' | b']' => {
                 let closed = self.open.pop().unwrap_or_default();
                 if let Some(parent) = self.open.last_mut() {

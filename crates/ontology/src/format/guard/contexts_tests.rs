@@ -149,3 +149,87 @@ fn remote_contexts_are_judged_with_those_they_refer_to() {
     let refused = (0..8).find_map(|n| add(&format!("http://c/many{n}"), &many).err());
     assert!(refused.unwrap().contains("too many contexts"));
 }
+
+/// Judges a file that is kept whole, as [`ContextBudget::judge_kept`] is called.
+fn judge_kept(text: &str) -> Result<(), String> {
+    let mut budget = scan(text, 8192)?;
+    budget.judge_kept(&serde_json::from_str(text).unwrap())
+}
+
+/// A text of 100 KiB without spaces.
+fn long_text() -> String {
+    format!("http://a/{}", "A".repeat(100 << 10))
+}
+
+#[test]
+fn long_names_that_many_values_repeat_are_refused() {
+    let long = long_text();
+    let ones = ["1"; 5_000].join(",");
+    let nodes = [r#"{"@id":"b:c","http://p":1}"#; 2_000].join(",");
+    let properties: Vec<_> = (0..5_000).map(|n| format!("\"p:{n}\":1")).collect();
+    let properties = properties.join(",");
+    for text in [
+        format!(r#"{{"@id":"{long}","http://p":[{ones}]}}"#),
+        format!(r#"{{"@context":{{"id":"@id"}},"id":"{long}","http://p":[{ones}]}}"#),
+        format!(r#"{{"@context":{{"i":"id","id":"@id"}},"i":"{long}","http://p":[{ones}]}}"#),
+        format!(r#"{{"@context":{{"@language":"{long}"}},"http://p":[{ones}]}}"#),
+        format!(r#"{{"@context":{{"t":{{"@id":"http://p","@type":"{long}"}}}},"t":[{ones}]}}"#),
+        format!(r#"{{"@context":{{"p":"{long}"}},{properties}}}"#),
+        format!(r#"{{"@context":{{"@base":"{long}"}},"@graph":[{nodes}]}}"#),
+        format!(r#"{{"@id":"{long}","@graph":[{nodes}]}}"#),
+        format!(r#"{{"{long}":[{ones}]}}"#),
+    ] {
+        let why = judge_kept(&text).unwrap_err();
+        assert!(why.contains("may repeat names"), "{why}");
+    }
+    let long_literals = [
+        format!(r#"{{"http://p":["{long}",{ones}]}}"#),
+        format!(r#"{{"http://p":[{{"@value":"{long}"}},{ones}]}}"#),
+        format!(r#"{{"@context":{{"v":"@value"}},"http://p":[{{"v":"{long}"}},{ones}]}}"#),
+    ];
+    for text in long_literals {
+        judge_kept(&text).expect("a literal is the value of one statement");
+    }
+}
+
+#[test]
+fn a_remote_context_that_makes_a_key_an_id_is_judged_with_the_file() {
+    let ones = ["1"; 5_000].join(",");
+    let text = format!(
+        r#"{{"@context":"http://c/","id":"{}","http://p":[{ones}]}}"#,
+        long_text()
+    );
+    let mut budget = scan(&text, 8192).unwrap();
+    budget
+        .judge_kept(&serde_json::from_str(&text).unwrap())
+        .expect("nothing is known of the key yet");
+    let why = budget.add_remote("http://c/", br#"{"@context":{"id":"@id"}}"#);
+    assert!(why.unwrap_err().contains("may repeat names"));
+}
+
+#[test]
+fn a_list_of_types_with_a_long_prefix_is_refused() {
+    let types = [r#""p:a""#; 5_000].join(",");
+    for (alias, key) in [("", "@type"), (r#""kind":"@type","#, "kind")] {
+        let text = format!(
+            r#"{{"@context":{{{alias}"p":"{}"}},"{key}":[{types}]}}"#,
+            long_text()
+        );
+        assert!(refusal(&text).contains("may repeat names"));
+    }
+}
+
+#[test]
+fn lists_of_contexts_in_terms_and_values_that_are_none_are_refused() {
+    let urls = [r#""http://c/""#; 900].join(",");
+    let values = [r#""T""#; 3_000].join(",");
+    let text = format!(
+        r#"{{"@context":{{"T":{{"@id":"http://t","@context":[{urls}]}}}},"@type":[{values}]}}"#
+    );
+    assert!(refusal(&text).contains("lists of contexts"));
+    for context in ["1", "[{}, true]", r#"{"T":{"@context":[1]}}"#] {
+        let text = format!(r#"{{"a":1,"@context":{context}}}"#);
+        let is_found = scan(&text, 1).is_err();
+        assert_eq!(is_found, context != "1", "{context}");
+    }
+}
