@@ -35,15 +35,14 @@ pub(super) fn all_of(data: &[u8], most: usize) -> Inflated {
     }
 }
 
-/// Tells whether data can be unpacked to their end, without keeping what is in them. What is larger
-/// than `most` is not unpacked further.
-pub(super) fn is_whole(data: &[u8], most: usize) -> bool {
-    let mut length = 0;
+/// Returns whether data can be unpacked to their end, without keeping what is in them. Takes what
+/// they expand to from `left`; what is larger than that is not unpacked further, and taken as whole.
+pub(super) fn is_whole(data: &[u8], left: &mut u64) -> bool {
     let is_whole = unpack(data, |piece| {
-        length += piece.len();
-        length <= most
+        *left = left.saturating_sub(piece.len() as u64);
+        *left > 0
     });
-    is_whole || length > most
+    is_whole || *left == 0
 }
 
 /// Unpacks data piece by piece as long as `take` wants more, and tells whether their end was there

@@ -29,8 +29,17 @@ pub(super) enum Found {
     Value(Value),
     /// It is not.
     Nothing,
-    /// It cannot be read here: it is encrypted, or packed in an unknown way.
+    /// It cannot be read here: it is encrypted, packed in an unknown way, or costs too much.
     Unknown,
+}
+
+/// What is at the place of an object.
+pub(super) enum ObjectAt {
+    Object(ObjectText),
+    /// No object that can be read.
+    Nothing,
+    /// Reading it would cost too much.
+    TooCostly,
 }
 
 /// The objects of a PDF.
@@ -55,8 +64,12 @@ impl Objects {
     }
 
     /// Reads the object that begins at a place.
-    pub(super) fn at(source: &mut Source, at: u64) -> io::Result<Option<ObjectText>> {
+    pub(super) fn at(source: &mut Source, at: u64) -> io::Result<ObjectAt> {
         for most in OBJECT_BYTES {
+            let is_again = most > OBJECT_BYTES[0];
+            if is_again && !source.spend_reread(most.min(source.length)) {
+                return Ok(ObjectAt::TooCostly);
+            }
             let bytes = source.window(at, most)?;
             let mut reader = Reader::new(&bytes);
             let object = reader.object();
@@ -66,10 +79,10 @@ impl Objects {
                 object.data_at.is_some() || reader.at + BEHIND_BYTES < bytes.len()
             });
             if is_whole || is_all {
-                return Ok(object);
+                return Ok(object.map_or(ObjectAt::Nothing, ObjectAt::Object));
             }
         }
-        Ok(None)
+        Ok(ObjectAt::Nothing)
     }
 
     /// Reads the short object that begins at a place, as a catalogue is.
@@ -81,11 +94,11 @@ impl Objects {
     /// Reads an object by its number.
     pub(super) fn get(&mut self, source: &mut Source, number: u32) -> io::Result<Found> {
         match self.table.places.get(&number) {
-            Some(Place::At(at)) => {
-                let object = Self::at(source, at.saturating_add(self.shift))?;
-                let object = object.filter(|object| object.number == number);
-                Ok(object.map_or(Found::Nothing, |object| Found::Value(object.value)))
-            }
+            Some(Place::At(at)) => Ok(match Self::at(source, at.saturating_add(self.shift))? {
+                ObjectAt::Object(object) if object.number == number => Found::Value(object.value),
+                ObjectAt::Object(_) | ObjectAt::Nothing => Found::Nothing,
+                ObjectAt::TooCostly => Found::Unknown,
+            }),
             Some(Place::In(_)) if self.table.is_encrypted => Ok(Found::Unknown),
             Some(Place::In(stream)) => self.packed_in(source, *stream, number),
             _ if self.table.is_partial => Ok(Found::Unknown),
@@ -156,8 +169,10 @@ enum Unpacked {
 
 /// Reads a stream of objects, if it expands to no more than what is left.
 fn unpack(source: &mut Source, at: u64, left: &mut usize) -> io::Result<Unpacked> {
-    let Some(object) = Objects::at(source, at)? else {
-        return Ok(Unpacked::Damaged);
+    let object = match Objects::at(source, at)? {
+        ObjectAt::Object(object) => object,
+        ObjectAt::Nothing => return Ok(Unpacked::Damaged),
+        ObjectAt::TooCostly => return Ok(Unpacked::Unknown),
     };
     let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
         return Ok(Unpacked::Damaged);

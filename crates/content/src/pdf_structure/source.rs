@@ -6,18 +6,39 @@ use std::path::Path;
 
 /// How much is read at once where all of a file is.
 const CHUNK_BYTES: usize = 256 << 10;
+/// How much is read again, all together, for objects that are longer than the first part of them that
+/// is read. A comment behind every object makes each of them as long as the file.
+const MAX_REREAD_BYTES: u64 = 32 << 20;
+/// How much the streams of a file may expand to, all together, when zeros in them are judged.
+const MAX_EXPANDED_BYTES: u64 = 1 << 30;
 
 /// A file of which parts are read.
 pub(super) struct Source {
     file: File,
     pub(super) length: u64,
+    reread_left: u64,
+    /// How much more the streams of the file may expand to.
+    pub(super) expanded_left: u64,
 }
 
 impl Source {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        Ok(Self { file, length })
+        Ok(Self {
+            file,
+            length,
+            reread_left: MAX_REREAD_BYTES,
+            expanded_left: MAX_EXPANDED_BYTES,
+        })
+    }
+
+    /// Takes the cost of reading a longer part of an object from the budget of the file. Returns
+    /// `false` if too much was read already.
+    pub(super) fn spend_reread(&mut self, bytes: u64) -> bool {
+        let is_enough = self.reread_left > 0;
+        self.reread_left = self.reread_left.saturating_sub(bytes);
+        is_enough
     }
 
     /// Reads up to `most` bytes from a place on; none beyond the end.

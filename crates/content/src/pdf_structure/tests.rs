@@ -129,6 +129,46 @@ fn a_file_with_zeros_in_it_is_damaged() {
     }
 }
 
+#[test]
+fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
+    let with = |content: &[u8]| {
+        let mut file = b"%PDF-1.4\n".to_vec();
+        let mut places = Vec::new();
+        for object in [
+            "1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n",
+            "2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\nendobj\n",
+            "3 0 obj\n<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>\nendobj\n",
+        ] {
+            places.push(file.len());
+            file.extend(object.bytes());
+        }
+        places.push(file.len());
+        let length = content.len();
+        file.extend(format!("4 0 obj\n<< /Length {length} >>\nstream\n").bytes());
+        file.extend(content);
+        file.extend(b"\nendstream\nendobj\n");
+        let table = file.len();
+        file.extend(b"xref\n0 5\n0000000000 65535 f \n");
+        for place in places {
+            file.extend(format!("{place:010} 00000 n \n").bytes());
+        }
+        let trailer = "trailer\n<< /Size 5 /Root 1 0 R >>\n";
+        file.extend(format!("{trailer}startxref\n{table}\n%%EOF\n").bytes());
+        file
+    };
+    let operators = "BT /F1 12 Tf 50 700 Td (some text) Tj ET\n".repeat(400);
+    let mut holed = operators.clone().into_bytes();
+    holed[4_000..8_096].fill(0);
+    assert_eq!(damage(&with(operators.as_bytes())), None);
+    assert_eq!(damage(&with(&holed)), Some(Damage::Zeros));
+    let picture = [b"BI /W 64 /H 64 ID ".as_slice(), &[0; 512], b" EI Q"].concat();
+    assert_eq!(damage(&with(&picture)), None, "a picture within operators");
+    let glyphs: Vec<u8> = (0..2_000_u16)
+        .flat_map(|glyph| if glyph % 300 < 50 { glyph } else { 0 }.to_be_bytes())
+        .collect();
+    assert_eq!(damage(&with(&glyphs)), None, "a table of glyphs");
+}
+
 /// Pictures have zeros in their notes, and in their data where the code of an even area is zero.
 #[test]
 fn zeros_in_pictures_are_told_apart() {

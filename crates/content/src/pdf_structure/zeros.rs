@@ -3,7 +3,7 @@
 use std::io;
 
 use super::inflate;
-use super::objects::{Found, Objects};
+use super::objects::{Found, ObjectAt, Objects, find};
 use super::source::Source;
 use super::syntax::Value;
 
@@ -19,8 +19,10 @@ const EVEN_RUN_BYTES: u64 = 1 << 10;
 const MAX_RUNS: usize = 2_000;
 /// The largest stream that is unpacked, as it stands in the file.
 const MAX_PACKED_BYTES: u64 = 128 << 20;
-/// The most that a stream is unpacked to.
-const MAX_UNPACKED_BYTES: usize = 1 << 30;
+/// How much before and behind a run is looked at to see whether a stream is text.
+const TEXT_SAMPLE_BYTES: u64 = 4 << 10;
+/// Less than this may be text by chance.
+const MIN_TEXT_BYTES: usize = 16;
 /// How much of a picture is looked at for its tables.
 const PICTURE_HEAD_BYTES: u64 = 1 << 20;
 
@@ -82,8 +84,10 @@ fn verdict(
     begin: u64,
     run: Run,
 ) -> io::Result<Verdict> {
-    let Some(object) = Objects::at(source, begin)? else {
-        return Ok(Verdict::Misplaced);
+    let object = match Objects::at(source, begin)? {
+        ObjectAt::Object(object) => object,
+        ObjectAt::Nothing => return Ok(Verdict::Misplaced),
+        ObjectAt::TooCostly => return Ok(Verdict::Unclear),
     };
     let is_long = run.end - run.begin >= LONG_RUN_BYTES;
     let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
@@ -110,7 +114,7 @@ fn verdict(
         Some(b"FlateDecode" | b"Fl") if length > MAX_PACKED_BYTES => false,
         Some(b"FlateDecode" | b"Fl") => {
             let data = source.window(data_at, length)?;
-            if inflate::is_whole(&data, MAX_UNPACKED_BYTES) {
+            if inflate::is_whole(&data, &mut source.expanded_left) {
                 return Ok(Verdict::WholeStream);
             }
             true
@@ -123,11 +127,23 @@ fn verdict(
         Some(b"ASCIIHexDecode" | b"AHx" | b"ASCII85Decode" | b"A85") => true,
         Some(b"JPXDecode" | b"CCITTFaxDecode" | b"CCF" | b"LZWDecode" | b"LZW") => is_long,
         Some(_) => run.end - run.begin >= EVEN_RUN_BYTES,
-        None => dictionary
-            .get(b"Subtype")
-            .is_some_and(|kind| kind.is_name(b"XML")),
+        None => is_text_around(source, data_at, data_at.saturating_add(length), run)?,
     };
     Ok(Verdict::of(is_misplaced))
+}
+
+/// Returns whether what stands around a run in a stream is text, as of metadata and of the operators
+/// of a page. A picture within the operators may have zeros.
+fn is_text_around(source: &mut Source, begin: u64, end: u64, run: Run) -> io::Result<bool> {
+    let from = run.begin.saturating_sub(TEXT_SAMPLE_BYTES).max(begin);
+    let before = source.window(from, run.begin.saturating_sub(from))?;
+    let behind = end.min(run.end + TEXT_SAMPLE_BYTES).saturating_sub(run.end);
+    let behind = source.window(run.end, behind)?;
+    let is_text = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();
+    let has_text = before.len() + behind.len() >= MIN_TEXT_BYTES;
+    let is_all_text = before.iter().chain(&behind).all(is_text);
+    let has_picture = find(&before, b"BI").is_some();
+    Ok(has_text && is_all_text && !has_picture)
 }
 
 /// Returns how long a run of zeros at a place of a JPEG picture is at least if it does not belong

@@ -154,7 +154,36 @@ fn page_trees() -> Vec<Named> {
         ("a tree of pages that is a ring", two(ring, "")),
         ("a tree of pages that is wide", pdf(&wide, "")),
         ("a tree of pages that is deep", pdf(&deep.concat(), "")),
+        ("a tree of pages in one comment", tree_in_a_comment()),
     ]
+}
+
+/// Makes a paper whose nodes each go on in a comment that holds all nodes behind it, so that every
+/// node is megabytes long.
+fn tree_in_a_comment() -> Vec<u8> {
+    const NODES: usize = 2_000;
+    const COMMENT_BYTES: usize = 3_900_000;
+    let mut out = String::from("%PDF-1.7\n");
+    let mut offsets = vec![out.len()];
+    out.push_str("1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n");
+    for number in 2..NODES {
+        offsets.push(out.len());
+        out.push_str(&format!("{number} 0 obj<</Kids[{} 0 R]%", number + 1));
+    }
+    offsets.push(out.len());
+    out.push_str(&format!("{NODES} 0 obj<</Type/Page%"));
+    out.push_str(&"x".repeat(COMMENT_BYTES));
+    out.push_str("\n>>endobj\n");
+    let table = out.len();
+    out.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", NODES + 1));
+    for offset in &offsets {
+        out.push_str(&format!("{offset:010} 00000 n \n"));
+    }
+    out.push_str(&format!(
+        "trailer<</Root 1 0 R/Size {}>>\nstartxref\n{table}\n%%EOF\n",
+        NODES + 1
+    ));
+    out.into_bytes()
 }
 
 /// References that lead back to where they come from.

@@ -74,11 +74,13 @@ impl ImpliedWindow {
         else {
             return;
         };
-        let stated = Duration::from_secs(resets_in.as_secs());
-        if stated.is_zero() {
+        // The reset counts from when the server read the request, and comes with its response.
+        let stated = Duration::from_secs((resets_in + now.since(sent)).as_secs());
+        let is_first = limit.saturating_sub(remaining) == 1;
+        if stated.is_zero() && !is_first {
             return;
         }
-        let is_first = limit.saturating_sub(remaining) == 1;
+        let stated = stated.max(SHORTEST_IMPLIED);
         let is_longer = self.window.is_some_and(|known| stated > known + ROUNDING);
         let is_shorter = is_first && self.window.is_none_or(|known| stated < known);
         if is_longer || is_shorter {
@@ -250,8 +252,19 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_within_the_second_tells_nothing() {
+    fn a_reset_within_the_second_implies_the_shortest_window_until_a_longer_one() {
         let mut window = ImpliedWindow::default();
-        assert_eq!(completed(&mut window, reading(4, 900)), None);
+        assert_eq!(completed(&mut window, reading(3, 900)), None);
+        assert_eq!(completed(&mut window, reading(4, 900)), Some(1));
+        // The end of a minute that begins with the clock.
+        assert_eq!(completed(&mut window, reading(4, 60_000)), None);
+    }
+
+    #[test]
+    fn the_time_that_a_response_takes_is_part_of_its_reset() {
+        let mut window = ImpliedWindow::default();
+        let mut slow = reading(4, 1_900);
+        window.complete(&mut slow, false, at(0), at(200));
+        assert_eq!(slow.quotas[0].window, Some(Duration::from_secs(2)));
     }
 }

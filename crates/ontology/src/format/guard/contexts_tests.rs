@@ -164,8 +164,8 @@ fn long_text() -> String {
 #[test]
 fn long_names_that_many_values_repeat_are_refused() {
     let long = long_text();
-    let ones = ["1"; 5_000].join(",");
-    let nodes = [r#"{"@id":"b:c","http://p":1}"#; 2_000].join(",");
+    let ones = vec!["1"; 5_000].join(",");
+    let nodes = vec![r#"{"@id":"b:c","http://p":1}"#; 2_000].join(",");
     let properties: Vec<_> = (0..5_000).map(|n| format!("\"p:{n}\":1")).collect();
     let properties = properties.join(",");
     for text in [
@@ -194,7 +194,7 @@ fn long_names_that_many_values_repeat_are_refused() {
 
 #[test]
 fn a_remote_context_that_makes_a_key_an_id_is_judged_with_the_file() {
-    let ones = ["1"; 5_000].join(",");
+    let ones = vec!["1"; 5_000].join(",");
     let text = format!(
         r#"{{"@context":"http://c/","id":"{}","http://p":[{ones}]}}"#,
         long_text()
@@ -209,7 +209,7 @@ fn a_remote_context_that_makes_a_key_an_id_is_judged_with_the_file() {
 
 #[test]
 fn a_list_of_types_with_a_long_prefix_is_refused() {
-    let types = [r#""p:a""#; 5_000].join(",");
+    let types = vec![r#""p:a""#; 5_000].join(",");
     for (alias, key) in [("", "@type"), (r#""kind":"@type","#, "kind")] {
         let text = format!(
             r#"{{"@context":{{{alias}"p":"{}"}},"{key}":[{types}]}}"#,
@@ -221,8 +221,8 @@ fn a_list_of_types_with_a_long_prefix_is_refused() {
 
 #[test]
 fn lists_of_contexts_in_terms_and_values_that_are_none_are_refused() {
-    let urls = [r#""http://c/""#; 900].join(",");
-    let values = [r#""T""#; 3_000].join(",");
+    let urls = vec![r#""http://c/""#; 900].join(",");
+    let values = vec![r#""T""#; 3_000].join(",");
     let text = format!(
         r#"{{"@context":{{"T":{{"@id":"http://t","@context":[{urls}]}}}},"@type":[{values}]}}"#
     );
