@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::confirmed::{Confirmed, Shape};
 use super::hypothesis::{Refusal, tolerance};
-use super::search::{Acting, LONG, Search};
+use super::search::{Acting, GRID, LONG, Search};
 use super::{LONG_AGO, Learner, Purpose, Sent};
 use crate::time::BootInstant;
 
@@ -27,6 +27,15 @@ const NEXT_WINDOW: f64 = 0.4;
 
 /// By how much a limit that refuses without a probe is lowered at most.
 const LOWERED: f64 = 0.96;
+/// The highest limit that another window replaces: of more requests the counts of several windows
+/// say too little.
+const MAX_REPLACED: f64 = 12.0;
+/// The shares of its rate at which a limit is replaced by one of a longer window.
+const LEAST_REPLACED: f64 = 0.3;
+const REPLACED: f64 = 0.97;
+/// The longest window that replaces a limit, in seconds.
+const LONGEST_REPLACING: f64 = 20.0;
+
 /// The least rate that is believed in, requests per second.
 const LEAST_RATE: f32 = 0.001;
 
@@ -347,10 +356,50 @@ impl Learner {
         self.probe.restart(now);
     }
 
+    /// Returns the longer window that a refusal speaks for which a confirmed limit does not predict:
+    /// the one that its Retry-After names or, if the limit refused unexpectedly before, the one that
+    /// has never held as many admitted requests since the last refusal as it holds now.
+    fn longer_window(&self, limit: &Confirmed, refusal: &Refusal) -> Option<(f64, f64)> {
+        let log = &self.log;
+        let rate = limit.rate(f64::from(self.round_trip));
+        if limit.shape == Shape::Cap || limit.n() > MAX_REPLACED {
+            return None;
+        }
+        let slower = |window: f64| {
+            let n = log.count(window, refusal.at);
+            let share = n / window / rate;
+            (n >= 1.0 && (LEAST_REPLACED..REPLACED).contains(&share)).then_some((n, window))
+        };
+        let advised = refusal
+            .window_by_advice(log)
+            .filter(|window| limit.window() > 0.0 && *window > limit.window() + 1.0);
+        if let Some(found) = advised.and_then(slower) {
+            return Some(found);
+        }
+        if limit.surprises == 0 {
+            return None;
+        }
+        let admitted = || log.recent().filter(|at| *at > self.epoch);
+        let fits = |(n, window): &(f64, f64)| admitted().all(|at| log.count(*window, at) <= *n);
+        let windows = GRID.into_iter().map(f64::from);
+        windows
+            .filter(|window| *window > limit.window() && *window <= LONGEST_REPLACING)
+            .filter_map(slower)
+            .filter(fits)
+            .reduce(|best, other| {
+                if other.0 / other.1 > best.0 / best.1 {
+                    other
+                } else {
+                    best
+                }
+            })
+    }
+
     /// Lowers a confirmed limit that refuses without a probe.
     fn lower(&mut self, index: usize, sent: Sent, refusal: &Refusal, now: f64) {
         let margin = f64::from(self.margin);
         let again = self.refusals_in_row > 1;
+        let longer = self.confirmed[index].and_then(|limit| self.longer_window(&limit, refusal));
         let Some(limit) = &mut self.confirmed[index] else {
             return;
         };
@@ -360,6 +409,12 @@ impl Learner {
             return;
         }
         limit.surprises = limit.surprises.saturating_add(1);
+        if let Some((n, window)) = longer {
+            let seconds = window as f32;
+            *limit = Confirmed::new(Shape::Window { seconds }, n, limit.seen);
+            limit.surprises = 1;
+            return;
+        }
         let rate = limit.rate(f64::from(self.round_trip));
         let measured = refusal.measured.0 / rate.max(1e-3);
         match limit.shape {
