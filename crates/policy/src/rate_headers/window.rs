@@ -6,7 +6,7 @@
 //! a reset since 1970 by up to two, because the `Date` it is compared with is rounded as well. The
 //! first requests of two windows in a row are at least a window apart, which bounds its length from
 //! above. Of short windows a shorter one is tried after as many responses as the limit; a refusal
-//! takes that back.
+//! takes that back, and four times as many responses have to come before the next trial.
 
 use std::time::Duration;
 
@@ -14,16 +14,18 @@ use super::{Quota, Reading, Source, Unit};
 use crate::time::BootInstant;
 
 /// The longest window that is implied: of a longer one a second of rounding is a small part, and the
-/// first request of a window that begins with the clock's minute may come late in it.
-const LONGEST_IMPLIED: Duration = Duration::from_secs(10);
+/// first request of a window that begins with the clock's hour may come late in it.
+const LONGEST_IMPLIED: Duration = Duration::from_secs(60);
 /// The shortest window that is implied: servers state whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
 /// By how much a reset may be longer than the window.
 const ROUNDING: Duration = Duration::from_secs(2);
 /// Up to this length a second of rounding is so much of a window that a shorter one is tried.
 const LONGEST_TRIED: Duration = Duration::from_secs(3);
-/// The most responses before a shorter window is tried.
+/// The most responses before a shorter window is tried first.
 const MAX_BEFORE_TRIAL: u32 = 8;
+/// How many times as many responses have to come before the next trial after one that was refused.
+const TRIAL_GROWTH: u32 = 4;
 
 /// The length of the window that the responses of a host imply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +37,8 @@ pub struct ImpliedWindow {
     first_sent: Option<BootInstant>,
     /// How many requests were served since the length changed.
     served: u32,
-    /// Whether a refusal has shown that the window is not shorter.
-    is_refuted: bool,
+    /// How many trials of a shorter window were refused.
+    refused_trials: u32,
 }
 
 impl ImpliedWindow {
@@ -88,12 +90,14 @@ impl ImpliedWindow {
                 window: Some(stated),
                 stated,
                 first_sent: self.first_sent,
-                is_refuted: self.is_refuted && !is_longer,
+                refused_trials: if is_longer { 0 } else { self.refused_trials },
                 served: 0,
             };
         }
         self.served = self.served.saturating_add(1);
-        if self.served > limit.min(MAX_BEFORE_TRIAL) && self.stated <= LONGEST_TRIED {
+        let growth = TRIAL_GROWTH.saturating_pow(self.refused_trials);
+        let responses = limit.min(MAX_BEFORE_TRIAL).saturating_mul(growth);
+        if self.served > responses && self.stated <= LONGEST_TRIED {
             let known = self.window.unwrap_or_default();
             self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
         }
@@ -102,7 +106,7 @@ impl ImpliedWindow {
         }
         let apart = self.first_sent.replace(sent).map(|first| now.since(first));
         // Where every request is a first one, they are as far apart as the client sends them.
-        if let Some(apart) = apart.filter(|_| limit > 1) {
+        if let Some(apart) = apart.filter(|_| limit > 1 && self.refused_trials == 0) {
             self.shorten(Duration::from_secs(apart.as_secs()));
         }
     }
@@ -111,7 +115,7 @@ impl ImpliedWindow {
     fn shorten(&mut self, length: Duration) {
         let least = self.stated.saturating_sub(ROUNDING);
         let length = length.max(least).max(SHORTEST_IMPLIED);
-        if !self.is_refuted && self.window.is_some_and(|known| length < known) {
+        if self.window.is_some_and(|known| length < known) {
             self.window = Some(length);
             self.served = 0;
         }
@@ -121,7 +125,8 @@ impl ImpliedWindow {
     fn refute(&mut self) {
         if let Some(known) = self.window.filter(|known| *known < self.stated) {
             self.window = Some(known + SHORTEST_IMPLIED);
-            self.is_refuted = true;
+            self.refused_trials += 1;
+            self.served = 0;
         }
     }
 }
@@ -212,7 +217,11 @@ mod tests {
             .collect();
         assert_eq!(lengths, [3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
         refused(&mut window);
-        assert!((0..10).all(|_| completed(&mut window, one(3)) == Some(2)));
+        assert!((0..4).all(|_| completed(&mut window, one(3)) == Some(2)));
+        // The refusal may have been the fault of the network: it is tried again.
+        assert_eq!(completed(&mut window, one(3)), Some(1));
+        refused(&mut window);
+        assert!((0..16).all(|_| completed(&mut window, one(3)) == Some(2)));
     }
 
     #[test]
@@ -237,7 +246,7 @@ mod tests {
     fn a_long_window_is_not_implied() {
         let mut window = ImpliedWindow::default();
         assert_eq!(completed(&mut window, reading(4, 9_000)), Some(9));
-        assert_eq!(completed(&mut window, reading(3, 59_000)), None);
+        assert_eq!(completed(&mut window, reading(3, 61_000)), None);
     }
 
     #[test]
@@ -256,8 +265,8 @@ mod tests {
         let mut window = ImpliedWindow::default();
         assert_eq!(completed(&mut window, reading(3, 900)), None);
         assert_eq!(completed(&mut window, reading(4, 900)), Some(1));
-        // The end of a minute that begins with the clock.
-        assert_eq!(completed(&mut window, reading(4, 60_000)), None);
+        // The end of an hour that begins with the clock.
+        assert_eq!(completed(&mut window, reading(4, 3_600_000)), None);
     }
 
     #[test]
