@@ -129,13 +129,17 @@ fn is_version(stated: &str, doi: &Doi) -> bool {
 }
 
 /// Words at the beginning of a page that make it a part of a work, such as its supplement.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 10] = [
     "supplement",
     "supporting information",
     "electronic supplementary",
     "additional file",
     "appendix",
     "corrigendum",
+    "erratum",
+    "correction to",
+    "author correction",
+    "publisher correction",
 ];
 /// How far into a page that is looked for.
 const BEGINNING: usize = 200;
@@ -371,5 +375,25 @@ mod tests {
             weigh(&untitled, &work(None)),
             Finding::Accepted(Evidence::None)
         );
+    }
+
+    #[test]
+    fn a_correction_is_no_paper_except_where_it_is_the_work() {
+        for kind in ["Corrigendum", "Erratum", "Correction to:"] {
+            let inside = Inside {
+                first_page: Some(page(&format!("{kind} {TITLE} doi:10.1000/right.1"))),
+                ..Inside::default()
+            };
+            assert_eq!(
+                weigh(&inside, &work(Some(TITLE))),
+                Finding::Accepted(Evidence::None),
+                "{kind} of the work"
+            );
+            assert_eq!(
+                weigh(&inside, &work(Some(&format!("{kind} {TITLE}")))),
+                Finding::Accepted(Evidence::Text),
+                "{kind} that was wanted"
+            );
+        }
     }
 }

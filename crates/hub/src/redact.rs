@@ -15,7 +15,7 @@ mod field;
 mod secret;
 
 pub use field::is_credential;
-use secret::{Names, decoded, is_key};
+use secret::{Names, decoded, is_key, is_sign_in_code};
 
 const HIDDEN: &str = "***";
 
@@ -119,23 +119,40 @@ fn redact_pair(pair: &str, names: Names, shown: &mut String) {
 /// Returns where the value of `NAME:VALUE` begins, if the name is a secret's.
 fn end_of_announcement(pair: &str, names: Names) -> Option<usize> {
     let name_end = pair.find('=').unwrap_or(pair.len());
-    let colons = [":", "%3A", "%3a"].into_iter().flat_map(|colon| {
-        let places = pair[..name_end].match_indices(colon);
-        places.map(|(place, colon)| (place, place + colon.len()))
-    });
     let announces = |(place, end): &(usize, usize)| {
-        let name = pair[..*place].rsplit(['/', ':']).next().unwrap_or_default();
+        let (before, value) = (&pair[..*place], &pair[*end..]);
+        let name = before.rsplit(['/', ':']).next().unwrap_or_default();
         // An address by its scheme is no parameter.
         let is_address = name.eq_ignore_ascii_case("mailto");
-        *end < pair.len() && !is_address && names.is_secret(name)
+        let is_secret = names.is_secret(name) || is_sign_in_code(name, value);
+        !value.is_empty() && !is_address && is_secret
     };
-    colons.filter(announces).map(|(_, end)| end).min()
+    let plain = pair[..name_end].match_indices(':');
+    let plain = plain.map(|(place, _)| (place, place + 1));
+    let encoded = encoded_places(&pair[..name_end], "3A");
+    let places = plain.chain(encoded).filter(announces);
+    places.map(|(_, end)| end).min()
 }
 
 /// Splits a pair whose `=` is percent-encoded.
 fn split_encoded(pair: &str) -> Option<(&str, &str)> {
-    let place = pair.find("%3D").or_else(|| pair.find("%3d"))?;
-    Some((&pair[..place], &pair[place + 3..]))
+    let (place, end) = encoded_places(pair, "3D").min()?;
+    Some((&pair[..place], &pair[end..]))
+}
+
+/// Returns where a character of this code is percent-encoded, once or several times: the beginning
+/// and the end of each.
+fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let codes = [code.to_owned(), code.to_ascii_lowercase()];
+    let places = codes.into_iter().flat_map(move |code| {
+        let places = text.match_indices(&code).map(|(place, _)| place);
+        places.collect::<Vec<_>>()
+    });
+    places.filter_map(move |place| {
+        // The percent sign itself is `%25`, and so on.
+        let before = text[..place].trim_end_matches("25");
+        before.ends_with('%').then(|| (before.len() - 1, place + 2))
+    })
 }
 
 /// Returns whether a value holds pairs of its own, one of which is a secret.

@@ -77,6 +77,7 @@ enum Rules {
     /// The site answers, but not with its rules: it may do so later.
     Unread {
         why: Arc<str>,
+        wait: Duration,
         until: BootInstant,
     },
     /// The answer cannot be used, and waiting does not help.
@@ -96,6 +97,14 @@ impl Site {
         let known = self.known.lock();
         let known = known.as_ref().filter(|known| known.until > now)?;
         Some(known.rules.clone())
+    }
+
+    /// Returns how long its last file was waited for, if that could not be read.
+    fn waited(&self) -> Duration {
+        match self.known.lock().as_ref().map(|known| &known.rules) {
+            Some(Rules::Unread { wait, .. }) => *wait,
+            _ => Duration::ZERO,
+        }
     }
 }
 
@@ -185,7 +194,7 @@ impl Inner {
                 Ok(robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()))
             }
             Rules::Listed(_) => Err(ErrorKind::Disallowed { host: host.clone() }),
-            Rules::Unread { why, until } => Err(ErrorKind::RobotsUnread {
+            Rules::Unread { why, until, .. } => Err(ErrorKind::RobotsUnread {
                 host: host.clone(),
                 why: why.to_string(),
                 retry_in: Some(until.since(self.runtime.boot())),
@@ -234,7 +243,8 @@ impl Inner {
             if let Some(rules) = site.rules(self.runtime.boot()) {
                 return Ok(rules);
             }
-            let found = self.request_robots(url, request, track).await?;
+            let waited = site.waited();
+            let found = self.request_robots(url, request, track, waited).await?;
             let rules = found.rules.clone();
             *site.known.lock() = Some(found);
             drop(flight);
@@ -247,6 +257,7 @@ impl Inner {
         url: &Url,
         request: &Request,
         track: &Track,
+        waited: Duration,
     ) -> Result<Known, ErrorKind> {
         let mut file = url.clone();
         file.set_path("/robots.txt");
@@ -265,8 +276,8 @@ impl Inner {
         };
         let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
         match self.boxed_journey(&asking).await {
-            Ok(arrived) => Ok(self.read_robots(arrived)),
-            Err(error) => self.robots_failure(error),
+            Ok(arrived) => Ok(self.read_robots(arrived, waited)),
+            Err(error) => self.robots_failure(error, waited),
         }
     }
 
@@ -279,7 +290,7 @@ impl Inner {
         Box::pin(self.journey(request, &ToMemory))
     }
 
-    fn read_robots(&self, arrived: Arrived<Bytes>) -> Known {
+    fn read_robots(&self, arrived: Arrived<Bytes>, waited: Duration) -> Known {
         let Arrived {
             head,
             body,
@@ -293,12 +304,8 @@ impl Inner {
                 until: now + MAX_AGE,
             },
             (Ruling::DisallowForNow, _) => {
-                let until = self.next_read(&journey);
-                let why = format!("it answered {}", head.status).into();
-                Known {
-                    rules: Rules::Unread { why, until },
-                    until,
-                }
+                let why = format!("it answered {}", head.status);
+                self.unread(&journey, waited, why)
             }
             _ => Known {
                 rules: Rules::AllowAll,
@@ -310,8 +317,7 @@ impl Inner {
     /// Sorts the failures that say something about the site from those that say nothing: a refusal
     /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
     /// may not reach.
-    fn robots_failure(&self, error: FetchError) -> Result<Known, ErrorKind> {
-        let until = self.next_read(&error.journey);
+    fn robots_failure(&self, error: FetchError, waited: Duration) -> Result<Known, ErrorKind> {
         let rules = match error.kind {
             kind @ (ErrorKind::Fault {
                 fault: Fault::NoRoute,
@@ -331,29 +337,35 @@ impl Inner {
                 fault,
                 message: cause.as_str().into(),
             },
-            ErrorKind::Fault { cause, .. } => Rules::Unread {
-                why: format!("the site cannot be reached: {}", cause.as_str()).into(),
-                until,
-            },
+            ErrorKind::Fault { cause, .. } => {
+                let why = format!("the site cannot be reached: {}", cause.as_str());
+                return Ok(self.unread(&error.journey, waited, why));
+            }
             other => Rules::Unusable {
                 why: other.to_string().into(),
             },
         };
+        let until = self.runtime.boot() + UNREAD_AGE;
         Ok(Known { rules, until })
     }
 
-    /// Returns when a file that could not be read is requested again: when its site may be back,
-    /// as the breaker probes it, or when the site asks for it.
-    fn next_read(&self, journey: &Journey) -> BootInstant {
+    /// Describes a file that could not be read. It is requested again when the site asks for it, or
+    /// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
+    fn unread(&self, journey: &Journey, waited: Duration, why: String) -> Known {
+        let own = (waited * 2).min(UNREAD_AGE);
         let wait = match &journey.host_failure {
             Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
-            Some(failure) => failure.wait.min(UNREAD_AGE),
+            Some(failure) => failure.wait.min(UNREAD_AGE).max(own),
             None => UNREAD_AGE,
         };
-        let until = self.runtime.boot() + wait;
-        match journey.stopped.and_then(StopReason::until) {
-            Some(stated) => until.max(stated),
-            None => until,
+        let mut until = self.runtime.boot() + wait;
+        if let Some(stated) = journey.stopped.and_then(StopReason::until) {
+            until = until.max(stated);
+        }
+        let why = why.into();
+        Known {
+            rules: Rules::Unread { why, wait, until },
+            until,
         }
     }
 }

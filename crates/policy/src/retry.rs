@@ -147,10 +147,10 @@ pub fn wants_retry(
 ///
 /// A wait that the server asks for takes the place of the backoff: the server knows best, and
 /// nothing is added to it. It is never cut to the backoff's ceiling. A block or open of the breaker
-/// is a minimum in every case; if a failure has opened it, only callers that await its probe try
-/// again. Backoff has equal jitter: half of it fixed, half of it random. After
-/// a refusal there is none where the limiter learns: it holds all requests to the host back, this
-/// one among them.
+/// is a minimum in every case; if the answer has opened it, only callers that await its probe try
+/// again. Backoff has equal jitter: half of it fixed, half of it random. After a refusal there is
+/// none where the limiter learns: it holds all requests to the host back, this one among them, and
+/// a breaker opens for no longer than that.
 #[must_use]
 pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
     if !ended.class.transient {
@@ -167,12 +167,15 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
     }
     // A wait of zero says nothing about when to come back.
     let asked = ended.asked_until.filter(|asked| *asked > now);
-    let own = || match ended.class.outcome {
-        Outcome::Throttled if ended.is_learned => now,
-        outcome => now + backoff(policy, outcome, ended.attempt, jitter_sample),
+    let awaits_limit = ended.is_learned && ended.class.outcome == Outcome::Throttled;
+    let own = || {
+        if awaits_limit {
+            return now;
+        }
+        now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample)
     };
     if let Some(until) = ended.open_until.filter(|until| *until > now)
-        && ended.class.outcome == Outcome::Failure
+        && !awaits_limit
         && asked.is_none()
         && !ended.awaits_probe
     {

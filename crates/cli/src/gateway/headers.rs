@@ -24,15 +24,21 @@ pub(super) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-tim
 /// Fields by which a response sets something for a whole origin, in a browser: cookies, stored
 /// data, other addresses, scripts that answer for it. In the explicit form every site would set
 /// that for the gateway.
-const OF_AN_ORIGIN: [&str; 14] = [
+const OF_AN_ORIGIN: [&str; 20] = [
     "accept-ch",
+    "accept-ch-lifetime",
+    "activate-storage-access",
     "alt-svc",
     "clear-site-data",
+    "critical-ch",
+    "delegate-ch",
     "expect-ct",
+    "login-status",
     "nel",
     "public-key-pins",
     "report-to",
     "reporting-endpoints",
+    "sec-session-registration",
     "service-worker-allowed",
     "set-cookie",
     "set-cookie2",
@@ -143,7 +149,9 @@ pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
 pub(super) fn isolate(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         let name = name.as_str();
-        OF_AN_ORIGIN.contains(&name) || name.starts_with("access-control-")
+        OF_AN_ORIGIN.contains(&name)
+            || name.starts_with("access-control-")
+            || name.starts_with("attribution-reporting-")
     });
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
@@ -315,6 +323,11 @@ mod tests {
             ("clear-site-data", "\"*\""),
             ("service-worker-allowed", "/"),
             ("alt-svc", "h2=\"evil.example:443\""),
+            ("login-status", "logged-out"),
+            ("sec-session-registration", "(ES256); path=\"start\""),
+            ("activate-storage-access", "load"),
+            ("attribution-reporting-register-source", "{}"),
+            ("critical-ch", "sec-ch-ua-model"),
             ("strict-transport-security", "max-age=600"),
             ("content-security-policy", "default-src 'self'"),
         ]);

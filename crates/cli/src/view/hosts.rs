@@ -43,6 +43,16 @@ struct RoleWait {
     limit: Option<BindingLimit>,
 }
 
+impl RoleWait {
+    /// Takes a wait in: the one that ends last counts, with the limit that made it, if one did.
+    fn wait_until(&mut self, until: BootInstant, limit: Option<BindingLimit>) {
+        if until >= self.until {
+            self.until = until;
+            self.limit = limit.or(self.limit);
+        }
+    }
+}
+
 /// The limit that holds requests back.
 #[derive(Clone, Copy)]
 struct BindingLimit {
@@ -235,22 +245,18 @@ impl Observer for Hosts {
                 spaced,
                 is_configured,
             } => note(&|watched| {
-                let wait = &mut watched.waits[event.role.index()];
-                wait.until = wait.until.max(*until);
-                if let Some(window) = *window {
-                    wait.limit = Some(BindingLimit {
+                watched.waits[event.role.index()].wait_until(
+                    *until,
+                    window.map(|window| BindingLimit {
                         window,
                         spaced: *spaced,
                         is_configured: *is_configured,
-                    });
-                }
+                    }),
+                );
             }),
             What::WaitTurn {
                 not_before: until, ..
-            } => note(&|watched| {
-                let wait = &mut watched.waits[event.role.index()];
-                wait.until = wait.until.max(*until);
-            }),
+            } => note(&|watched| watched.waits[event.role.index()].wait_until(*until, None)),
             What::Headers { status, .. } if status.as_u16() == 429 => {
                 note(&|watched| watched.throttled += 1);
             }
@@ -358,13 +364,15 @@ mod tests {
         }
         let lines = hosts.lines(at(100), 8);
         assert_eq!(lines[0].role, Role::Landing);
-        let waits = What::WaitRate {
-            until: at(3_600),
-            window: "500/HOUR".parse().ok(),
+        let waits = |until: u64, window: &str| What::WaitRate {
+            until: at(until),
+            window: window.parse().ok(),
             spaced: None,
             is_configured: true,
         };
-        hosts.note(&event(Role::Artifact, 99, waits));
+        hosts.note(&event(Role::Artifact, 98, waits(3_600, "500/HOUR")));
+        // A request that a shorter wait ends before it changes nothing.
+        hosts.note(&event(Role::Artifact, 99, waits(101, "2/SECOND")));
         let lines = hosts.lines(at(100), 8);
         assert!((lines[0].rate - 1.0).abs() < 0.3, "{}", lines[0].rate);
         assert!(

@@ -43,7 +43,7 @@ pub(super) fn begins_science(line: &str) -> bool {
     }
 }
 
-/// Joins lines without a tag to the field before them.
+/// Joins lines without a tag to the field before them; empty ones say nothing.
 fn tagged_fields<'a>(
     text: &'a str,
     tag: fn(&'a str) -> Option<(&'a str, &'a str)>,
@@ -52,7 +52,9 @@ fn tagged_fields<'a>(
     for line in text.lines() {
         if let Some((name, value)) = tag(line) {
             fields.push((name, value.to_owned()));
-        } else if let Some((_, value)) = fields.last_mut() {
+        } else if let Some((_, value)) = fields.last_mut()
+            && !line.trim().is_empty()
+        {
             value.push(' ');
             value.push_str(line.trim());
         }

@@ -70,7 +70,7 @@ impl WorkState {
         if let Some(asked) = asked.find(|asked| asked.resolver == resolver) {
             asked.failure = failure;
             let waited = now.since(*asked.waits_since.get_or_insert(now));
-            let wait = wait.and_then(|wait| retry::wait_for_host(resolver, wait, waited));
+            let wait = wait.and_then(|wait| retry::wait_for_lookup(resolver, wait, waited));
             asked.again_at = wait.map(|wait| now + wait);
         }
     }
@@ -149,15 +149,12 @@ impl WorkState {
             is_stated,
             failure,
         } = postponed;
-        let Some(resolver) = self.candidate(candidate).map(|location| location.resolver) else {
-            return;
-        };
         let is_prepared = failure.reason == Reason::Preparing;
         let (wait, polls) = if is_prepared {
             let polls = self.times_deferred(candidate) + 1;
             (retry::wait_for_preparation(wait, is_stated, polls), polls)
         } else {
-            (retry::wait_for_host(resolver, wait, Duration::ZERO), 0)
+            (Some(retry::wait_for_file(wait)), 0)
         };
         let Some(wait) = wait else {
             return self.failed(candidate, failure);

@@ -2,8 +2,9 @@
 //!
 //! Pure. A host that asked for a pause, throttles or may be down is waited for, however long: the
 //! run ends when its hosts have been silent for too long, and its works are waiting then. Only two
-//! things are given up: a file that its host prepares, after a number of polls, and an archive that
-//! is asked because all else has failed, after some minutes.
+//! things are given up: a file that its host prepares, after a number of polls, and the look-up in
+//! an archive that is asked because all else has failed, after some minutes. A copy that an archive
+//! is known to have is waited for as any other file.
 
 use std::time::Duration;
 
@@ -20,18 +21,21 @@ const MIN_FILE_WAIT: Duration = Duration::from_millis(100);
 /// How many times the wait between two polls doubles.
 const MAX_DOUBLINGS: u32 = 10;
 
-/// Returns the wait for a host; `None` if only an archive would be waited for, and for too long.
-/// `waited` is the time that the work has waited for the resolver already.
-pub(super) fn wait_for_host(
+/// Returns the wait for the file of a host that serves none for `wait`.
+pub(super) fn wait_for_file(wait: Duration) -> Duration {
+    wait.max(MIN_FILE_WAIT)
+}
+
+/// Returns the wait for a resolver that answers nothing for `wait`; `None` if only an archive would
+/// be waited for, and for too long. `waited` is the time that the work has waited for it already.
+pub(super) fn wait_for_lookup(
     resolver: ResolverId,
     wait: Duration,
     waited: Duration,
 ) -> Option<Duration> {
     let is_last_resort = spec(resolver).is_some_and(|spec| spec.cost == Cost::Archive);
-    if is_last_resort && waited + wait > LAST_RESORT_WAIT {
-        return None;
-    }
-    Some(wait.max(MIN_FILE_WAIT))
+    let gives_up = is_last_resort && waited + wait > LAST_RESORT_WAIT;
+    (!gives_up).then(|| wait_for_file(wait))
 }
 
 /// Returns the wait for a file that is being prepared, after it was asked for `polls` times; `None`
@@ -45,7 +49,7 @@ pub(super) fn wait_for_preparation(
         return None;
     }
     if is_stated {
-        return Some(wait.max(MIN_FILE_WAIT));
+        return Some(wait_for_file(wait));
     }
     let doublings = polls.saturating_sub(1).min(MAX_DOUBLINGS);
     (wait < LONGEST_PREPARATION).then(|| wait.saturating_mul(1 << doublings))

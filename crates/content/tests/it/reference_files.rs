@@ -85,6 +85,10 @@ fn pubmed_files_are_read_record_by_record() {
     ];
     assert_eq!(read(text), expected);
     assert_eq!(read_as(text, Format::Nbib), expected);
+    // Records end with an empty line, also after their DOI.
+    let text = "PMID- 31000001\nAID - 10.5555/jw.42 [doi]\n\n\nPMID- 31000002\nAID - 10.5555/jw.43 [doi] \n\n";
+    let expected = ["1 | doi:10.5555/jw.42", "5 | doi:10.5555/jw.43"];
+    assert_eq!(read_as(text, Format::Nbib), expected);
 }
 
 #[test]

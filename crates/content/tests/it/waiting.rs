@@ -84,6 +84,25 @@ fn the_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
     );
 }
 
+#[test]
+fn a_copy_that_the_archive_has_is_waited_for_as_any_other_file() {
+    let copies = r#"[["timestamp", "original", "mimetype", "statuscode", "digest", "length"],
+        ["20200101000000", "http://svc.example/gone.pdf", "application/pdf", "200", "A", "9"]]"#;
+    let world = world(move |host, path, before| match (host, path) {
+        ("archive.example", "/wayback/cdx/search/cdx") => {
+            Reply::ok(copies).header("content-type", "application/json")
+        }
+        ("archive.example", _) if before == 0 => Reply::status(429).header("retry-after", "1800"),
+        ("archive.example", _) => pdf(path),
+        (_, "/unpaywall/10.5555/a") => found_at("/gone.pdf"),
+        _ => Reply::status(404),
+    });
+    let (ended, took, _) = run(&world, "10.5555/a", |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(took > Duration::from_secs(1_700), "{took:?}");
+    assert_eq!(manifest(&world)["classification"], "pdf");
+}
+
 fn found_at(place: &str) -> Reply {
     let location = format!(
         r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#

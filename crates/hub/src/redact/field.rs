@@ -8,7 +8,7 @@
 use http::header::{self, AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderName, HeaderValue};
 
-use super::secret::{Names, as_one_word, is_key, is_secret_last_word};
+use super::secret::{Names, as_one_word, has_part, is_key, is_secret_last_word};
 
 /// Fields that most requests have, and that never carry credentials.
 const ORDINARY_FIELDS: [HeaderName; 16] = [
@@ -31,16 +31,18 @@ const ORDINARY_FIELDS: [HeaderName; 16] = [
 ];
 
 /// Parts of names that announce credentials wherever they stand, as one word in lower case.
-const CREDENTIAL_PARTS: [&str; 15] = [
+const CREDENTIAL_PARTS: [&str; 17] = [
     "auth",
     "cookie",
     "credential",
     "csrf",
     "jwt",
     "key",
+    "oidcclaim",
     "passcode",
     "passphrase",
     "passw",
+    "saml",
     "secret",
     "session",
     "sign",
@@ -50,19 +52,18 @@ const CREDENTIAL_PARTS: [&str; 15] = [
 ];
 
 /// Words that have one of these parts and announce no credentials.
-const ORDINARY_WORDS: [&str; 7] = [
-    "assign",
-    "authored",
-    "authorname",
-    "design",
-    "keyboard",
-    "keyword",
-    "signal",
+const ORDINARY_WORDS: [&str; 6] = [
+    "assign", "author", "design", "keyboard", "keyword", "signal",
 ];
 
 /// Endings of names that say who asks, as one word in lower case.
-const IDENTITY_ENDINGS: [&str; 22] = [
+const IDENTITY_ENDINGS: [&str; 53] = [
+    "access",
+    "accesscode",
+    "account",
     "accountid",
+    "actas",
+    "affiliation",
     "appid",
     "applicationid",
     "authentication",
@@ -70,20 +71,46 @@ const IDENTITY_ENDINGS: [&str; 22] = [
     "certificate",
     "clientid",
     "clientsdn",
+    "code",
     "cookie2",
+    "customerid",
     "dpop",
+    "entitlement",
     "eppn",
+    "from",
+    "group",
+    "groups",
     "identity",
+    "kerberos",
+    "license",
     "login",
+    "mail",
+    "memberid",
+    "onbehalfof",
+    "organizationid",
+    "orgid",
+    "permissions",
+    "persistentid",
     "principal",
     "principalid",
     "principalname",
+    "role",
+    "roles",
+    "scope",
+    "scopes",
+    "sso",
+    "sub",
     "subjectdn",
+    "subscriber",
+    "subscription",
+    "tenant",
     "tenantid",
+    "uid",
     "user",
     "useremail",
     "userid",
     "username",
+    "userproject",
 ];
 
 /// Endings of names whose values look like keys and differ from request to request.
@@ -126,17 +153,8 @@ fn is_credential_name(name: &HeaderName) -> bool {
     let word = as_one_word(name.as_str());
     Names::Ordinary.is_secret(name.as_str())
         || is_secret_last_word(name.as_str())
-        || has_credential_part(&word)
+        || has_part(&word, &CREDENTIAL_PARTS, &ORDINARY_WORDS)
         || IDENTITY_ENDINGS.iter().any(|ending| word.ends_with(ending))
-}
-
-fn has_credential_part(word: &str) -> bool {
-    let mut word = word.to_owned();
-    for ordinary in ORDINARY_WORDS {
-        word = word.replace(ordinary, " ");
-    }
-
-    word != "author" && word != "authors" && CREDENTIAL_PARTS.iter().any(|part| word.contains(part))
 }
 
 /// Returns whether a field traces a request: its value is new in every request.
@@ -248,6 +266,31 @@ mod tests {
             "X-Authority-Key",
             "SSL_CLIENT_S_DN",
             "X-Client-Cert-Subject-DN",
+            "X-Tenant",
+            "X-Account",
+            "X-Customer-Id",
+            "X-Org-Id",
+            "X-Member-Id",
+            "X-Subscriber",
+            "X-License",
+            "X-Access-Code",
+            "X-UID",
+            "On-Behalf-Of",
+            "X-Act-As",
+            "X-Roles",
+            "X-Forwarded-Groups",
+            "X-OIDC-Scope",
+            "OIDC_CLAIM_sub",
+            "OIDC_CLAIM_given_name",
+            "X-SAML-Attributes",
+            "X-Remote-SSO",
+            "X-Goog-User-Project",
+            "X-Authorization-Context",
+            "From",
+            "Mail",
+            "Affiliation",
+            "Entitlement",
+            "Persistent-Id",
         ] {
             assert!(judge(name, "v"), "{name}");
         }

@@ -1,7 +1,7 @@
 //! What is a secret: by the name of a parameter, or by the look of a value. Pure.
 
 /// Names of parameters that are secrets as a whole, written as one word in lower case.
-const SECRET_NAMES: [&str; 25] = [
+const SECRET_NAMES: [&str; 28] = [
     "auth",
     "authorization",
     "bearer",
@@ -27,6 +27,9 @@ const SECRET_NAMES: [&str; 25] = [
     "jsessionid",
     "gda",
     "codeverifier",
+    "sign",
+    "keyid",
+    "sessiondata",
 ];
 
 /// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,
@@ -53,9 +56,30 @@ const SECRET_ENDINGS: [&str; 19] = [
     "assertion",
 ];
 
+/// Words that make the name of a parameter secret wherever they stand in it, as one word in lower
+/// case: `auth_code`, `credentials_json`, `sessiondata`.
+const SECRET_PARTS: [&str; 13] = [
+    "accesscode",
+    "apikey",
+    "auth",
+    "credential",
+    "csrf",
+    "devicecode",
+    "jwt",
+    "passcode",
+    "passphrase",
+    "passw",
+    "saml",
+    "verificationcode",
+    "xsrf",
+];
+
+/// Words that have one of these parts and name no secret.
+const ORDINARY_WORDS: [&str; 1] = ["author"];
+
 /// Words that follow a secret's own word: `token_hash`, `X-Hub-Signature-256`, `api_key_2`.
-const QUALIFIERS: [&str; 9] = [
-    "data", "hash", "header", "hex", "id", "index", "sha", "v", "value",
+const QUALIFIERS: [&str; 12] = [
+    "code", "data", "hash", "header", "hex", "id", "index", "info", "json", "sha", "v", "value",
 ];
 
 /// Lengths up to which a `code` is taken for one of a catalogue, outside sign-ins.
@@ -160,7 +184,11 @@ impl Names {
         let name = decoded(name);
         // `auth[token]` is judged by both of its parts.
         let mut parts = name.split(['[', ']']);
-        parts.any(|part| self.is_secret_name(part) || self.is_secret_name(without_qualifiers(part)))
+        parts.any(|part| {
+            self.is_secret_name(part)
+                || self.is_secret_name(without_qualifiers(part))
+                || has_part(part, &SECRET_PARTS, &ORDINARY_WORDS)
+        })
     }
 
     /// Judges a segment of a path, after which a secret would stand. Names with a number are
@@ -184,6 +212,18 @@ impl Names {
     }
 }
 
+/// Returns whether a name has one of these parts outside words that are ordinary.
+pub(super) fn has_part(name: &str, parts: &[&str], ordinary_words: &[&str]) -> bool {
+    // What is authorized is no author.
+    let mut word = as_one_word(name)
+        .replace("authoriz", "auth")
+        .replace("authoris", "auth");
+    for ordinary in ordinary_words {
+        word = word.replace(ordinary, " ");
+    }
+    parts.iter().any(|part| word.contains(part))
+}
+
 /// Returns a name without the words at its end that only say which form a secret has.
 fn without_qualifiers(name: &str) -> &str {
     let mut name = name;
@@ -203,7 +243,7 @@ fn without_qualifiers(name: &str) -> &str {
 
 /// Returns whether a pair is the code of a sign-in (RFC 6749), whose URL may have no other sign of
 /// that. Codes of catalogues are short, or numbers.
-fn is_sign_in_code(name: &str, value: &str) -> bool {
+pub(super) fn is_sign_in_code(name: &str, value: &str) -> bool {
     as_one_word(&decoded(name)) == "code"
         && value.len() > MAX_CATALOGUE_CODE
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())

@@ -1,7 +1,7 @@
 use super::*;
 
 /// URLs with secrets, and how each is shown.
-const WITH_SECRETS: [(&str, &str); 31] = [
+const WITH_SECRETS: [(&str, &str); 37] = [
     (
         "https://me:pw@example.org/a?b=1#f",
         "https://example.org/a?b=1",
@@ -125,6 +125,30 @@ const WITH_SECRETS: [(&str, &str); 31] = [
         "https://example.org/x?authentication=***",
     ),
     (
+        "https://example.org/x?auth_code=SECRET&authcode=SECRET&authorization_code=SECRET&oauthCode=SECRET",
+        "https://example.org/x?auth_code=***&authcode=***&authorization_code=***&oauthCode=***",
+    ),
+    (
+        "https://example.org/x?device_code=SECRET&access-code=SECRET&verificationCode=SECRET",
+        "https://example.org/x?device_code=***&access-code=***&verificationCode=***",
+    ),
+    (
+        "https://example.org/x?passcode=SECRET&xsrf=SECRET&AuthInfo=SECRET&X-Auth-Header=SECRET",
+        "https://example.org/x?passcode=***&xsrf=***&AuthInfo=***&X-Auth-Header=***",
+    ),
+    (
+        "https://example.org/x?sessiondata=SECRET&credentials_json=SECRET&apikeys=SECRET&api-keys=SECRET",
+        "https://example.org/x?sessiondata=***&credentials_json=***&apikeys=***&api-keys=***",
+    ),
+    (
+        "https://example.org/x?keyid=SECRET&sign=SECRET&SAMLResponse=SECRET&code:SECRET",
+        "https://example.org/x?keyid=***&sign=***&SAMLResponse=***&code:***",
+    ),
+    (
+        "https://example.org/x?jwt%253ASECRET&token%25253DSECRET",
+        "https://example.org/x?jwt%253A***&token=***",
+    ),
+    (
         "https://example.org/go?to=https%3A%2F%2Fa.example%2Fauth%2Fcallback%3Fcode%3DSECRET",
         "https://example.org/go?to=***",
     ),
@@ -182,6 +206,8 @@ fn what_is_no_secret_shows() {
         "https://api.openalex.org/works?filter=doi:10.1/a%7C10.1/b&per_page=100",
         "https://example.org/search?keyword=monkey&tokens=3&keys=a,b&signatures=2",
         "https://example.org/turkey/istanbul?author=smith&page=3",
+        "https://example.org/search?first_author=smith&authors=a,b&author.id=A5&authority=x",
+        "https://example.org/search?design=x&country-code=DE&zipcode=12345&design_code=4",
         "https://example.org/articles?code=A12&year=2020",
         "https://example.org/units?code=9780123456789",
         "https://example.org/session-12/paper.pdf",

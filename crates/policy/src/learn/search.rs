@@ -20,7 +20,7 @@ pub(super) const GRID: [f32; 20] = [
 /// The score of a smooth rate: it is chosen when no window does better.
 const RATE_SCORE: f32 = -1.2;
 /// How far below the best score a hypothesis is still tried.
-const NEAR_BEST: f32 = 0.6;
+const NEAR_BEST: f32 = 0.65;
 /// How long a rate that nothing refuses takes to double, in seconds.
 const RAMP: f64 = 4.0;
 /// The longest window that may explain a row of refusals, in seconds: a ban looks the same.

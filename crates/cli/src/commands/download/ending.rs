@@ -218,7 +218,7 @@ fn sentence(ended: &Ended, report: &Report) -> String {
         Ended::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining")),
         Ended::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
         Ended::BytesSpent { .. } => {
-            text.push_str(&format!("; stopped at --max-bytes; {left} remaining"))
+            text.push_str(&format!("; stopped at --max-bytes; {left} remaining"));
         }
     }
     if report.inputs_unread {
