@@ -132,7 +132,7 @@ impl Waits {
 
     /// Lists the hosts, and how many of their items are expected back when. Resting items come back
     /// as soon as the first ones are served.
-    pub(crate) fn dues(&self) -> Vec<(String, Timestamp, u64)> {
+    pub(crate) fn dues(&self) -> Vec<(String, Vec<(Timestamp, u64)>)> {
         let of_host = |(name, host): (&String, &HostWaits)| {
             let first = host.first().unwrap_or_default();
             let mut due = BTreeMap::<Timestamp, u64>::new();
@@ -140,10 +140,9 @@ impl Waits {
                 let expected = if at.is_resting { first } else { at.until };
                 *due.entry(expected).or_default() += items;
             }
-            let named = |(at, items)| (name.clone(), at, items);
-            due.into_iter().map(named).collect::<Vec<_>>()
+            (name.clone(), due.into_iter().collect())
         };
-        self.hosts.iter().flat_map(of_host).collect()
+        self.hosts.iter().map(of_host).collect()
     }
 }
 
@@ -159,6 +158,7 @@ mod tests {
             why: "paused".into(),
             ready_at: None,
         };
+        let at = Timestamp::from_secs_f64;
         let mut waits = Waits::default();
         waits.add(&deferral("b.example", 20.0));
         waits.add(&deferral("a.example", 30.0));
@@ -174,9 +174,8 @@ mod tests {
         assert_eq!(
             waits.dues(),
             [
-                ("a.example".to_owned(), Timestamp::from_secs_f64(10.0), 1),
-                ("a.example".to_owned(), Timestamp::from_secs_f64(30.0), 1),
-                ("b.example".to_owned(), Timestamp::from_secs_f64(20.0), 1),
+                ("a.example".to_owned(), vec![(at(10.0), 1), (at(30.0), 1)]),
+                ("b.example".to_owned(), vec![(at(20.0), 1)]),
             ]
         );
         let resting = Deferral {
@@ -184,9 +183,9 @@ mod tests {
             ..deferral("a.example", 310.0)
         };
         waits.add(&resting);
-        let first = ("a.example".to_owned(), Timestamp::from_secs_f64(10.0), 2);
+        let first = (at(10.0), 2);
         assert_eq!(
-            waits.dues()[0],
+            waits.dues()[0].1[0],
             first,
             "a resting item comes with the first"
         );

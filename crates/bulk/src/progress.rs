@@ -171,7 +171,7 @@ impl Progress {
     }
 
     /// Lists the hosts that items wait for, and how many of them are due when.
-    pub(crate) fn dues(&self) -> Vec<(String, Timestamp, u64)> {
+    pub(crate) fn dues(&self) -> Vec<(String, Vec<(Timestamp, u64)>)> {
         self.waits.lock().dues()
     }
 
@@ -187,12 +187,13 @@ impl Progress {
     }
 
     /// Records when the run will have ended, as far as is known.
-    pub(crate) fn set_end(&self, end: Timestamp) {
-        *self.end.lock() = Some(end);
+    pub(crate) fn set_end(&self, end: Option<Timestamp>) {
+        *self.end.lock() = end;
     }
 
     /// Returns the time until the run will have ended, as far as is known by now: from the limits
-    /// and what is used of them, the pace so far, and what is deferred.
+    /// and what is used of them, the pace so far, and what is deferred. `None` while that depends on
+    /// when a host that is down is back.
     #[must_use]
     pub fn remaining_time(&self, now: Timestamp) -> Option<Duration> {
         let end = *self.end.lock();

@@ -43,6 +43,12 @@ impl LanePace {
         }
     }
 
+    /// Measures the pace anew.
+    fn begin_anew(&mut self, now: BootInstant) {
+        self.ended.clear();
+        self.since = now;
+    }
+
     fn note_end(&mut self, now: BootInstant) {
         self.total += 1;
         self.ended.push_back(now);
@@ -118,11 +124,22 @@ impl Paces {
 
     /// Notes whether the store of limits answers. When that changes, so does the share of the limits
     /// that the run has, and every pace is measured anew.
-    pub(crate) fn note_store(&mut self, is_lost: bool) {
+    pub(crate) fn note_store(&mut self, is_lost: bool, now: BootInstant) {
         if self.is_store_lost != is_lost {
             self.is_store_lost = is_lost;
             for pace in self.lanes.values_mut() {
-                pace.ended.clear();
+                pace.begin_anew(now);
+            }
+        }
+    }
+
+    /// Notes that a site is back after a pause: what was measured before and during the pause says
+    /// nothing about the pace from now on.
+    pub(crate) fn note_back(&mut self, site: &SiteKey, now: BootInstant) {
+        for role in Role::ALL {
+            let site = SiteKey::clone(site);
+            if let Some(pace) = self.lanes.get_mut(&LaneKey::Site { site, role }) {
+                pace.begin_anew(now);
             }
         }
     }
@@ -134,10 +151,42 @@ impl Paces {
         }
     }
 
-    /// Returns the distance between two requests of a lane that was observed; zero if none was.
-    pub(crate) fn distance(&self, lane: &LaneKey) -> Duration {
+    /// Describes so many requests to a site whose role is not known before they are planned: they
+    /// are expected to be of the role that most requests to the site had.
+    pub(crate) fn demand_of_deferred(
+        &self,
+        site: &SiteKey,
+        requests: u64,
+        now: BootInstant,
+    ) -> RoleDemand {
+        let lane = |role: &Role| LaneKey::Site {
+            site: SiteKey::clone(site),
+            role: *role,
+        };
+        let total = |role: &Role| self.lanes.get(&lane(role)).map(|pace| pace.total);
+        let role = Role::ALL.into_iter().max_by_key(total);
+        let role = role.filter(|role| total(role).is_some());
+        let role = role.unwrap_or(Role::Artifact);
+        self.demand(&lane(&role), site, role, requests, now)
+    }
+
+    /// Describes requests that are still to come in a lane, by the pace so far.
+    fn demand(
+        &self,
+        lane: &LaneKey,
+        site: &SiteKey,
+        role: Role,
+        requests: u64,
+        now: BootInstant,
+    ) -> RoleDemand {
         let pace = self.lanes.get(lane);
-        pace.map_or(Duration::ZERO, LanePace::distance)
+        RoleDemand {
+            distance: pace.map_or(Duration::ZERO, LanePace::distance),
+            recent: pace.map_or(0, |pace| pace.recent(now)),
+            span: pace.map_or(Duration::ZERO, |pace| pace.span(now)),
+            permits_each: self.permits_each.get(site).copied().unwrap_or(1.0),
+            ..RoleDemand::of(role, requests)
+        }
     }
 
     /// Returns what is still to come at the sites that take longest, by the pace so far.
@@ -180,14 +229,7 @@ impl Paces {
             if requests == 0 {
                 continue;
             }
-            let pace = self.lanes.get(key);
-            let demand = RoleDemand {
-                distance: pace.map_or(Duration::ZERO, LanePace::distance),
-                recent: pace.map_or(0, |pace| pace.recent(now)),
-                span: pace.map_or(Duration::ZERO, |pace| pace.span(now)),
-                permits_each: self.permits_each.get(&site).copied().unwrap_or(1.0),
-                ..RoleDemand::of(role, requests)
-            };
+            let demand = self.demand(key, &site, role, requests, now);
             let times = u32::try_from(requests).unwrap_or(u32::MAX);
             let (length, all, demands) = sites.entry(site).or_default();
             *length = (*length).max(demand.distance.saturating_mul(times));
@@ -205,29 +247,71 @@ impl Paces {
     }
 }
 
-/// Items that are deferred until a time, and how long they take from then on.
+/// Items that wait for a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostBacklog {
+    pub(crate) host: String,
+    /// When how many of them are due.
+    pub(crate) dues: Vec<(Timestamp, u64)>,
+    /// For how long the host has given no sign of life.
+    pub(crate) silent_for: Duration,
+    /// Whether it has given one since the first of them was deferred.
+    pub(crate) has_served: bool,
+}
+
+impl HostBacklog {
+    pub(crate) fn items(&self) -> u64 {
+        self.dues.iter().map(|(_, items)| items).sum()
+    }
+
+    /// Returns the items that are due within `span` of each other together, at the first of these
+    /// times.
+    pub(crate) fn groups(&self, span: Duration) -> Vec<(Timestamp, u64)> {
+        let mut groups: Vec<(Timestamp, u64)> = Vec::new();
+        for (due, items) in &self.dues {
+            match groups.last_mut() {
+                Some((first, together)) if due.since(*first) <= span => *together += items,
+                _ => groups.push((*due, *items)),
+            }
+        }
+        groups
+    }
+}
+
+/// Items that are deferred until a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeferredWork {
     pub(crate) due: Timestamp,
-    pub(crate) length: Duration,
+    /// When the last of them will have ended, if their host serves them when they are due.
+    pub(crate) end: Timestamp,
+    /// Until when the run waits for their host, if nobody knows when it is back.
+    pub(crate) given_up_at: Option<Timestamp>,
 }
 
 /// Returns when a run ends whose other work ends at `busy_until`: once nothing else is left, it
-/// waits for what is due within `max_wait`, and ends before anything later.
+/// waits for what is due within `max_wait`, and ends before anything later. `None` if that depends
+/// on when a host that is down is back.
 pub(crate) fn end_of_run(
     busy_until: Timestamp,
     mut deferred: Vec<DeferredWork>,
     max_wait: Duration,
-) -> Timestamp {
+    now: Timestamp,
+) -> Option<Timestamp> {
     deferred.sort_by_key(|work| work.due);
     let mut end = busy_until;
-    for work in deferred {
+    for work in deferred.iter().filter(|work| work.given_up_at.is_none()) {
         if work.due.since(end) > max_wait {
             break;
         }
-        end = end.max(work.due + work.length);
+        end = end.max(work.end);
     }
-    end
+    let is_decisive = |work: &DeferredWork| {
+        work.given_up_at.is_some_and(|given_up_at| {
+            let length = work.end.since(work.due);
+            given_up_at > now && given_up_at + length > end
+        })
+    };
+    (!deferred.iter().any(is_decisive)).then_some(end)
 }
 
 #[cfg(test)]
@@ -243,6 +327,11 @@ mod tests {
             site: site.into(),
             role: Role::Artifact,
         }
+    }
+
+    fn distance(paces: &Paces, site: &str) -> Duration {
+        let demand = paces.demand_of_deferred(&site.into(), 1, at(9_999));
+        demand.distance
     }
 
     fn queue(key: LaneKey, items: u64) -> LaneQueue {
@@ -261,8 +350,8 @@ mod tests {
         for second in (0..40).step_by(2).chain((3_600..3_640).step_by(2)) {
             paces.note_end(&lane("a.example"), at(second));
         }
-        assert_eq!(paces.distance(&lane("a.example")), Duration::from_secs(2));
-        assert_eq!(paces.distance(&lane("b.example")), Duration::ZERO);
+        assert_eq!(distance(&paces, "a.example"), Duration::from_secs(2));
+        assert_eq!(distance(&paces, "b.example"), Duration::ZERO);
         let demands = paces.demands(&[queue(lane("a.example"), 9)], 0, at(3_640));
         let (site, demands) = &demands[0];
         assert_eq!((&**site, demands[0].requests), ("a.example", 9));
@@ -276,13 +365,13 @@ mod tests {
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));
         }
-        paces.note_store(true);
-        assert_eq!(paces.distance(&lane("a.example")), Duration::ZERO);
+        paces.note_store(true, at(30));
+        assert_eq!(distance(&paces, "a.example"), Duration::ZERO);
         for second in (30..50).step_by(4) {
             paces.note_end(&lane("a.example"), at(second));
-            paces.note_store(true);
+            paces.note_store(true, at(second));
         }
-        assert_eq!(paces.distance(&lane("a.example")), Duration::from_secs(4));
+        assert_eq!(distance(&paces, "a.example"), Duration::from_secs(4));
     }
 
     #[test]
@@ -299,20 +388,70 @@ mod tests {
     }
 
     #[test]
-    fn a_run_does_not_wait_for_what_is_due_after_its_bound() {
-        let time = |seconds: f64| Timestamp::from_secs_f64(seconds);
-        let work = |due: f64, length: u64| DeferredWork {
+    fn the_pace_before_a_pause_is_forgotten_after_it() {
+        let mut paces = Paces::default();
+        for second in (0..60).step_by(3) {
+            paces.note_end(&lane("a.example"), at(second));
+            paces.note_end(&lane("b.example"), at(second));
+        }
+        paces.note_back(&"a.example".into(), at(600));
+        assert_eq!(distance(&paces, "a.example"), Duration::ZERO);
+        assert_eq!(distance(&paces, "b.example"), Duration::from_secs(3));
+        let demand = paces.demand_of_deferred(&"a.example".into(), 7, at(610));
+        assert_eq!((demand.role, demand.requests), (Role::Artifact, 7));
+        assert_eq!(demand.span, Duration::from_secs(10));
+    }
+
+    fn time(seconds: f64) -> Timestamp {
+        Timestamp::from_secs_f64(seconds)
+    }
+
+    fn work(due: f64, length: u64) -> DeferredWork {
+        DeferredWork {
             due: time(due),
-            length: Duration::from_secs(length),
-        };
-        let end = |deferred: Vec<DeferredWork>, max_wait: u64| {
-            end_of_run(time(100.0), deferred, Duration::from_secs(max_wait)).as_secs_f64()
-        };
-        assert!((end(vec![], 20) - 100.0).abs() < 1e-6);
-        assert!((end(vec![work(7_200.0, 5)], 20) - 100.0).abs() < 1e-6);
-        assert!((end(vec![work(7_200.0, 5)], 9_000) - 7_205.0).abs() < 1e-6);
+            end: time(due) + Duration::from_secs(length),
+            given_up_at: None,
+        }
+    }
+
+    /// When a run ends in seconds whose other work ends at 100, computed at 40.
+    fn end(deferred: Vec<DeferredWork>, max_wait: u64) -> Option<f64> {
+        let max_wait = Duration::from_secs(max_wait);
+        end_of_run(time(100.0), deferred, max_wait, time(40.0)).map(Timestamp::as_secs_f64)
+    }
+
+    #[test]
+    fn a_run_does_not_wait_for_what_is_due_after_its_bound() {
+        assert_eq!(end(vec![], 20), Some(100.0));
+        assert_eq!(end(vec![work(7_200.0, 5)], 20), Some(100.0));
+        assert_eq!(end(vec![work(7_200.0, 5)], 9_000), Some(7_205.0));
         let chain = vec![work(150.0, 1), work(115.0, 30)];
-        assert!((end(chain, 20) - 151.0).abs() < 1e-6);
-        assert!((end(vec![work(50.0, 10)], 20) - 100.0).abs() < 1e-6);
+        assert_eq!(end(chain, 20), Some(151.0));
+        assert_eq!(end(vec![work(50.0, 10)], 20), Some(100.0));
+    }
+
+    #[test]
+    fn the_end_is_unknown_while_a_host_that_is_down_may_delay_it() {
+        let down = |given_up_at: f64| DeferredWork {
+            given_up_at: Some(time(given_up_at)),
+            ..work(45.0, 30)
+        };
+        assert_eq!(end(vec![down(90.0)], 60), None);
+        // Whenever it is back, its items are done before the others.
+        assert_eq!(end(vec![down(65.0)], 60), Some(100.0));
+        // It is not waited for any more.
+        assert_eq!(end(vec![down(39.0)], 9), Some(100.0));
+    }
+
+    #[test]
+    fn items_that_are_due_at_about_the_same_time_come_back_together() {
+        let backlog = HostBacklog {
+            host: "a.example".into(),
+            dues: vec![(time(1.0), 2), (time(9.0), 3), (time(20.0), 4)],
+            silent_for: Duration::ZERO,
+            has_served: true,
+        };
+        let groups = backlog.groups(Duration::from_secs(10));
+        assert_eq!(groups, [(time(1.0), 5), (time(20.0), 4)]);
     }
 }

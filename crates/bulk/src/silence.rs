@@ -40,9 +40,20 @@ impl Silences {
         max_wait: Duration,
         now: Timestamp,
     ) -> bool {
-        let since = self.since.get(&waiting.host).copied().unwrap_or(now);
-        let silent_for = now.since(since).min(served_ago.unwrap_or(Duration::MAX));
+        let silent_for = self.silent_for(&waiting.host, served_ago, now);
         waiting.until.since(now) <= max_wait && silent_for <= max_wait
+    }
+
+    /// Returns for how long a host that items wait for has been silent. Its last sign of life was
+    /// `served_ago` ago.
+    pub(crate) fn silent_for(
+        &self,
+        host: &str,
+        served_ago: Option<Duration>,
+        now: Timestamp,
+    ) -> Duration {
+        let since = self.since.get(host).copied().unwrap_or(now);
+        now.since(since).min(served_ago.unwrap_or(Duration::MAX))
     }
 }
 

@@ -206,7 +206,11 @@ impl Run {
         }
         let mut longest: Option<SiteForecast> = None;
         for (site, demands) in sites {
-            let found = self.scheduler.hub.forecast(&site, &demands).await;
+            let found = self
+                .scheduler
+                .hub
+                .forecast(&site, &demands, Duration::ZERO)
+                .await;
             if let Ok(Some(found)) = found
                 && longest.as_ref().is_none_or(|it| it.after < found.after)
             {

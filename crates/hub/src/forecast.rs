@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use docstokg_policy::breaker::{OpenReason, State};
 use docstokg_policy::budget::{Budget, Demand};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::{Confirmed, Shape};
@@ -10,6 +11,7 @@ use docstokg_policy::rate::Window;
 use docstokg_policy::rate_headers::{Quota, Unit};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Cost;
+use docstokg_policy::time::BootInstant;
 use docstokg_stores::{SiteView, StoreError};
 
 use crate::admission::{Lane, LaneKey};
@@ -80,12 +82,23 @@ pub struct SiteForecast {
     pub because: Option<(Host, Role, Window)>,
     /// How many permits a request uses.
     pub permits_each: f64,
+    /// The reason why nothing is sent now, if nothing is.
+    pub pause: Option<SitePause>,
+}
+
+/// Why nothing is sent to a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SitePause {
+    /// The host or an operator said until when.
+    Declared,
+    /// The site failed, and is probed: nobody knows when it is back.
+    Failed,
 }
 
 impl Hub {
-    /// Computes how long requests to a site take at least from now on: from its windows and what is
-    /// used of them, the pacing, what was learned and what the host states. `None` for a site that
-    /// the configuration does not know and that is not a host.
+    /// Computes how long requests to a site take at least if the first of them may go after `from`:
+    /// from its windows and what is used of them, the pacing, what was learned and what the host
+    /// states. `None` for a site that the configuration does not know and that is not a host.
     ///
     /// # Errors
     /// The store does not answer.
@@ -93,6 +106,7 @@ impl Hub {
         &self,
         site: &str,
         demands: &[RoleDemand],
+        from: Duration,
     ) -> Result<Option<SiteForecast>, StoreError> {
         let joined = self.config().joined_site(site);
         let host = match joined {
@@ -115,9 +129,12 @@ impl Hub {
             after: Duration::ZERO,
             because: None,
             permits_each: 1.0,
+            pause: reason_of_pause(&view),
         };
+        // What is used of the windows leaves them during a pause, too.
+        let begin = view.now + from.max(pause(&view));
         for (lane, demand) in &lanes {
-            let of_role = forecast_role(lane, demand, &lanes, &view, skipped);
+            let of_role = forecast_role(lane, demand, &lanes, &view, skipped, begin);
             let permits_each = latest.permits_each.max(of_role.permits_each);
             if of_role.after >= latest.after {
                 let because = of_role.because;
@@ -126,8 +143,7 @@ impl Hub {
             }
             latest.permits_each = permits_each;
         }
-        let pause = pause(&view);
-        latest.after += pause;
+        latest.after += begin.since(view.now);
         Ok(Some(latest))
     }
 }
@@ -138,13 +154,14 @@ struct RoleForecast {
     permits_each: f64,
 }
 
-/// Computes when the last request of a role goes, beside those of the other roles.
+/// Computes how long after `begin` the last request of a role goes, beside those of the other roles.
 fn forecast_role(
     lane: &Lane,
     demand: &RoleDemand,
     lanes: &[(Lane, RoleDemand)],
     view: &SiteView,
     skipped: usize,
+    begin: BootInstant,
 ) -> RoleForecast {
     let distance = demand.distance.max(learned_distance(view));
     let times = u32::try_from(demand.requests.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -174,7 +191,7 @@ fn forecast_role(
                 },
                 permits_each,
             },
-            view.now,
+            begin,
         );
         if found.after > latest.after || (found.after == latest.after && found.because.is_some()) {
             latest = RoleForecast {
@@ -184,7 +201,7 @@ fn forecast_role(
             };
         }
     }
-    if let Some((after, window)) = stated_wait(lane, demand.requests, view)
+    if let Some((after, window)) = stated_wait(lane, demand.requests, view, begin)
         && after > latest.after
     {
         (latest.after, latest.because) = (after, window);
@@ -198,6 +215,17 @@ fn pause(view: &SiteView) -> Duration {
     let learned = view.site.learned();
     let refused = learned.map(|learned| learned.not_before(view.now).since(view.now));
     open.into_iter().chain(refused).max().unwrap_or_default()
+}
+
+/// Returns why nothing is sent on account of the breaker, if nothing is.
+fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
+    match (view.state(), view.open_until()) {
+        (State::Closed, _) => None,
+        (_, Some((_, OpenReason::RetryAfter | OpenReason::Operator(_)))) => {
+            Some(SitePause::Declared)
+        }
+        _ => Some(SitePause::Failed),
+    }
 }
 
 /// Returns the distance between requests that the learned limits ask for.
@@ -215,10 +243,15 @@ fn learned_distance(view: &SiteView) -> Duration {
     limits.map(of_limit).max().unwrap_or_default()
 }
 
-/// Returns how long the quotas that the host states make the last of so many requests wait, where
-/// they do not suffice, and the window of the quota.
-fn stated_wait(lane: &Lane, requests: u64, view: &SiteView) -> Option<(Duration, Option<Window>)> {
-    let stated = view.site.quotas()?.of(lane.quota_lane()?)?.as_of(view.now);
+/// Returns how long after `begin` the quotas that the host states make the last of so many requests
+/// wait, where they do not suffice, and the window of the quota.
+fn stated_wait(
+    lane: &Lane,
+    requests: u64,
+    view: &SiteView,
+    begin: BootInstant,
+) -> Option<(Duration, Option<Window>)> {
+    let stated = view.site.quotas()?.of(lane.quota_lane()?)?.as_of(begin);
     let of_quota = |quota: &Quota| {
         let (left, reset) = (u64::from(quota.remaining?), quota.resets_in?);
         if quota.unit != Unit::Requests || requests <= left {

@@ -1,26 +1,48 @@
 //! When the run will have ended: asks the hub about the sites that take longest.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{BootInstant, Timestamp};
-use docstokg_hub::forecast::RoleDemand;
-use docstokg_policy::role::Role;
+use docstokg_hub::forecast::{RoleDemand, SitePause};
+use docstokg_stores::SiteKey;
 use parking_lot::Mutex;
 
 use super::Scheduler;
 use crate::job::Job;
 use crate::lane::LaneKey;
-use crate::remaining::{DeferredWork, LaneQueue, Paces, end_of_run};
+use crate::remaining::{DeferredWork, HostBacklog, LaneQueue, MAX_SITES, Paces, end_of_run};
+
+/// Deferred items of a host that are due within this time are computed together.
+const DUE_TOGETHER: Duration = Duration::from_secs(10);
+/// The greatest number of such groups of a host; later ones take as long as the pace so far says.
+const MAX_GROUPS: usize = 4;
+
+/// When the last of some requests to a site goes.
+struct SiteEnd {
+    after: Duration,
+    pause: Option<SitePause>,
+}
+
+/// The time at which a forecast is computed, on both clocks.
+#[derive(Clone, Copy)]
+struct Now {
+    boot: BootInstant,
+    wall: Timestamp,
+}
 
 impl<J: Job> Scheduler<J> {
     /// Computes when the run will have ended, and records it.
     pub(super) async fn forecast(
         &self,
         queues: &[LaneQueue],
+        mut waits: Vec<HostBacklog>,
         paces: &Mutex<Paces>,
-        now: BootInstant,
+        boot: BootInstant,
     ) {
+        let wall = self.clock.now();
+        let now = Now { boot, wall };
         let counters = self.progress.counters();
         let is_lookup = |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Site { .. });
         let unsettled: u64 = queues
@@ -30,48 +52,134 @@ impl<J: Job> Scheduler<J> {
             .sum();
         let begun = counters.items.saturating_sub(counters.already);
         let settled = begun.saturating_sub(unsettled);
-        let demands = paces.lock().demands(queues, settled, now);
+        let demands = paces.lock().demands(queues, settled, boot);
+        let demands: BTreeMap<SiteKey, Vec<RoleDemand>> = demands.into_iter().collect();
+        let max_wait = self.limits.max_wait;
         let mut busy = Duration::ZERO;
-        for (site, demands) in demands {
-            let found = self.hub.forecast(&site, &demands).await;
-            paces.lock().note_store(found.is_err());
-            let after = if let Ok(Some(found)) = found {
-                paces.lock().learn_permits(site, found.permits_each);
-                found.after
-            } else {
-                let by_pace = demands.iter().map(length_by_pace).max();
-                let Some(by_pace) = by_pace.filter(|length| !length.is_zero()) else {
-                    // Nothing is known yet: what was known before is better.
-                    return;
-                };
-                by_pace
+        let mut deferred = Vec::new();
+        for (site, demands) in &demands {
+            let Some(found) = self
+                .site_end(site, demands, Duration::ZERO, paces, now)
+                .await
+            else {
+                // Nothing is known yet: what was known before is better.
+                return;
             };
-            busy = busy.max(after);
+            if found.pause == Some(SitePause::Failed) {
+                let silent_for = waits.iter().find(|wait| *wait.host == **site);
+                let silent_for = silent_for.map_or(Duration::ZERO, |wait| wait.silent_for);
+                deferred.push(DeferredWork {
+                    due: wall,
+                    end: wall + found.after,
+                    given_up_at: Some(wall + max_wait.saturating_sub(silent_for)),
+                });
+            } else {
+                busy = busy.max(found.after);
+            }
         }
-        let busy_until = self.clock.now() + busy;
-        let end = end_of_run(busy_until, self.deferred(paces), self.limits.max_wait);
+        // Those that most items wait for are computed exactly.
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.items()));
+        for (rank, wait) in waits.iter().enumerate() {
+            let groups = if rank < MAX_SITES { MAX_GROUPS } else { 0 };
+            deferred.extend(self.deferred(wait, groups, &demands, paces, now).await);
+        }
+        let end = end_of_run(wall + busy, deferred, max_wait, wall);
         self.progress.set_end(end);
     }
 
-    /// Lists what is deferred, and how long it takes by the pace of its host so far.
-    fn deferred(&self, paces: &Mutex<Paces>) -> Vec<DeferredWork> {
-        let paces = paces.lock();
-        let work = |(host, due, items): (String, Timestamp, u64)| {
-            let site = Host::parse(&host).map(|host| self.hub.config().site_key(&host));
-            let site = site.unwrap_or_else(|_| host.into());
-            let distance = Role::ALL.into_iter().map(|role| {
-                let site = site.clone();
-                paces.distance(&LaneKey::Site { site, role })
+    /// Computes when requests to a site will have been sent of which the first may go after `from`.
+    /// `None` if nothing is known about them.
+    async fn site_end(
+        &self,
+        site: &SiteKey,
+        demands: &[RoleDemand],
+        from: Duration,
+        paces: &Mutex<Paces>,
+        now: Now,
+    ) -> Option<SiteEnd> {
+        let found = self.hub.forecast(site, demands, from).await;
+        paces.lock().note_store(found.is_err(), now.boot);
+        if let Ok(Some(found)) = found {
+            let site = SiteKey::clone(site);
+            paces.lock().learn_permits(site, found.permits_each);
+            return Some(SiteEnd {
+                after: found.after,
+                pause: found.pause,
             });
-            let distance = distance.max().unwrap_or_default();
-            let times = u32::try_from(items).unwrap_or(u32::MAX);
-            DeferredWork {
-                due,
-                length: distance.saturating_mul(times),
-            }
-        };
-        self.progress.dues().into_iter().map(work).collect()
+        }
+        let by_pace = demands.iter().map(length_by_pace).max()?;
+        (!by_pace.is_zero()).then_some(SiteEnd {
+            after: from + by_pace,
+            pause: None,
+        })
     }
+
+    /// Computes when the items that wait for a host will have ended, beside what is queued there.
+    /// The first `exact` groups of them are computed from the limits of the host.
+    async fn deferred(
+        &self,
+        wait: &HostBacklog,
+        exact: usize,
+        queued: &BTreeMap<SiteKey, Vec<RoleDemand>>,
+        paces: &Mutex<Paces>,
+        now: Now,
+    ) -> Vec<DeferredWork> {
+        let site = Host::parse(&wait.host).map(|host| self.hub.config().site_key(&host));
+        let site = site.unwrap_or_else(|_| wait.host.as_str().into());
+        let queued = queued.get(&site).map_or(&[][..], Vec::as_slice);
+        let groups = wait.groups(DUE_TOGETHER);
+        let first = groups.first().filter(|_| queued.is_empty());
+        let first = first.map_or(Duration::ZERO, |(due, _)| due.since(now.wall));
+        let mut pause = None;
+        let mut together = 0;
+        let mut works = Vec::new();
+        for (index, (due, items)) in groups.into_iter().enumerate() {
+            let from = due.since(now.wall);
+            together += items;
+            let demand = |items| paces.lock().demand_of_deferred(&site, items, now.boot);
+            let (alone, all) = (demand(items), demand(together));
+            let mut after = from + length_by_pace(&alone);
+            if index < exact {
+                // They begin when they are due, and they come after those that are due earlier.
+                let with_earlier = joined(queued, all);
+                let ends = [
+                    self.site_end(&site, &[alone], from, paces, now).await,
+                    self.site_end(&site, &with_earlier, first, paces, now).await,
+                ];
+                for end in ends.into_iter().flatten() {
+                    after = after.max(end.after);
+                    pause = end.pause;
+                }
+            }
+            works.push(DeferredWork {
+                due,
+                end: now.wall + after,
+                given_up_at: None,
+            });
+        }
+        let is_down = match pause {
+            Some(SitePause::Failed) => true,
+            Some(SitePause::Declared) => false,
+            None => !wait.has_served,
+        };
+        if is_down {
+            let left = self.limits.max_wait.saturating_sub(wait.silent_for);
+            for work in &mut works {
+                work.given_up_at = Some(now.wall + left);
+            }
+        }
+        works
+    }
+}
+
+/// Adds requests to those of the same role.
+fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
+    let mut demands = queued.to_vec();
+    match demands.iter_mut().find(|demand| demand.role == more.role) {
+        Some(demand) => demand.requests += more.requests,
+        None => demands.push(more),
+    }
+    demands
 }
 
 /// Returns how long requests take by their pace alone.

@@ -130,8 +130,12 @@ impl<J: Job> Schedule<J> {
                 self.active -= 1;
                 self.lanes.ended(&lane);
                 self.note_backlog(&lane);
-                let now = self.run.clock.runtime().boot();
-                self.paces.lock().note_end(&lane, now);
+                // What was refused says nothing about the pace of what is served.
+                let is_deferred = |item: &ActiveItem<J>| matches!(item.next, Next::Wait(_));
+                if items.is_empty() || !items.iter().all(is_deferred) {
+                    let now = self.run.clock.runtime().boot();
+                    self.paces.lock().note_end(&lane, now);
+                }
                 for item in items {
                     self.place(item);
                 }

@@ -12,7 +12,7 @@ use crate::deferral::WaitingFor;
 use crate::job::Job;
 use crate::lane::LaneKey;
 use crate::lanes::Turn;
-use crate::remaining::LaneQueue;
+use crate::remaining::{HostBacklog, LaneQueue};
 
 /// How many items that are due are claimed at a time.
 const DUE_AT_A_TIME: usize = 200;
@@ -136,6 +136,9 @@ impl<J: Job> Schedule<J> {
         for host in self.watches.reopened() {
             if let Ok(name) = Host::parse(&host) {
                 self.run.hub.forget_robots_failure(&name).await;
+                let site = self.run.hub.config().site_key(&name);
+                let now = self.run.clock.runtime().boot();
+                self.paces.lock().note_back(&site, now);
             }
             let resumed = self.run.queue.reopen::<J::State>(host).await?;
             for deferral in &resumed {
@@ -168,10 +171,28 @@ impl<J: Job> Schedule<J> {
             items,
         };
         let queues: Vec<LaneQueue> = queues.map(queue).collect();
+        let waits = self.backlogs();
         let (run, paces) = (Arc::clone(&self.run), Arc::clone(&self.paces));
         self.run.clock.runtime().spawn(Box::pin(async move {
-            run.forecast(&queues, &paces, now).await;
+            run.forecast(&queues, waits, &paces, now).await;
         }));
+    }
+
+    /// Lists the hosts that items wait for.
+    fn backlogs(&self) -> Vec<HostBacklog> {
+        let now = self.run.clock.now();
+        let backlog = |(host, dues): (String, Vec<(Timestamp, u64)>)| {
+            let served_ago = self.served_ago(&host);
+            let silent_for = self.silences.silent_for(&host, served_ago, now);
+            HostBacklog {
+                has_served: served_ago.is_some_and(|served_ago| served_ago <= silent_for),
+                host,
+                dues,
+                silent_for,
+            }
+        };
+        let dues = self.run.progress.dues();
+        dues.into_iter().map(backlog).collect()
     }
 
     /// Claims deferred items that are due.

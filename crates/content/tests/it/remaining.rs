@@ -62,11 +62,26 @@ fn check(
     at: &[u64],
     change: impl FnOnce(&mut Options),
 ) -> Duration {
+    check_except(world, works, at, &[], change)
+}
+
+/// The same for a run that shows no remaining time after these seconds.
+fn check_except(
+    world: &mut World,
+    works: Vec<Work>,
+    at: &[u64],
+    unknown: &[u64],
+    change: impl FnOnce(&mut Options),
+) -> Duration {
     world.noted_at = at.iter().copied().map(seconds).collect();
     world.noted.lock().clear();
     let (_, took, _) = world.run(Box::new(Listed::new("list", works)), change);
     for (after, left) in world.noted.lock().iter() {
         let real = took.saturating_sub(*after).as_secs_f64();
+        if unknown.contains(&after.as_secs()) {
+            assert_eq!(*left, None, "after {after:?} of {took:?}");
+            continue;
+        }
         let left = left.map_or(0.0, |left| left.as_secs_f64());
         assert!(
             (left - real).abs() <= 0.2 * real + 2.0,
@@ -182,6 +197,46 @@ fn a_stated_pause_counts_as_far_as_the_run_waits_for_it() {
     let hosts = vec![pausing("/f/0.pdf"), origin("h1.example", seconds(0))];
     let mut hasty = world(Simulation::new(), "5/SECOND", hosts);
     let took = check(&mut hasty, urls(2, 400), &[30, 60], |options| {
+        options.max_wait = seconds(20);
+    });
+    assert!(took < seconds(100), "{took:?}");
+}
+
+#[test]
+fn the_limits_of_a_paused_host_count_from_the_end_of_its_pause() {
+    let pause = vec![pausing("/f/20.pdf")];
+    let mut world = world(Simulation::new(), DEFAULT, pause);
+    // 480 of the hour are left after the pause, and the last 200 follow when the first ones leave.
+    let at = [30, 600, 1_100, 1_300, 3_000];
+    let took = check(&mut world, urls(1, 700), &at, |_| {});
+    assert!(took > seconds(3_600), "{took:?}");
+}
+
+#[test]
+fn nothing_is_said_while_a_host_is_down_that_may_delay_the_end() {
+    let is_down = |now: Duration| (20..90).contains(&now.as_secs());
+    let simulation = Simulation::new();
+    let time = simulation.clone();
+    let failing = Origin::new("h0.example").handler(move |arrival, _| {
+        if is_down(time.elapsed()) {
+            return Reply::status(503);
+        }
+        pdf(&arrival.path)
+    });
+    let mut world = world(simulation, "5/SECOND", vec![failing]);
+    let at = [40, 60, 80, 110, 130, 150];
+    check_except(&mut world, urls(1, 400), &at, &[40, 60, 80], |_| {});
+}
+
+#[test]
+fn a_host_that_is_down_for_longer_than_the_run_waits_delays_nothing() {
+    let hosts = vec![
+        Origin::new("h0.example").handler(|_, _| Reply::status(503)),
+        origin("h1.example", seconds(0)),
+    ];
+    let mut world = world(Simulation::new(), "5/SECOND", hosts);
+    let at = [30, 45, 60, 75];
+    let took = check(&mut world, urls(2, 400), &at, |options| {
         options.max_wait = seconds(20);
     });
     assert!(took < seconds(100), "{took:?}");
