@@ -3,6 +3,7 @@
 //! state, network, output, progress and telemetry are the same for both.
 
 mod arguments;
+mod command_line;
 mod commands;
 mod configuration;
 mod exit;

@@ -38,6 +38,7 @@ use docstokg_bulk::queue::{Mode, NewItem, Queue};
 use docstokg_bulk::scheduler::{Ended, Feed, Limits, RunError, RunMode, Scheduler};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Runtime, Timestamp};
+use serde::Serialize;
 
 pub use outcome::{Ending, Pulled};
 pub use state::{PullState, Step};
@@ -339,6 +340,40 @@ impl Pull {
         read.await.map_err(RunError::from)?;
         Ok(std::mem::take(&mut found.lock()))
     }
+
+    /// Returns the ontologies that wait for a host.
+    ///
+    /// # Errors
+    /// The queue cannot be read.
+    pub async fn deferred(&self) -> Result<Vec<DeferredOntology>, PullError> {
+        let found = self.queue.deferrals::<PullState>().await;
+        let found = found.map_err(RunError::from)?.into_iter();
+        let described = found.map(|(id, deferral)| DeferredOntology {
+            id,
+            until: deferral.ready_at(),
+            host: deferral.host,
+            why: deferral.why,
+        });
+        Ok(described.collect())
+    }
+}
+
+/// An ontology that waits for a host when a pull ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeferredOntology {
+    /// The ontology.
+    pub id: String,
+    /// The host.
+    pub host: String,
+    /// When the host may be asked again.
+    #[serde(serialize_with = "as_text")]
+    pub until: Timestamp,
+    /// Why, as a sentence.
+    pub why: String,
+}
+
+fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
 }
 
 /// All items at once.

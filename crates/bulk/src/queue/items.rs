@@ -281,6 +281,29 @@ impl Queue {
         .await
     }
 
+    /// Returns what deferred items wait for, with their names, in the order in which they were added.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn deferrals<S: State>(&self) -> Result<Vec<(String, Deferral)>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT work_id, progress FROM items WHERE state = 'queued' AND not_before > 0 ORDER BY id",
+            )?;
+            let mut rows = query.query([])?;
+            let mut deferrals = Vec::new();
+            while let Some(row) = rows.next()? {
+                let saved: Option<String> = row.get(1)?;
+                let state = saved.as_deref().and_then(S::decode);
+                if let Some(deferral) = state.and_then(|mut state| state.deferral().take()) {
+                    deferrals.push((row.get(0)?, deferral));
+                }
+            }
+            Ok(deferrals)
+        })
+        .await
+    }
+
     /// Plans all deferred items anew, in the first lane. Returns how many.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use docstokg_bulk::scheduler::RunMode;
+use docstokg_bulk::scheduler::{Ended, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::plan::{ChangedField, PlanDiff as Difference};
@@ -15,7 +15,7 @@ use super::arguments::{Plan, PlanDiff};
 use super::run::{self, Done, Job};
 use super::{pull, selection};
 use crate::arguments::Global;
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::output;
 use crate::view::mebibytes;
 
@@ -26,15 +26,19 @@ pub(super) fn run(global: &Global, arguments: &Plan) -> Result<ExitCode, Failure
         write(&done, path)?;
     }
     if global.json {
-        output::json(&json!({
-            "ok": done.results.iter().all(|result| result.status.is_good()),
+        let mut shown = json!({
+            "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == Ended::Complete,
             "run_id": done.run_id,
             "plans": done.results,
-        }));
+        });
+        pull::add_deferred(&mut shown, &done);
+        output::json(&shown);
     } else {
         for result in &done.results {
             output::line(&line(result));
         }
+        pull::show_deferred(&done);
+        pull::tell_continuation(&done);
     }
     Ok(pull::code(&done))
 }
@@ -50,13 +54,15 @@ pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Fa
         write(&done, path)?;
     }
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
-    if arguments.update_baseline && !has_failed {
+    let is_whole = !has_failed && done.ended == Ended::Complete;
+    if arguments.update_baseline && is_whole {
         write(&done, &arguments.baseline)?;
     }
     if global.json {
-        output::json(
-            &json!({ "ok": !has_failed, "is_same": difference.is_empty(), "diff": difference }),
-        );
+        let mut shown =
+            json!({ "ok": is_whole, "is_same": difference.is_empty(), "diff": difference });
+        pull::add_deferred(&mut shown, &done);
+        output::json(&shown);
     } else {
         output::line(&text(&difference));
         for result in done
@@ -66,12 +72,10 @@ pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Fa
         {
             output::line(&line(result));
         }
+        pull::show_deferred(&done);
+        pull::tell_continuation(&done);
     }
-    Ok(if has_failed {
-        ExitCode::from(exit::FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(pull::code(&done))
 }
 
 fn planned(global: &Global, arguments: &Plan) -> Result<Done, Failure> {

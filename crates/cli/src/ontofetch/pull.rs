@@ -14,9 +14,10 @@ use super::arguments::Pull;
 use super::run::{self, Done, Job};
 use super::{plan, selection};
 use crate::arguments::Global;
+use crate::command_line;
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::view::{length, mebibytes};
+use crate::view::{clock_time, length, mebibytes};
 
 /// Runs the command.
 pub(super) fn run(global: &Global, arguments: &Pull) -> Result<ExitCode, Failure> {
@@ -114,13 +115,15 @@ pub(super) fn code(done: &Done) -> ExitCode {
 /// Shows what each ontology came to.
 pub(super) fn show(global: &Global, done: &Done) {
     if global.json {
-        output::json(&json!({
+        let mut shown = json!({
             "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == Ended::Complete,
             "run_id": done.run_id,
             "ended": ended(&done.ended),
             "results": done.results,
             "report": done.report,
-        }));
+        });
+        add_deferred(&mut shown, done);
+        output::json(&shown);
         return;
     }
     for result in &done.results {
@@ -129,7 +132,41 @@ pub(super) fn show(global: &Global, done: &Done) {
             output::line(&format!("    note: {note}"));
         }
     }
+    show_deferred(done);
     output::note(&summary(done));
+    tell_continuation(done);
+}
+
+/// Adds what waits for a host, and the command that continues.
+pub(super) fn add_deferred(shown: &mut Value, done: &Done) {
+    shown["deferred"] = json!(done.deferred);
+    if done.ended != Ended::Complete {
+        shown["continue_with"] = json!(command_line::same());
+    }
+}
+
+/// Shows what waits for a host.
+pub(super) fn show_deferred(done: &Done) {
+    let now = SystemClock.wall();
+    for waiting in &done.deferred {
+        output::line(&format!(
+            "{}: waiting for {} until {} (in {}): {}",
+            waiting.id,
+            waiting.host,
+            clock_time(waiting.until),
+            length(waiting.until.since(now)),
+            waiting.why
+        ));
+    }
+}
+
+/// Prints the command that continues what has not come to its end.
+pub(super) fn tell_continuation(done: &Done) {
+    if done.ended != Ended::Complete {
+        let command = command_line::same();
+        let command = command.unwrap_or_else(|| "the same command".to_owned());
+        output::hint(&format!("continue with: {command}"));
+    }
 }
 
 fn ended(ended: &Ended) -> Value {

@@ -16,7 +16,9 @@ use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
-use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
+use docstokg_ontology::pull::{
+    Asked, DeferredOntology, Options, Parts, Pull, PullError, Pulled, Workplace,
+};
 
 use super::report;
 use crate::arguments::Global;
@@ -42,6 +44,8 @@ pub(super) struct Job {
 pub(super) struct Done {
     pub(super) ended: Ended,
     pub(super) results: Vec<Pulled>,
+    /// What waits for a host.
+    pub(super) deferred: Vec<DeferredOntology>,
     pub(super) run_id: String,
     /// The page of a pull.
     pub(super) report: Option<PathBuf>,
@@ -109,13 +113,14 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     tokio.shutdown_background();
     recording.close();
     match outcome {
-        Some(Ok((ended, results))) => {
+        Some(Ok(worked)) => {
             let database = telemetry::database(global, &loaded.telemetry);
-            let written =
-                has_report.then(|| report::write(&library, &results, &run_id, database.as_deref()));
+            let written = has_report
+                .then(|| report::write(&library, &worked.results, &run_id, database.as_deref()));
             Ok(Done {
-                ended,
-                results,
+                ended: worked.ended,
+                results: worked.results,
+                deferred: worked.deferred,
                 run_id,
                 report: written.transpose()?,
             })
@@ -135,6 +140,13 @@ fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the async runtime cannot be started")
 }
 
+/// What all rounds of a run came to.
+struct Worked {
+    ended: Ended,
+    results: Vec<Pulled>,
+    deferred: Vec<DeferredOntology>,
+}
+
 /// What every round of a run has in common.
 struct Rounds {
     hub: Hub,
@@ -147,7 +159,7 @@ struct Rounds {
 
 impl Rounds {
     /// Pulls what is asked for, then what that imports, until nothing new comes.
-    async fn work(&self, mut job: Job) -> Result<(Ended, Vec<Pulled>), PullError> {
+    async fn work(&self, mut job: Job) -> Result<Worked, PullError> {
         let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
         // Held to the end: between two rounds no other process may change the library.
         let workplace = match &temporary {
@@ -162,18 +174,14 @@ impl Rounds {
             ));
         }
         let outcome = self.rounds(&mut job, &workplace).await;
-        workplace.close(outcome.as_ref().ok().map(|(ended, _)| ended));
+        workplace.close(outcome.as_ref().ok().map(|worked| &worked.ended));
         if let Some(path) = temporary {
             let _ = std::fs::remove_dir_all(path);
         }
         outcome
     }
 
-    async fn rounds(
-        &self,
-        job: &mut Job,
-        workplace: &Workplace,
-    ) -> Result<(Ended, Vec<Pulled>), PullError> {
+    async fn rounds(&self, job: &mut Job, workplace: &Workplace) -> Result<Worked, PullError> {
         let mut results: Vec<Pulled> = Vec::new();
         let mut asked = std::mem::take(&mut job.asked);
         loop {
@@ -189,7 +197,11 @@ impl Rounds {
                         job.imports.left_out()
                     ));
                 }
-                return Ok((ended, results));
+                return Ok(Worked {
+                    ended,
+                    results,
+                    deferred: pull.deferred().await?,
+                });
             }
             workplace.begin_round().await?;
         }

@@ -435,3 +435,53 @@ fn a_remote_context_is_loaded_through_the_hub_and_only_once() {
         "{shown}"
     );
 }
+
+#[test]
+fn a_pull_that_ends_early_says_what_waits_and_how_to_go_on() {
+    let files = Origin::new("files.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/later.obo" => Reply::status(503).header("retry-after", "7200"),
+        _ => Reply::ok(obo("1", "")),
+    });
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let spec = world.spec(&["done", "later"]);
+    let command = ["pull", "--max-wait", "5", "--spec", &spec];
+    let (code, pulled) = world.json(&command);
+    assert_eq!(code, 3, "{pulled}");
+    let deferred = &pulled["deferred"][0];
+    assert_eq!(deferred["id"], "later", "{pulled}");
+    assert_eq!(deferred["host"], "files.example");
+    assert!(
+        deferred["until"]
+            .as_str()
+            .is_some_and(|at| at.ends_with('Z')),
+        "{deferred}"
+    );
+    assert!(
+        deferred["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("503")),
+        "{deferred}"
+    );
+    let expected = format!("ontofetch pull --max-wait 5 --spec {spec}");
+    let same = pulled["continue_with"].as_str().unwrap_or_default();
+    assert!(same.starts_with(&expected), "{same}");
+
+    let ran = world.run(&command);
+    let line = ran.out.lines().find(|line| line.starts_with("later:"));
+    assert!(
+        line.is_some_and(|line| line.contains("waiting for files.example until")),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.err.contains(&format!("continue with: {expected}")),
+        "{}",
+        ran.err
+    );
+
+    // A plan, too, and its baseline stays as it is.
+    let planned = ["plan", "--spec", &spec];
+    let (code, plan) = world.json(&planned);
+    assert_eq!((code, plan["deferred"].is_array()), (3, true), "{plan}");
+}

@@ -12,6 +12,8 @@ use crate::source::{Absence, AbsenceReason};
 
 /// How long to stay away from a host that fails without saying for how long.
 const STAY_AWAY: Duration = Duration::from_secs(20);
+/// How soon to try again while this machine has no network.
+const OFFLINE_RETRY: Duration = Duration::from_secs(30);
 
 /// What a request that gave no file means.
 #[derive(Debug)]
@@ -38,8 +40,14 @@ fn unreachable(detail: String) -> Absence {
 /// Judges a request that ended without an answer.
 pub(super) fn of_error(error: &FetchError) -> Verdict {
     let detail = error.sentence();
-    if let Disposition::Retry { wait, .. } = error.disposition() {
-        return Verdict::Paused(wait, unreachable(detail), None);
+    match error.disposition() {
+        Disposition::Retry { wait, .. } => {
+            return Verdict::Paused(wait, unreachable(detail), None);
+        }
+        Disposition::Offline => {
+            return Verdict::Paused(OFFLINE_RETRY, unreachable(detail), None);
+        }
+        _ => {}
     }
     match &error.kind {
         ErrorKind::Cancelled { .. } => Verdict::Cancelled,
@@ -84,17 +92,29 @@ impl Ontologies {
             );
             absence
         };
-        // A connection that fails may be the address's fault: nobody serves https there.
-        let is_fault = matches!(error.kind, ErrorKind::Fault { .. });
         match verdict {
-            Verdict::Paused(wait, absence, status) if is_fault => {
+            Verdict::Paused(wait, absence, status) if self.is_without_https(error) => {
                 Verdict::Later(wait.max(STAY_AWAY), explained(absence), status)
+            }
+            Verdict::Paused(wait, absence, status) => {
+                Verdict::Paused(wait, explained(absence), status)
             }
             Verdict::Never(absence, status) => Verdict::Never(explained(absence), status),
             Verdict::Later(wait, absence, status) => {
                 Verdict::Later(wait, explained(absence), status)
             }
             other => other,
+        }
+    }
+}
+
+impl Ontologies {
+    /// Tells whether a failed connection may be the address's fault: nobody may serve https there. A
+    /// host that has served is down instead.
+    fn is_without_https(&self, error: &FetchError) -> bool {
+        match &error.kind {
+            ErrorKind::Fault { host, .. } => self.hub.last_served(host).is_none(),
+            _ => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use docstokg_ontology::library::PruneMode;
 use docstokg_ontology::pull::{Asked, Ending, Options, Probes};
 use docstokg_ontology::source::AbsenceReason;
 use docstokg_ontology::wanted::Wanted;
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{Origin, Piece, Reply, Simulation};
 
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
 
@@ -344,4 +344,38 @@ fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
     assert_eq!(results[0].status, Ending::Fresh, "{:?}", results[0]);
     world.ledger().nothing_before_retry_after(PURL).unwrap();
     assert_eq!(world.ledger().at(PURL).len(), 2);
+}
+
+#[test]
+fn every_ontology_comes_after_an_outage_of_its_host() {
+    let names: Vec<String> = (0..30).map(|number| format!("o{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Where connections fail from the start, nobody may serve https at an address that was http.
+    let reset = Reply::dead(Piece::Reset);
+    let refusing = Reply::status(503);
+    for (reply, outages) in [
+        (refusing, [0..150, 2..32, 2..600]),
+        (reset, [2..32, 2..150, 2..600]),
+    ] {
+        for down in outages {
+            let simulation = Simulation::new();
+            let (time, reply) = (simulation.clone(), reply.clone());
+            let length = down.end;
+            let purl = Origin::new(PURL).handler(move |_, _| {
+                if down.contains(&time.elapsed().as_secs()) {
+                    return reply.clone();
+                }
+                Reply::ok(obo("1", ""))
+            });
+            let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&names)]);
+            let mut world = World::within(simulation, vec![registry, purl]);
+            world.config.prefer_source = vec!["obo".to_owned()];
+            let (ended, results) = world.pull_with(asked(&names), Options::default());
+            assert_eq!(ended, Ended::Complete);
+            let lost = results.iter().find(|it| it.status != Ending::Fresh);
+            assert!(lost.is_none() && results.len() == 30, "{length}: {lost:?}");
+            let took = world.simulation.elapsed().as_secs();
+            assert!(took < length * 6 / 5 + 20, "{length}: {took} s");
+        }
+    }
 }

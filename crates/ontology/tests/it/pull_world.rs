@@ -76,7 +76,11 @@ pub(crate) fn with_registry(names: &[&str], purl: Origin) -> World {
 
 impl World {
     pub(crate) fn new(origins: Vec<Origin>) -> Self {
-        let simulation = Simulation::new();
+        Self::within(Simulation::new(), origins)
+    }
+
+    /// Makes a world with its own time.
+    pub(crate) fn within(simulation: Simulation, origins: Vec<Origin>) -> Self {
         let mut config = OntologySettings::default().resolve().unwrap();
         config.sources = Arc::new(SourceSettings {
             credentials: [("bioportal".to_owned(), Hidden("s3cret".to_owned()))].into(),

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::command_line;
+
 /// Returns the command that continues the download of this process, which has these inputs and this
 /// output directory.
 pub(super) fn command(inputs: &[String], out: &Path) -> String {
@@ -23,17 +25,7 @@ fn continuation(arguments: impl Iterator<Item = String>, inputs: &[String], out:
     if kept.last().is_some_and(|last| last == "--out") {
         kept.push(out.display().to_string());
     }
-    let words: Vec<String> = kept.iter().map(|word| for_shell(word)).collect();
-    format!("docstokg {}", words.join(" "))
-}
-
-/// Writes a word so that a shell reads it as one.
-fn for_shell(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    format!("docstokg {}", command_line::joined(&kept))
 }
 
 #[cfg(test)]
@@ -69,6 +61,5 @@ mod tests {
             of(&["demo"], &[]),
             "docstokg download --resume --out 'a dir'"
         );
-        assert_eq!(for_shell("it's"), r"'it'\''s'");
     }
 }
