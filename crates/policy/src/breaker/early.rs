@@ -44,17 +44,15 @@ pub(super) struct FailedProbe {
 }
 
 impl FailedProbe {
-    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`: when the
-    /// server said, or by the schedule. The time that the answer took is part of the schedule's
-    /// wait, up to half of it.
+    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`: by the
+    /// schedule, and no earlier than the server said. The time that the answer took is part of the
+    /// schedule's wait, up to half of it.
     fn next(self, elapsed: Duration, cap: Duration, now: BootInstant) -> Option<BootInstant> {
         let jitter_sample = self.jitter_sample?;
-        if let Some(stated) = self.wait {
-            return Some(now + stated);
-        }
         let wait = wait(elapsed, cap, jitter_sample);
         let half = Duration::from_micros(u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX));
-        Some((self.sent + wait).max(now + half))
+        let scheduled = (self.sent + wait).max(now + half);
+        Some(self.wait.map_or(scheduled, |stated| scheduled.max(now + stated)))
     }
 }
 

@@ -165,9 +165,9 @@ impl Site {
         let learned_wait = self
             .learned_wait(ask, now)
             .filter(|_| report.outcome == Outcome::Throttled);
-        let stated = report
-            .retry_after
-            .map(|asked| asked.min(ask.breaker.retry_after_cap));
+        // A server that says "at once" does not say when it will serve.
+        let asked = report.retry_after.filter(|asked| !asked.is_zero());
+        let stated = asked.map(|asked| asked.min(ask.breaker.retry_after_cap));
         let breaker = self.breaker_for(ask);
         let released = permit.probe && breaker.release(permit.id);
         let settlement = Settlement {
@@ -180,7 +180,7 @@ impl Site {
             let throttled = (report.outcome == Outcome::Throttled)
                 .then_some(ask.breaker.throttle_block)
                 .flatten();
-            if let Some(asked) = report.retry_after {
+            if let Some(asked) = asked {
                 self.breaker_for(ask).learn(ask.breaker, asked);
             }
             if let Some((length, reason)) =

@@ -78,7 +78,7 @@ local function await_next_probe(breaker, policy, jitter_sample, length, sent)
   local began = outage_began(breaker)
   if not began or not jitter_sample then return nil end
   local wait = early_wait(math.max(now - began, 0), cap_of(breaker, policy), jitter_sample)
-  local till = length and now + length or math.max(sent + wait, now + math.floor(wait / 2))
+  local till = math.max(sent + wait, now + math.floor(wait / 2), now + (length or 0))
   local from, trip = state_of(breaker), breaker.t
   trip.u, trip.h, trip.l = till, false, {}
   breaker.e = breaker.e + 1

@@ -148,7 +148,7 @@ function steps.settle()
     note(event)
   end
   local wait = outcome == 'throttled' and throttle_wait >= 0 and throttle_wait or nil
-  if asked >= 0 then wait = math.min(asked, policy.cap) end
+  if asked > 0 then wait = math.min(asked, policy.cap) end
   for _, cost in ipairs(ask.costs) do
     if cost.slots > 0 then release(cost.budget.s, id) end
   end
@@ -157,7 +157,7 @@ function steps.settle()
   local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago, wait)
   if outcome == 'failure' or outcome == 'throttled' then
     local length, reason = nil, nil
-    if asked >= 0 then
+    if asked > 0 then
       learn(breaker, policy, asked)
       length, reason = math.min(asked, policy.cap), 'retry-after'
     elseif outcome == 'throttled' and policy.throttle_block >= 0 then
