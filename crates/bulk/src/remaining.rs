@@ -19,6 +19,8 @@ const MIN_ENDS: usize = 16;
 const MAX_ENDS: usize = 1_024;
 /// The least number of distances that make a pace.
 const MIN_DISTANCES: u32 = 3;
+/// How many times as long as the median a distance is that is no part of the pace.
+const OUTLYING_FACTOR: u32 = 10;
 /// The greatest number of lanes that are remembered.
 const MAX_LANES: usize = 8_192;
 /// The greatest number of sites whose limits are looked up.
@@ -60,20 +62,20 @@ impl LanePace {
         }
     }
 
-    /// Returns the mean distance between two ends. A longer one than a minute is a wait for a long
-    /// window or a pause, which are known, and not a pace.
+    /// Returns the mean distance between two ends. One that is longer than a minute and much longer
+    /// than the others is a wait for a long window or a pause, which are known, and not a pace.
     fn distance(&self) -> Duration {
         let pairs = self.ended.iter().zip(self.ended.iter().skip(1));
-        let distances = pairs.map(|(first, second)| second.since(*first));
-        let (sum, count) = distances
-            .filter(|distance| *distance <= SPAN)
-            .fold((Duration::ZERO, 0), |(sum, count), distance| {
-                (sum + distance, count + 1)
-            });
-        if count < MIN_DISTANCES {
-            Duration::ZERO
-        } else {
-            sum / count
+        let mut distances: Vec<Duration> = pairs
+            .map(|(first, second)| second.since(*first))
+            .collect();
+        distances.sort_unstable();
+        let median = distances.get(distances.len() / 2).copied();
+        let longest = SPAN.max(median.unwrap_or_default() * OUTLYING_FACTOR);
+        distances.retain(|distance| *distance <= longest);
+        match u32::try_from(distances.len()) {
+            Ok(count) if count >= MIN_DISTANCES => distances.iter().sum::<Duration>() / count,
+            _ => Duration::ZERO,
         }
     }
 
@@ -90,9 +92,11 @@ impl LanePace {
 }
 
 /// The pace of every lane of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Paces {
     lanes: BTreeMap<LaneKey, LanePace>,
+    /// The ends of the steps of all these lanes: what the run as a whole gets done.
+    overall: LanePace,
     /// How many permits the requests of a site use, as last known.
     permits_each: BTreeMap<SiteKey, f64>,
     /// Whether the store of limits did not answer when it was last asked.
@@ -110,9 +114,32 @@ pub(crate) struct LaneQueue {
     pub(crate) items: u64,
 }
 
+/// What is still to come.
+#[derive(Debug)]
+pub(crate) struct Outlook {
+    /// The requests to the sites that take longest.
+    pub(crate) sites: BTreeMap<SiteKey, Vec<RoleDemand>>,
+    /// How long the requests to all sites take at the pace of the whole run.
+    pub(crate) at_overall_pace: Duration,
+}
+
 impl Paces {
+    /// Begins to measure.
+    pub(crate) fn new(now: BootInstant) -> Self {
+        Self {
+            lanes: BTreeMap::new(),
+            overall: LanePace::new(now),
+            permits_each: BTreeMap::new(),
+            is_store_lost: false,
+        }
+    }
+
     /// Notes that a step of a lane has ended.
     pub(crate) fn note_end(&mut self, lane: &LaneKey, now: BootInstant) {
+        if matches!(lane, LaneKey::Start | LaneKey::MissingInput) {
+            return;
+        }
+        self.overall.note_end(now);
         if let Some(pace) = self.lanes.get_mut(lane) {
             pace.note_end(now);
         } else if self.lanes.len() < MAX_LANES {
@@ -130,12 +157,14 @@ impl Paces {
             for pace in self.lanes.values_mut() {
                 pace.begin_anew(now);
             }
+            self.overall.begin_anew(now);
         }
     }
 
     /// Notes that a site is back after a pause: what was measured before and during the pause says
     /// nothing about the pace from now on.
     pub(crate) fn note_back(&mut self, site: &SiteKey, now: BootInstant) {
+        self.overall.begin_anew(now);
         for role in Role::ALL {
             let site = SiteKey::clone(site);
             if let Some(pace) = self.lanes.get_mut(&LaneKey::Site { site, role }) {
@@ -189,21 +218,46 @@ impl Paces {
         }
     }
 
-    /// Returns what is still to come at the sites that take longest, by the pace so far.
-    /// `settled` items have left the lanes of sources already: as many requests as they made at a
-    /// site will be made there for each item that has not.
+    /// Returns what is still to come, by the pace so far. `settled` items have left the lanes of
+    /// sources already: as many requests as they made at a site will be made there for each item
+    /// that has not.
+    pub(crate) fn outlook(
+        &self,
+        queues: &[LaneQueue],
+        settled: u64,
+        now: BootInstant,
+    ) -> Outlook {
+        let pending = self.pending(queues, settled);
+        let is_begun =
+            |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Start | LaneKey::MissingInput);
+        let elsewhere = queues.iter().filter(|queue| queue.site.is_none());
+        let elsewhere: u64 = elsewhere.filter(is_begun).map(|queue| queue.requests).sum();
+        let at_sites: u64 = pending.values().map(|(_, _, requests)| requests).sum();
+        let mut sites: BTreeMap<SiteKey, SiteBacklog> = BTreeMap::new();
+        for (key, (site, role, requests)) in pending {
+            if requests > 0 {
+                let demand = self.demand(key, &site, role, requests, now);
+                sites.entry(site).or_default().add(demand);
+            }
+        }
+        Outlook {
+            sites: longest(sites),
+            at_overall_pace: times(self.overall.distance(), at_sites + elsewhere),
+        }
+    }
+
+    /// Returns the site and role of every lane, and how many requests are still to come in it.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "counts of requests fit"
     )]
-    pub(crate) fn demands(
-        &self,
-        queues: &[LaneQueue],
+    fn pending<'a>(
+        &'a self,
+        queues: &'a [LaneQueue],
         settled: u64,
-        now: BootInstant,
-    ) -> Vec<(SiteKey, Vec<RoleDemand>)> {
+    ) -> BTreeMap<&'a LaneKey, (SiteKey, Role, u64)> {
         let is_site = |key: &LaneKey| matches!(key, LaneKey::Site { .. });
         let unsettled = queues.iter().filter(|queue| !is_site(&queue.key));
         let unsettled: u64 = unsettled.map(|queue| queue.items).sum();
@@ -224,27 +278,42 @@ impl Paces {
                 *requests += (visits * unsettled as f64) as u64;
             }
         }
-        let mut sites: BTreeMap<SiteKey, (Duration, u64, Vec<RoleDemand>)> = BTreeMap::new();
-        for (key, (site, role, requests)) in pending {
-            if requests == 0 {
-                continue;
-            }
-            let demand = self.demand(key, &site, role, requests, now);
-            let times = u32::try_from(requests).unwrap_or(u32::MAX);
-            let (length, all, demands) = sites.entry(site).or_default();
-            *length = (*length).max(demand.distance.saturating_mul(times));
-            *all += requests;
-            demands.push(demand);
-        }
-        let mut sites: Vec<_> = sites.into_iter().collect();
-        sites.sort_by_key(|(_, (length, requests, _))| std::cmp::Reverse((*length, *requests)));
-        // The longest by their pace, and those with most requests, whose limits may say more.
-        let mut kept: Vec<_> = sites.drain(..sites.len().min(MAX_SITES / 2)).collect();
-        sites.sort_by_key(|(_, (_, requests, _))| std::cmp::Reverse(*requests));
-        kept.extend(sites.into_iter().take(MAX_SITES / 2));
-        let demand = |(site, (_, _, demands))| (site, demands);
-        kept.into_iter().map(demand).collect()
+        pending
     }
+}
+
+/// The requests that are still to come at one site.
+#[derive(Debug, Default)]
+struct SiteBacklog {
+    /// How long those of the slowest role take by their pace.
+    length: Duration,
+    requests: u64,
+    demands: Vec<RoleDemand>,
+}
+
+impl SiteBacklog {
+    fn add(&mut self, demand: RoleDemand) {
+        self.length = self.length.max(times(demand.distance, demand.requests));
+        self.requests += demand.requests;
+        self.demands.push(demand);
+    }
+}
+
+/// Keeps the sites that take longest by their pace, and of the others those with most requests,
+/// whose limits may say more.
+fn longest(sites: BTreeMap<SiteKey, SiteBacklog>) -> BTreeMap<SiteKey, Vec<RoleDemand>> {
+    let mut sites: Vec<(SiteKey, SiteBacklog)> = sites.into_iter().collect();
+    sites.sort_by_key(|(_, site)| std::cmp::Reverse((site.length, site.requests)));
+    let mut kept: Vec<_> = sites.drain(..sites.len().min(MAX_SITES / 2)).collect();
+    sites.sort_by_key(|(_, site)| std::cmp::Reverse(site.requests));
+    kept.extend(sites.into_iter().take(MAX_SITES / 2));
+    let demands = |(key, site): (SiteKey, SiteBacklog)| (key, site.demands);
+    kept.into_iter().map(demands).collect()
+}
+
+/// Returns so many times a distance.
+pub(crate) fn times(distance: Duration, requests: u64) -> Duration {
+    distance.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
 }
 
 /// Items that wait for a host.
@@ -346,22 +415,46 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_long_window_is_not_a_pace() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(at(0));
         for second in (0..40).step_by(2).chain((3_600..3_640).step_by(2)) {
             paces.note_end(&lane("a.example"), at(second));
         }
         assert_eq!(distance(&paces, "a.example"), Duration::from_secs(2));
         assert_eq!(distance(&paces, "b.example"), Duration::ZERO);
-        let demands = paces.demands(&[queue(lane("a.example"), 9)], 0, at(3_640));
-        let (site, demands) = &demands[0];
-        assert_eq!((&**site, demands[0].requests), ("a.example", 9));
-        assert_eq!(demands[0].recent, 20);
+        let outlook = paces.outlook(&[queue(lane("a.example"), 9)], 0, at(3_640));
+        let demands = &outlook.sites["a.example"];
+        assert_eq!((demands[0].requests, demands[0].recent), (9, 20));
         assert_eq!(demands[0].span, SPAN);
     }
 
     #[test]
+    fn files_that_take_longer_than_a_minute_have_a_pace() {
+        let mut paces = Paces::new(at(0));
+        for end in (90..1_000).step_by(90) {
+            paces.note_end(&lane("a.example"), at(end));
+        }
+        assert_eq!(distance(&paces, "a.example"), Duration::from_secs(90));
+    }
+
+    #[test]
+    fn many_hosts_with_few_files_take_as_long_as_the_run_needs_for_all() {
+        let mut paces = Paces::new(at(0));
+        let hosts: Vec<LaneKey> = (0..2_000).map(|host| lane(&format!("h{host}.example"))).collect();
+        // Two files end in a second, each time of another host.
+        for (half, host) in hosts.iter().take(200).enumerate() {
+            paces.note_end(host, BootInstant::from_micros(half as u64 * 500_000));
+        }
+        let left = |(index, host): (usize, &LaneKey)| {
+            queue(host.clone(), if index < 200 { 4 } else { 5 })
+        };
+        let queues: Vec<LaneQueue> = hosts.iter().enumerate().map(left).collect();
+        let outlook = paces.outlook(&queues, 0, at(100));
+        assert_eq!(outlook.at_overall_pace, Duration::from_secs(9_800 / 2));
+    }
+
+    #[test]
     fn a_lost_store_changes_the_pace() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(at(0));
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));
         }
@@ -376,20 +469,22 @@ mod tests {
 
     #[test]
     fn items_that_are_still_looked_up_are_expected_where_others_went() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(at(0));
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));
         }
         let source = queue(LaneKey::Source("crossref".into()), 100);
         // 40 items are looked up; 30 of them went to a host, and 10 wait for it.
         let queues = [source, queue(lane("a.example"), 10)];
-        let demands = paces.demands(&queues, 40, at(30));
-        assert_eq!(demands[0].1[0].requests, 10 + 100);
+        let outlook = paces.outlook(&queues, 40, at(30));
+        assert_eq!(outlook.sites["a.example"][0].requests, 10 + 100);
+        // The look-ups themselves take time, too.
+        assert_eq!(outlook.at_overall_pace, Duration::from_secs(10 + 100 + 100));
     }
 
     #[test]
     fn the_pace_before_a_pause_is_forgotten_after_it() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(at(0));
         for second in (0..60).step_by(3) {
             paces.note_end(&lane("a.example"), at(second));
             paces.note_end(&lane("b.example"), at(second));

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::Scheduler;
 use crate::job::Job;
 use crate::lane::LaneKey;
-use crate::remaining::{DeferredWork, HostBacklog, LaneQueue, MAX_SITES, Paces, end_of_run};
+use crate::remaining::{DeferredWork, HostBacklog, LaneQueue, MAX_SITES, Paces, end_of_run, times};
 
 /// Deferred items of a host that are due within this time are computed together.
 const DUE_TOGETHER: Duration = Duration::from_secs(10);
@@ -52,12 +52,12 @@ impl<J: Job> Scheduler<J> {
             .sum();
         let begun = counters.items.saturating_sub(counters.already);
         let settled = begun.saturating_sub(unsettled);
-        let demands = paces.lock().demands(queues, settled, boot);
-        let demands: BTreeMap<SiteKey, Vec<RoleDemand>> = demands.into_iter().collect();
+        let outlook = paces.lock().outlook(queues, settled, boot);
+        let demands = &outlook.sites;
         let max_wait = self.limits.max_wait;
-        let mut busy = Duration::ZERO;
+        let mut busy = outlook.at_overall_pace;
         let mut deferred = Vec::new();
-        for (site, demands) in &demands {
+        for (site, demands) in demands {
             let Some(found) = self
                 .site_end(site, demands, Duration::ZERO, paces, now)
                 .await
@@ -81,7 +81,7 @@ impl<J: Job> Scheduler<J> {
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.items()));
         for (rank, wait) in waits.iter().enumerate() {
             let groups = if rank < MAX_SITES { MAX_GROUPS } else { 0 };
-            deferred.extend(self.deferred(wait, groups, &demands, paces, now).await);
+            deferred.extend(self.deferred(wait, groups, demands, paces, now).await);
         }
         let end = end_of_run(wall + busy, deferred, max_wait, wall);
         self.progress.set_end(end);
@@ -184,6 +184,5 @@ fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
 
 /// Returns how long requests take by their pace alone.
 fn length_by_pace(demand: &RoleDemand) -> Duration {
-    let times = u32::try_from(demand.requests).unwrap_or(u32::MAX);
-    demand.distance.saturating_mul(times)
+    times(demand.distance, demand.requests)
 }

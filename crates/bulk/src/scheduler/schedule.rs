@@ -59,6 +59,7 @@ impl<J: Job> Schedule<J> {
         due: Option<Timestamp>,
     ) -> Self {
         let watches = Watches::new(run.hub.clone());
+        let now = run.clock.runtime().boot();
         Self {
             run,
             lanes: Lanes::default(),
@@ -69,7 +70,7 @@ impl<J: Job> Schedule<J> {
             due,
             missing_input: 0,
             estimated: None,
-            paces: Arc::default(),
+            paces: Arc::new(Mutex::new(Paces::new(now))),
             watches,
             silences: Silences::default(),
             has_breaker_changed: false,
