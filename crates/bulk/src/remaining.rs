@@ -66,9 +66,8 @@ impl LanePace {
     /// than the others is a wait for a long window or a pause, which are known, and not a pace.
     fn distance(&self) -> Duration {
         let pairs = self.ended.iter().zip(self.ended.iter().skip(1));
-        let mut distances: Vec<Duration> = pairs
-            .map(|(first, second)| second.since(*first))
-            .collect();
+        let mut distances: Vec<Duration> =
+            pairs.map(|(first, second)| second.since(*first)).collect();
         distances.sort_unstable();
         let median = distances.get(distances.len() / 2).copied();
         let longest = SPAN.max(median.unwrap_or_default() * OUTLYING_FACTOR);
@@ -221,12 +220,7 @@ impl Paces {
     /// Returns what is still to come, by the pace so far. `settled` items have left the lanes of
     /// sources already: as many requests as they made at a site will be made there for each item
     /// that has not.
-    pub(crate) fn outlook(
-        &self,
-        queues: &[LaneQueue],
-        settled: u64,
-        now: BootInstant,
-    ) -> Outlook {
+    pub(crate) fn outlook(&self, queues: &[LaneQueue], settled: u64, now: BootInstant) -> Outlook {
         let pending = self.pending(queues, settled);
         let is_begun =
             |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Start | LaneKey::MissingInput);
@@ -439,14 +433,15 @@ mod tests {
     #[test]
     fn many_hosts_with_few_files_take_as_long_as_the_run_needs_for_all() {
         let mut paces = Paces::new(at(0));
-        let hosts: Vec<LaneKey> = (0..2_000).map(|host| lane(&format!("h{host}.example"))).collect();
+        let hosts: Vec<LaneKey> = (0..2_000)
+            .map(|host| lane(&format!("h{host}.example")))
+            .collect();
         // Two files end in a second, each time of another host.
         for (half, host) in hosts.iter().take(200).enumerate() {
             paces.note_end(host, BootInstant::from_micros(half as u64 * 500_000));
         }
-        let left = |(index, host): (usize, &LaneKey)| {
-            queue(host.clone(), if index < 200 { 4 } else { 5 })
-        };
+        let left =
+            |(index, host): (usize, &LaneKey)| queue(host.clone(), if index < 200 { 4 } else { 5 });
         let queues: Vec<LaneQueue> = hosts.iter().enumerate().map(left).collect();
         let outlook = paces.outlook(&queues, 0, at(100));
         assert_eq!(outlook.at_overall_pace, Duration::from_secs(9_800 / 2));

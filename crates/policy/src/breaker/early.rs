@@ -52,7 +52,10 @@ impl FailedProbe {
         let wait = wait(elapsed, cap, jitter_sample);
         let half = Duration::from_micros(u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX));
         let scheduled = (self.sent + wait).max(now + half);
-        Some(self.wait.map_or(scheduled, |stated| scheduled.max(now + stated)))
+        Some(
+            self.wait
+                .map_or(scheduled, |stated| scheduled.max(now + stated)),
+        )
     }
 }
 

@@ -200,7 +200,10 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
                     let (until, _) = site.breaker().open_until(now).expect("open");
                     // A failure may wait a little longer: its schedule spreads probes by a tenth.
                     let wait = until.since(now).as_millis();
-                    assert!((1_000..=1_100).contains(&wait), "{opened_by:?} {probe:?}: {wait}");
+                    assert!(
+                        (1_000..=1_100).contains(&wait),
+                        "{opened_by:?} {probe:?}: {wait}"
+                    );
                     now = until;
                 }
                 // Without a statement the reset applies to a refused probe.
@@ -228,7 +231,10 @@ fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {
             let open = site.breaker().open_until(now);
             now = open.map_or(now, |(until, _)| until);
         }
-        assert!((10..=45).contains(&probes), "{declared:?}: {probes} requests");
+        assert!(
+            (10..=45).contains(&probes),
+            "{declared:?}: {probes} requests"
+        );
     }
 }
 
@@ -236,7 +242,12 @@ fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {
 fn an_empty_declared_time_leaves_a_refused_probe_to_the_reset() {
     let (policy, mut site) = (policy(), Site::default());
     site.block(at(1_000), &OpenReason::Operator("a test".into()), at(0));
-    let probe = answer(&mut site, &policy, (Outcome::Throttled, Some(Duration::ZERO)), at(1_000));
+    let probe = answer(
+        &mut site,
+        &policy,
+        (Outcome::Throttled, Some(Duration::ZERO)),
+        at(1_000),
+    );
     assert!(probe.probe);
     let (until, _) = site.breaker().open_until(at(1_000)).expect("open");
     assert!(until.since(at(1_000)) >= policy.reset, "{until:?}");

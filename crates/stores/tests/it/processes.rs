@@ -188,3 +188,18 @@ fn a_child_after_a_fork_has_handles_of_its_own() {
         );
     });
 }
+
+#[test]
+fn a_process_gets_through_beside_many_that_never_pause() {
+    on_every_store(|location, store| {
+        let mut workers: Vec<Worker> = (0..8)
+            .map(|_| Worker::start("hammer", location, "crowd"))
+            .collect();
+        workers.iter_mut().for_each(|worker| worker.hear("holding"));
+        let client = Client::new(store, "crowd", "300/SECOND+2000/HOUR", Some(3));
+        for _ in 0..20 {
+            let _ = client.enter();
+        }
+        workers.iter_mut().for_each(Worker::kill);
+    });
+}

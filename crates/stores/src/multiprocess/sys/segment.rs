@@ -131,8 +131,19 @@ impl Segment {
         }
     }
 
-    /// Makes a mutex at `offset`, where none is in use yet.
+    /// Makes a mutex at `offset`, where none is in use yet. Its holder hands it to the process that
+    /// waits longest, where the kernel can do that: otherwise a process that uses it without pause
+    /// takes it again before any other has woken.
     pub(in super::super) fn make_mutex(&self, offset: usize) -> io::Result<()> {
+        match self.make_mutex_of(offset, libc::PTHREAD_PRIO_INHERIT) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTSUP) => {
+                self.make_mutex_of(offset, libc::PTHREAD_PRIO_NONE)
+            }
+            made => made,
+        }
+    }
+
+    fn make_mutex_of(&self, offset: usize, protocol: libc::c_int) -> io::Result<()> {
         let mutex = self.mutex(offset);
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         // SAFETY: the attributes are initialised by the first call before the others use them; the
@@ -146,6 +157,10 @@ impl Segment {
             check(libc::pthread_mutexattr_setrobust(
                 attributes.as_mut_ptr(),
                 libc::PTHREAD_MUTEX_ROBUST,
+            ))?;
+            check(libc::pthread_mutexattr_setprotocol(
+                attributes.as_mut_ptr(),
+                protocol,
             ))?;
             check(libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()))?;
             check(libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()))
