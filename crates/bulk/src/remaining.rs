@@ -19,6 +19,8 @@ const MIN_ENDS: usize = 16;
 const MAX_ENDS: usize = 1_024;
 /// The least number of distances that make a pace.
 const MIN_DISTANCES: u32 = 3;
+/// For how long nothing may end that the limits allow, before nothing is said.
+const MAX_SILENT_START: Duration = Duration::from_secs(10);
 /// How many times as long as the median a distance is that is no part of the pace.
 const OUTLYING_FACTOR: u32 = 10;
 /// The greatest number of lanes that are remembered.
@@ -118,8 +120,17 @@ pub(crate) struct LaneQueue {
 pub(crate) struct Outlook {
     /// The requests to the sites that take longest.
     pub(crate) sites: BTreeMap<SiteKey, Vec<RoleDemand>>,
-    /// How long the requests to all sites take at the pace of the whole run.
-    pub(crate) at_overall_pace: Duration,
+    /// How long all requests take at the pace of the whole run, once that is known.
+    pub(crate) at_overall_pace: Option<Duration>,
+    /// For how long that pace has been measured.
+    measured_for: Duration,
+}
+
+impl Outlook {
+    /// Returns whether less has ended than the limits, by which all ends after `busy`, explain.
+    pub(crate) fn is_unexplained(&self, busy: Duration) -> bool {
+        self.at_overall_pace.is_none() && self.measured_for > busy.max(MAX_SILENT_START)
+    }
 }
 
 impl Paces {
@@ -236,7 +247,12 @@ impl Paces {
         }
         Outlook {
             sites: longest(sites),
-            at_overall_pace: times(self.overall.distance(), at_sites + elsewhere),
+            at_overall_pace: match (at_sites + elsewhere, self.overall.distance()) {
+                (0, _) => Some(Duration::ZERO),
+                (_, Duration::ZERO) => None,
+                (requests, distance) => Some(times(distance, requests)),
+            },
+            measured_for: now.since(self.overall.since),
         }
     }
 
@@ -444,7 +460,26 @@ mod tests {
             |(index, host): (usize, &LaneKey)| queue(host.clone(), if index < 200 { 4 } else { 5 });
         let queues: Vec<LaneQueue> = hosts.iter().enumerate().map(left).collect();
         let outlook = paces.outlook(&queues, 0, at(100));
-        assert_eq!(outlook.at_overall_pace, Duration::from_secs(9_800 / 2));
+        assert_eq!(
+            outlook.at_overall_pace,
+            Some(Duration::from_secs(9_800 / 2))
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_while_less_ends_than_the_limits_explain() {
+        let paces = Paces::new(at(0));
+        let queues = [queue(lane("a.example"), 9)];
+        let is_unexplained = |now: u64, busy: u64| {
+            let outlook = paces.outlook(&queues, 0, at(now));
+            outlook.is_unexplained(Duration::from_secs(busy))
+        };
+        assert!(!is_unexplained(9, 0));
+        assert!(is_unexplained(20, 0));
+        // A host that asks for a pause of a minute.
+        assert!(!is_unexplained(50, 60));
+        assert!(is_unexplained(70, 60));
+        assert!(!paces.outlook(&[], 0, at(70)).is_unexplained(Duration::ZERO));
     }
 
     #[test]
@@ -474,7 +509,8 @@ mod tests {
         let outlook = paces.outlook(&queues, 40, at(30));
         assert_eq!(outlook.sites["a.example"][0].requests, 10 + 100);
         // The look-ups themselves take time, too.
-        assert_eq!(outlook.at_overall_pace, Duration::from_secs(10 + 100 + 100));
+        let all = Duration::from_secs(10 + 100 + 100);
+        assert_eq!(outlook.at_overall_pace, Some(all));
     }
 
     #[test]

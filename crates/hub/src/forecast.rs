@@ -116,7 +116,13 @@ impl Hub {
         let Some(host) = host else {
             return Ok(None);
         };
-        let lane = |demand: &RoleDemand| self.lane(&LaneKey::plain(&host, demand.role));
+        let crawl_delay = self.0.robots.crawl_delay_of(&host, self.0.runtime.boot());
+        let lane = |demand: &RoleDemand| {
+            self.lane(&LaneKey {
+                crawl_delay,
+                ..LaneKey::plain(&host, demand.role)
+            })
+        };
         let lanes: Vec<(Lane, RoleDemand)> = demands.iter().map(|it| (lane(it), *it)).collect();
         let Some((first, _)) = lanes.first() else {
             return Ok(None);

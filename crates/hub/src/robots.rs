@@ -125,6 +125,19 @@ impl RobotsCache {
         site
     }
 
+    /// Returns the time that a host asks for between two requests, as far as that is known now.
+    pub(crate) fn crawl_delay_of(&self, host: &Host, now: BootInstant) -> Option<Duration> {
+        let sites = self.sites.lock();
+        let delay = |scheme: &str| {
+            let origin: Origin = format!("{scheme}://{host}").into();
+            match sites.get(&origin)?.rules(now)? {
+                Rules::Listed(robots) => crawl_delay(&robots),
+                _ => None,
+            }
+        };
+        delay("https").max(delay("http"))
+    }
+
     /// Forgets that the robots.txt of a host could not be read: its breaker was closed, or its
     /// block has ended early. A request for it that is under way ends first: its failure is as old.
     pub(crate) async fn forget_failure(&self, host: &str) {
@@ -142,6 +155,10 @@ impl RobotsCache {
             }
         }
     }
+}
+
+fn crawl_delay(robots: &Robots) -> Option<Duration> {
+    robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero())
 }
 
 impl Inner {
@@ -191,7 +208,7 @@ impl Inner {
         match self.rules_of_site(url, host, request, track).await? {
             Rules::AllowAll => Ok(None),
             Rules::Listed(robots) if robots.allows(AGENT, &path_and_query(url)) => {
-                Ok(robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()))
+                Ok(crawl_delay(&robots))
             }
             Rules::Listed(_) => Err(ErrorKind::Disallowed { host: host.clone() }),
             Rules::Unread { why, until, .. } => Err(ErrorKind::RobotsUnread {

@@ -55,7 +55,7 @@ impl<J: Job> Scheduler<J> {
         let outlook = paces.lock().outlook(queues, settled, boot);
         let demands = &outlook.sites;
         let max_wait = self.limits.max_wait;
-        let mut busy = outlook.at_overall_pace;
+        let mut busy = outlook.at_overall_pace.unwrap_or_default();
         let mut deferred = Vec::new();
         for (site, demands) in demands {
             let Some(found) = self
@@ -66,7 +66,8 @@ impl<J: Job> Scheduler<J> {
                 return;
             };
             if found.pause == Some(SitePause::Failed) {
-                let silent_for = waits.iter().find(|wait| *wait.host == **site);
+                let mut waits = waits.iter();
+                let silent_for = waits.find(|wait| self.site_of(&wait.host) == *site);
                 let silent_for = silent_for.map_or(Duration::ZERO, |wait| wait.silent_for);
                 deferred.push(DeferredWork {
                     due: wall,
@@ -76,6 +77,10 @@ impl<J: Job> Scheduler<J> {
             } else {
                 busy = busy.max(found.after);
             }
+        }
+        if outlook.is_unexplained(busy) {
+            self.progress.set_end(None);
+            return;
         }
         // Those that most items wait for are computed exactly.
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.items()));
@@ -114,6 +119,12 @@ impl<J: Job> Scheduler<J> {
         })
     }
 
+    /// Returns the site that a host belongs to.
+    fn site_of(&self, host: &str) -> SiteKey {
+        let site = Host::parse(host).map(|host| self.hub.config().site_key(&host));
+        site.unwrap_or_else(|_| host.into())
+    }
+
     /// Computes when the items that wait for a host will have ended, beside what is queued there.
     /// The first `exact` groups of them are computed from the limits of the host.
     async fn deferred(
@@ -124,8 +135,7 @@ impl<J: Job> Scheduler<J> {
         paces: &Mutex<Paces>,
         now: Now,
     ) -> Vec<DeferredWork> {
-        let site = Host::parse(&wait.host).map(|host| self.hub.config().site_key(&host));
-        let site = site.unwrap_or_else(|_| wait.host.as_str().into());
+        let site = self.site_of(&wait.host);
         let queued = queued.get(&site).map_or(&[][..], Vec::as_slice);
         let groups = wait.groups(DUE_TOGETHER);
         let first = groups.first().filter(|_| queued.is_empty());

@@ -241,3 +241,32 @@ fn a_host_that_is_down_for_longer_than_the_run_waits_delays_nothing() {
     });
     assert!(took < seconds(100), "{took:?}");
 }
+
+#[test]
+fn many_hosts_take_as_long_as_the_run_has_places_for_their_files() {
+    let hosts = (0..400).map(|host| origin(&format!("h{host}.example"), seconds(8)));
+    let yaml = "version: 1\nlimits: { global: { max_inflight: 20 } }\n";
+    let mut world = World::within(Simulation::new(), hosts.collect(), yaml, |_| None);
+    // Twenty requests of eight seconds at a time, those for robots.txt first.
+    let at = [250, 300, 400, 500];
+    let took = check(&mut world, urls(400, 3), &at, |_| {});
+    assert!(took > seconds(600), "{took:?}");
+}
+
+#[test]
+fn the_crawl_delay_of_a_host_sets_the_pace() {
+    for delay in [5, 30, 120] {
+        let host =
+            Origin::new("h0.example").handler(move |arrival, _| match arrival.path.as_str() {
+                "/robots.txt" => Reply::ok(format!("User-agent: *\nCrawl-delay: {delay}\n"))
+                    .header("content-type", "text/plain"),
+                path => pdf(path),
+            });
+        let mut world = world(Simulation::new(), "2/SECOND", vec![host]);
+        let at = [delay + 5, 5 * delay + 5, 12 * delay + 5];
+        let took = check(&mut world, urls(1, 20), &at, |options| {
+            options.ignore_robots = false
+        });
+        assert!(took >= seconds(19 * delay), "{took:?}");
+    }
+}
