@@ -13,15 +13,17 @@ use std::path::Path;
 mod cross_reference;
 mod inflate;
 mod objects;
+mod pages;
 mod source;
 mod syntax;
 mod zeros;
 
 use crate::reason::Reason;
 use cross_reference::{CrossReference, Place};
-use objects::{Found, Objects, find};
+use objects::{Objects, find, packed_objects};
 use source::Source;
-use syntax::{Dictionary, Reader, Value};
+use syntax::Reader;
+pub(crate) use syntax::is_regular;
 
 /// How far into a file its header may stand.
 const HEADER_WINDOW_BYTES: u64 = 1 << 10;
@@ -29,8 +31,8 @@ const HEADER_WINDOW_BYTES: u64 = 1 << 10;
 const TAIL_BYTES: u64 = 2 << 10;
 /// What a PDF ends with.
 const END_MARK: &[u8] = b"%%EOF";
-/// The most nodes of the tree of pages that are looked at.
-const MAX_PAGE_NODES: usize = 20_000;
+/// The most objects of a file without a table among which its catalogue is looked for.
+const MAX_CATALOGUE_PLACES: usize = 100_000;
 
 /// What is wrong with a PDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
             Err(damage) => return Ok(Some(damage)),
         },
     };
-    if !has_pages(source, &mut objects)? {
+    if !pages::are_there(source, &mut objects)? {
         return Ok(Some(Damage::PagesMissing));
     }
     let begins: BTreeSet<u64> = objects
@@ -177,11 +179,12 @@ fn repaired(
 ) -> io::Result<Result<Objects, Damage>> {
     let scanned = Objects::scan(source)?;
     let Some((mut objects, misplaced)) = found else {
-        let Some(root) = root_by_reading(source, &scanned)? else {
+        let root = root_by_reading(source, &scanned)?;
+        if root.is_none() && scanned.len() <= MAX_CATALOGUE_PLACES {
             return Ok(Err(Damage::PagesMissing));
-        };
+        }
         let mut table = CrossReference {
-            root: Some(root),
+            root,
             is_partial: true,
             ..CrossReference::default()
         };
@@ -210,7 +213,7 @@ fn repaired(
 /// Finds the catalogue of a file without a table that can be read.
 fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Result<Option<u32>> {
     let mut root = None;
-    for at in scanned.values() {
+    for at in scanned.values().take(MAX_CATALOGUE_PLACES) {
         let Some(object) = Objects::short_at(source, *at)? else {
             continue;
         };
@@ -227,71 +230,17 @@ fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Res
     Ok(root)
 }
 
-/// Tells whether the tree of pages is there, with every page that it names.
-fn has_pages(source: &mut Source, objects: &mut Objects) -> io::Result<bool> {
-    let Some(root) = objects.table.root else {
-        return Ok(objects.table.is_partial);
-    };
-    let pages = match objects.get(source, root)? {
-        Found::Unknown => return Ok(true),
-        Found::Nothing => return Ok(false),
-        Found::Value(catalogue) => catalogue
-            .as_dictionary()
-            .and_then(|catalogue| catalogue.reference(b"Pages")),
-    };
-    let mut next: Vec<u32> = pages.into_iter().collect();
-    let mut seen = BTreeSet::new();
-    let mut has_page = false;
-    while let Some(number) = next.pop() {
-        if seen.len() >= MAX_PAGE_NODES {
-            return Ok(true);
-        }
-        if !seen.insert(number) {
-            continue;
-        }
-        match objects.get(source, number)? {
-            Found::Unknown => has_page = true,
-            Found::Nothing => return Ok(false),
-            Found::Value(node) => {
-                let Some(node) = node.as_dictionary() else {
-                    return Ok(false);
-                };
-                let kids = kids(source, objects, node)?;
-                has_page |= kids.is_none();
-                next.extend(kids.unwrap_or_default());
-            }
-        }
-    }
-    Ok(has_page)
-}
-
-/// Returns the numbers of the nodes below one; `None` for a page.
-fn kids(
-    source: &mut Source,
-    objects: &mut Objects,
-    node: &Dictionary,
-) -> io::Result<Option<Vec<u32>>> {
-    let kids = match node.get(b"Kids") {
-        Some(Value::Reference(number)) => match objects.get(source, *number)? {
-            Found::Value(kids) => kids,
-            _ => Value::Other,
-        },
-        Some(kids) => kids.clone(),
-        None => return Ok(None),
-    };
-    let kids = kids.as_array().unwrap_or_default().iter();
-    Ok(Some(
-        kids.filter_map(|kid| match kid {
-            Value::Reference(number) => Some(*number),
-            _ => None,
-        })
-        .collect(),
-    ))
+/// Tells whether the objects of a stream of them, whose index ends at `first`, are apart from each
+/// other: whoever reads them reads each byte once.
+pub(crate) fn are_packed_apart(content: &[u8], first: usize) -> bool {
+    packed_objects(content, first).is_some()
 }
 
 fn rfind(bytes: &[u8], word: &[u8]) -> Option<usize> {
     bytes.windows(word.len()).rposition(|part| part == word)
 }
 
+#[cfg(test)]
+mod costs;
 #[cfg(test)]
 mod tests;

@@ -302,7 +302,8 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b'\0' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ')
 }
 
-const fn is_regular(byte: u8) -> bool {
+/// Tells whether a byte may be part of a name or a number.
+pub(crate) const fn is_regular(byte: u8) -> bool {
     !is_space(byte)
         && !matches!(
             byte,
