@@ -15,7 +15,6 @@ mod weight;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use examiner::Examiner;
-pub use examiner::THREAD_NAME;
 pub(crate) use inside::Inside;
 
 use crate::identifier::Doi;

@@ -1,9 +1,9 @@
 //! Reads title, DOI and first page of a PDF, within bounds: a hostile file costs one look, never
 //! the run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use docstokg_bulk::contained::contained;
 use lopdf::{Document, LoadOptions, Object};
 
 use super::weight;
@@ -62,7 +62,7 @@ pub(crate) fn look_inside(path: &Path) -> Inside {
     let Ok(bytes) = std::fs::read(path) else {
         return Inside::default();
     };
-    catch_unwind(AssertUnwindSafe(|| read(&bytes))).unwrap_or_default()
+    contained(|| read(&bytes)).unwrap_or_default()
 }
 
 fn read(bytes: &[u8]) -> Inside {
@@ -344,7 +344,7 @@ mod tests {
             let original = PAPERS.get(which).map_or(paper, |(_, paper)| paper.clone());
             let bytes = docstokg_origin_sim::hostile::mutated(seed, &original);
             let begun = SystemClock.boot();
-            let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
+            let _ = contained(|| read(&bytes));
             let took = SystemClock.boot().since(begun);
             proptest::prop_assert!(took.as_secs() < 10, "{took:?}");
         }
