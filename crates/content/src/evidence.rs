@@ -10,6 +10,7 @@
 mod corpus;
 mod examiner;
 mod inside;
+mod packed;
 mod weight;
 
 use serde::{Deserialize, Serialize};

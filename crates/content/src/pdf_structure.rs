@@ -5,6 +5,11 @@
 //! object's beginning, the tree of pages and runs of zeros are looked at. Readers repair files
 //! whose table is wrong, and publishers serve such files: they are whole here, too, if every object
 //! is found by reading the file. What the pages show is not looked at.
+//!
+//! Whatever a file says, it is read three times at most: for its objects, for zeros, and its streams.
+//! What is read besides, what is unpacked and what is kept is bounded by constants of the parts:
+//! tables by those of `cross_reference`, objects by those of `objects` and `source`, streams by those
+//! of `source`. What would cost more is taken as whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +24,7 @@ mod syntax;
 mod zeros;
 
 use crate::reason::Reason;
-use cross_reference::{CrossReference, Place};
+use cross_reference::{Budget, CrossReference, MAX_OBJECTS, Place};
 use objects::{Objects, find, packed_objects};
 use source::Source;
 use syntax::Reader;
@@ -45,6 +50,8 @@ pub(crate) enum Damage {
     PagesMissing,
     /// It has zeros where none belong.
     Zeros,
+    /// It cannot be read.
+    Unreadable,
 }
 
 impl Damage {
@@ -52,7 +59,7 @@ impl Damage {
     pub(crate) const fn reason(self) -> Reason {
         match self {
             Self::EndMissing | Self::ObjectsBeyondEnd => Reason::PdfEofMissing,
-            Self::PagesMissing | Self::Zeros => Reason::PdfDamaged,
+            Self::PagesMissing | Self::Zeros | Self::Unreadable => Reason::PdfDamaged,
         }
     }
 
@@ -63,6 +70,7 @@ impl Damage {
             Self::ObjectsBeyondEnd => "its own table names objects beyond its end",
             Self::PagesMissing => "its pages cannot be found in it",
             Self::Zeros => "it has zeros where data should be",
+            Self::Unreadable => "it cannot be read",
         }
     }
 }
@@ -80,19 +88,19 @@ fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
         return Ok(Some(Damage::EndMissing));
     };
     let head = source.window(0, HEADER_WINDOW_BYTES)?;
-    let before = find(&head, b"%PDF-").unwrap_or(0) as u64;
     if is_longer_by_itself(&head, source.length) {
         return Ok(Some(Damage::ObjectsBeyondEnd));
     }
-    // Some tables count from the header, most from the beginning of the file.
     let mut objects = None;
-    for shift in BTreeSet::from([0, before]) {
+    let shifts = shifts(source)?;
+    for shift in &shifts {
+        let shift = *shift;
         if let Some(start) = end.table
-            && let Some(table) = CrossReference::read(source, start, shift)?
+            && let Some(table) = CrossReference::read(source, start, shift, &mut Budget::new())?
         {
             let read = Objects::new(table, shift);
             let misplaced = read.misplaced(source)?;
-            if misplaced.is_empty() || shift == before {
+            if misplaced.is_empty() || shifts.last() == Some(&shift) {
                 objects = Some((read, misplaced));
             }
             if objects
@@ -228,6 +236,38 @@ fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Res
         }
     }
     Ok(root)
+}
+
+/// Tells whether the tables of a PDF can be kept, row by row, at a bounded cost.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn has_bounded_tables(path: &Path) -> io::Result<bool> {
+    let mut source = Source::open(path)?;
+    let Some(Ending {
+        table: Some(start), ..
+    }) = Ending::read(&mut source)?
+    else {
+        return Ok(true);
+    };
+    for shift in shifts(&mut source)? {
+        let mut budget = Budget::new();
+        let table = CrossReference::read(&mut source, start, shift, &mut budget)?;
+        if budget.rows > MAX_OBJECTS || table.is_some_and(|table| table.is_partial) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns what to add to the places in tables: some count from the header, most from the beginning
+/// of the file.
+fn shifts(source: &mut Source) -> io::Result<BTreeSet<u64>> {
+    let head = source.window(0, HEADER_WINDOW_BYTES)?;
+    Ok(BTreeSet::from([
+        0,
+        find(&head, b"%PDF-").unwrap_or(0) as u64,
+    ]))
 }
 
 /// Tells whether the objects of a stream of them, whose index ends at `first`, are apart from each

@@ -1,8 +1,9 @@
 //! What files cost that are made to cost much, by what is read, looked at and kept.
 
-use super::cross_reference::{MAX_OBJECTS, entries};
+use super::cross_reference::entries;
 use super::inflate::{Inflated, all_of};
 use super::source::CHUNK_BYTES;
+use super::syntax::MAX_VALUES;
 use super::tests::{noise, packed, written};
 use super::*;
 
@@ -79,7 +80,7 @@ fn tables_of_any_number_and_stated_size_are_read_within_bounds() {
         before = begin;
     }
     let mut source = source(&file);
-    let table = CrossReference::read(&mut source, before as u64, 0).unwrap();
+    let table = CrossReference::read(&mut source, before as u64, 0, &mut Budget::new()).unwrap();
     assert!(table.is_some_and(|table| table.is_partial));
     let stated = b"<< /W [1 0 0] /Size 99999999999 >>";
     let stated = Reader::new(stated).value(0).unwrap();
@@ -101,7 +102,7 @@ fn large_tables_are_not_read_far_beyond_their_end() {
         before = begin;
     }
     let mut source = source(&file);
-    let table = CrossReference::read(&mut source, before as u64, 0).unwrap();
+    let table = CrossReference::read(&mut source, before as u64, 0, &mut Budget::new()).unwrap();
     assert!(table.is_some_and(|table| !table.is_partial));
     assert!(source.read.0 < TABLES * 600 * 1_024, "{:?}", source.read);
 }
@@ -119,7 +120,7 @@ fn a_long_stream_with_zeros_is_read_in_pieces() {
     let mut content = noise(8 * CHUNK_BYTES).into_bytes();
     content.splice(0..0, [0; 64]);
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::none());
-    std::io::Write::write_all(&mut packer, &content).unwrap();
+    io::Write::write_all(&mut packer, &content).unwrap();
     let data = packer.finish().unwrap();
     let head = format!(
         "<< /Filter /FlateDecode /Length {} >>\nstream\n",
@@ -155,4 +156,41 @@ fn streams_that_overlap_are_not_read_again_and_again() {
     let (damage, all, _) = cost(&file);
     assert_eq!(damage, None);
     assert!(all < 5 * file.len() as u64, "{all} of {} bytes", file.len());
+}
+
+/// A hundred streams of a kilobyte each may have a hundred million rows.
+#[test]
+fn files_whose_tables_have_too_many_rows_are_known() {
+    let with = |rows: usize, type_name: &str| {
+        let data = packed(&vec![0; rows]);
+        let mut file = b"%PDF-1.5\n".to_vec();
+        let mut before = String::new();
+        for number in 1..=3 {
+            let begin = file.len();
+            let head = format!(
+                "{number} 0 obj\n<< {type_name} /W [1 0 0] /Size {rows} {before} \
+                 /Filter /FlateDecode /Length {} >>\nstream\n",
+                data.len()
+            );
+            file.extend([head.as_bytes(), &data, b"\nendstream\nendobj\n"].concat());
+            before = format!("/Prev {begin}");
+        }
+        let begin = before.trim_start_matches("/Prev ");
+        file.extend(format!("startxref\n{begin}\n%%EOF\n").bytes());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f.pdf");
+        std::fs::write(&path, file).unwrap();
+        has_bounded_tables(&path).unwrap()
+    };
+    assert!(with(1_000, "/Type /XRef"));
+    assert!(!with(MAX_OBJECTS / 2, "/Type /XRef"));
+    assert!(!with(MAX_OBJECTS / 2, ""), "of no type");
+}
+
+#[test]
+fn a_value_with_too_many_in_it_is_not_kept() {
+    let array = |values: usize| format!("[{}]", "1 ".repeat(values));
+    let value = |text: &str| Reader::new(text.as_bytes()).value(0);
+    assert!(value(&array(MAX_VALUES - 1)).is_some());
+    assert!(value(&array(MAX_VALUES)).is_none());
 }

@@ -19,9 +19,21 @@ pub(super) const MAX_OBJECTS: usize = 1_000_000;
 const MAX_TABLES: usize = 1_000;
 
 /// How much more is read for the tables of a file.
-struct Budget {
+pub(super) struct Budget {
     read_left: u64,
     expanded_left: usize,
+    /// How many rows streams of places had: whoever keeps each of them needs memory for as many.
+    pub(super) rows: usize,
+}
+
+impl Budget {
+    pub(super) const fn new() -> Self {
+        Self {
+            read_left: MAX_TABLES_BYTES,
+            expanded_left: MAX_STREAMS_BYTES,
+            rows: 0,
+        }
+    }
 }
 
 /// Where an object is.
@@ -47,14 +59,15 @@ pub(super) struct CrossReference {
 impl CrossReference {
     /// Reads the table at a place and those that it leads to, newest first; `None` where one of
     /// them is not there. Tables that would cost too much are left out.
-    pub(super) fn read(source: &mut Source, start: u64, shift: u64) -> io::Result<Option<Self>> {
+    pub(super) fn read(
+        source: &mut Source,
+        start: u64,
+        shift: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<Self>> {
         let mut table = Self::default();
         let mut next = vec![start];
         let mut seen = BTreeSet::new();
-        let mut budget = Budget {
-            read_left: MAX_TABLES_BYTES,
-            expanded_left: MAX_STREAMS_BYTES,
-        };
         while let Some(at) = next.pop() {
             if seen.contains(&at) {
                 continue;
@@ -65,7 +78,7 @@ impl CrossReference {
             }
             seen.insert(at);
             let at = at.saturating_add(shift);
-            let Some(trailer) = table.read_one(source, at, &mut budget)? else {
+            let Some(trailer) = table.read_one(source, at, budget)? else {
                 return Ok(None);
             };
             table.root = table.root.or_else(|| trailer.reference(b"Root"));
@@ -93,7 +106,7 @@ impl CrossReference {
             let read = if reader.takes(b"xref") {
                 self.read_table(&mut reader)
             } else {
-                self.read_stream(&bytes, &mut budget.expanded_left)
+                self.read_stream(&bytes, budget)
             };
             if read.is_some() || (bytes.len() as u64) < most {
                 return Ok(read);
@@ -132,25 +145,26 @@ impl CrossReference {
         trailer.as_dictionary().cloned()
     }
 
-    fn read_stream(&mut self, bytes: &[u8], left: &mut usize) -> Option<Dictionary> {
+    fn read_stream(&mut self, bytes: &[u8], budget: &mut Budget) -> Option<Dictionary> {
         let object = Reader::new(bytes).object()?;
         let dictionary = object.value.as_dictionary()?.clone();
         let data = bytes.get(object.data_at?..)?;
         let length = usize::try_from(dictionary.number(b"Length").unwrap_or(u64::MAX));
         let data = &data[..length.unwrap_or(usize::MAX).min(data.len())];
-        if !dictionary.has_type(b"XRef") {
-            return None;
-        }
+        // Its type may be missing.
+        dictionary.get(b"W")?;
         let content = match dictionary.first_filter() {
             None => data.to_vec(),
-            Some(b"FlateDecode" | b"Fl") => match inflate::all_of(data, left) {
-                Inflated::Whole(content) => content,
-                Inflated::TooLarge => {
-                    self.is_partial = true;
-                    return Some(dictionary);
+            Some(b"FlateDecode" | b"Fl") => {
+                match inflate::all_of(data, &mut budget.expanded_left) {
+                    Inflated::Whole(content) => content,
+                    Inflated::TooLarge => {
+                        self.is_partial = true;
+                        return Some(dictionary);
+                    }
+                    Inflated::Broken => return None,
                 }
-                Inflated::Broken => return None,
-            },
+            }
             Some(_) => {
                 self.is_partial = true;
                 return Some(dictionary);
@@ -158,6 +172,9 @@ impl CrossReference {
         };
         let content = inflate::without_predictor(content, &dictionary);
         let found = entries(&content, &dictionary)?;
+        let widths = dictionary.get(b"W").and_then(Value::as_array)?.iter();
+        let width: i64 = widths.filter_map(Value::as_integer).sum();
+        budget.rows += content.len() / usize::try_from(width).ok()?.max(1);
         self.is_partial |= found.len() >= MAX_OBJECTS;
         self.add(found);
         Some(dictionary)
