@@ -11,6 +11,7 @@ pub mod blocking;
 pub mod bounds;
 pub mod clock;
 pub mod connectivity;
+pub mod contained;
 pub mod deferral;
 pub mod digest;
 pub mod directory;

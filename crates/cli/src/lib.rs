@@ -47,6 +47,7 @@ fn parse<T: Parser>() -> Result<T, ExitCode> {
 
 /// Prepares the process for many connections and for files that others may damage.
 fn prepare() {
+    system::report_panics_in_words();
     system::raise_open_files_limit();
     // Without it a corrupt mapped file would end the process; with it the store reports an error.
     let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
@@ -60,7 +61,6 @@ pub fn docstokg() -> ExitCode {
         Err(code) => return code,
     };
     prepare();
-    system::silence_panics_of(docstokg_content::evidence::THREAD_NAME);
     let global = &arguments.global;
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),

@@ -31,7 +31,7 @@ use crate::work::Work;
 use crate::work_state::{Kind, Postponed};
 use outcome::{challenged, failed, nothing};
 
-pub(crate) use judge::{Candidate, kind_of};
+pub(crate) use judge::{Candidate, flaw_of, kind_of};
 pub(crate) use outcome::{Arrived, Fetched, Page};
 
 /// How long to wait while another work fetches the same URL.

@@ -10,12 +10,12 @@
 mod corpus;
 mod examiner;
 mod inside;
+mod packed;
 mod weight;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use examiner::Examiner;
-pub use examiner::THREAD_NAME;
 pub(crate) use inside::Inside;
 
 use crate::identifier::Doi;
@@ -54,6 +54,8 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     let title = work.title.as_deref();
     // A work may be a corrigendum itself.
     let is_part = is_a_part(page) && !title.is_some_and(is_a_part);
+    // A comment prints the title and the DOI of the work that it is on.
+    let is_about_work = title.is_some_and(|title| titles::is_commented_in(title, page));
     let page_dois = dois_in(page);
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
         return Finding::Accepted(Evidence::Metadata);
@@ -61,6 +63,7 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     if doi.is_some_and(|doi| {
         page_dois.iter().any(|found| is_same(&found.doi, doi)) || is_broken_in(doi, page)
     }) && !is_part
+        && !is_about_work
     {
         return Finding::Accepted(Evidence::Text);
     }
@@ -93,8 +96,13 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     // have to stand together.
     let names_another = doi.is_some() && stated.is_some();
     let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
-    let is_strewn = || title.is_some_and(|title| titles::has_most_words_of(title, page));
-    if is_telling && (stands_there || (!names_another && is_strewn())) {
+    // A comment has all words of the title that it is on.
+    let is_strewn = || {
+        title.is_some_and(|title| {
+            !titles::is_about_another(title) && titles::has_most_words_of(title, page)
+        })
+    };
+    if is_telling && !is_about_work && (stands_there || (!names_another && is_strewn())) {
         return Finding::Accepted(Evidence::Text);
     }
     let Some(doi) = doi else {
@@ -129,23 +137,18 @@ fn is_version(stated: &str, doi: &Doi) -> bool {
 }
 
 /// Words at the beginning of a page that make it a part of a work, such as its supplement.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 5] = [
     "supplement",
     "supporting information",
     "electronic supplementary",
     "additional file",
     "appendix",
-    "corrigendum",
-    "erratum",
-    "correction to",
-    "author correction",
-    "publisher correction",
 ];
 /// How far into a page that is looked for.
 const BEGINNING: usize = 200;
 
-/// Tells whether a page begins as that of a supplement or the like, which prints the title of its
-/// work, too.
+/// Tells whether a page begins as that of a supplement, of a correction or the like, which prints
+/// the title of its work, too.
 fn is_a_part(page: &str) -> bool {
     let beginning: String = page
         .chars()
@@ -154,6 +157,7 @@ fn is_a_part(page: &str) -> bool {
         .to_lowercase();
     let words = titles::words(&beginning).join(" ");
     PARTS.iter().any(|part| words.starts_with(part))
+        || titles::is_about_another(&beginning)
         || words.contains("supplementary information for")
         || words.contains("supporting information for")
 }
@@ -192,10 +196,8 @@ struct PageDoi {
 fn is_broken_in(doi: &Doi, page: &str) -> bool {
     let without_space = |text: &str| text.to_lowercase().split_whitespace().collect::<String>();
     let (page, doi) = (without_space(page), without_space(doi.as_str()));
-    page.match_indices(&doi).any(|(at, _)| {
-        let behind = page[at + doi.len()..].chars().next();
-        behind.is_none_or(|behind| !behind.is_ascii_digit())
-    })
+    page.match_indices(&doi)
+        .any(|(at, _)| is_end(&doi, &page[at + doi.len()..]))
 }
 
 /// Returns the DOIs that a text names, each once. What stands right behind one may be stuck to it.
@@ -233,12 +235,24 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
     found
 }
 
-/// Tells whether a DOI found in a text is the one: lines of a PDF run into each other, so more may
-/// be stuck to its end.
+/// Tells whether a DOI found in a text is the one, or that of another version: lines of a PDF run
+/// into each other, so more may be stuck to its end.
 fn is_same(found: &str, doi: &Doi) -> bool {
-    found
-        .strip_prefix(doi.as_str())
-        .is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_digit()))
+    let behind = found.strip_prefix(doi.as_str());
+    is_version(found, doi) || behind.is_some_and(|behind| is_end(doi.as_str(), behind))
+}
+
+/// How many letters behind a DOI are the next word of a text, and not the rest of a longer DOI.
+const STUCK_LETTERS: usize = 4;
+
+/// Tells whether a DOI ends before what stands right behind it. The DOIs of the figures, supplements
+/// and sections of a work go on behind that of the work.
+fn is_end(doi: &str, behind: &str) -> bool {
+    let word = behind.trim_start_matches('.');
+    let letters = word.chars().take_while(|c| c.is_alphabetic()).count();
+    let is_word = letters >= STUCK_LETTERS && doi.ends_with(|c: char| c.is_ascii_digit());
+    let goes_on = |c: char| c.is_alphanumeric() || "-_/:(+<#".contains(c);
+    is_word || !word.starts_with(goes_on)
 }
 
 #[cfg(test)]
@@ -326,6 +340,75 @@ mod tests {
             weigh(&inside, &work(Some(TITLE))),
             Finding::Accepted(Evidence::Text)
         );
+    }
+
+    #[test]
+    fn a_doi_that_goes_on_is_that_of_something_else() {
+        let doi: Doi = "10.1000/right.1".parse().unwrap();
+        for same in [
+            "10.1000/right.1",
+            "10.1000/right.1.v2",
+            "10.1000/right.1/v2",
+            "10.1000/right.1received",
+            "10.1000/right.1.received",
+            "10.1000/right.1,received",
+        ] {
+            assert!(is_same(same, &doi), "{same}");
+        }
+        for other in [
+            "10.1000/right.12",
+            "10.1000/right.1a",
+            "10.1000/right.1.2",
+            "10.1000/right.1.g001",
+            "10.1000/right.1/fig-2",
+            "10.1000/right.1-suppl",
+            "10.1000/right",
+        ] {
+            assert!(!is_same(other, &doi), "{other}");
+            let page = page(&format!("of {} and", other.replace("right", "right ")));
+            // Without white space a letter behind it may begin the next word.
+            assert!(
+                other.ends_with('a') || !is_broken_in(&doi, &page),
+                "{other}"
+            );
+        }
+        let broken = page("doi: 10.1000/ right.1 Received");
+        assert!(is_broken_in(&doi, &broken));
+    }
+
+    #[test]
+    fn a_comment_on_a_work_is_not_the_work() {
+        for about in ["Comment on", "Reply to", "Correction to:", "Erratum:"] {
+            let about = format!("{about} {TITLE}");
+            let inside = Inside {
+                metadata_dois: vec!["10.1000/other".parse().unwrap()],
+                title: Some(about.clone()),
+                first_page: Some(page(&format!(
+                    "Journal 3, 2019. {about} doi:10.1000/right.1"
+                ))),
+            };
+            assert!(
+                matches!(
+                    weigh(&inside, &work(Some(TITLE))),
+                    Finding::WrongWork { .. }
+                ),
+                "{about}"
+            );
+            let wanted = weigh(&inside, &work(Some(&about)));
+            assert!(matches!(wanted, Finding::Accepted(_)), "{about}");
+            let original = Inside {
+                metadata_dois: vec!["10.1000/other".parse().unwrap()],
+                title: Some(TITLE.to_owned()),
+                first_page: Some(page(TITLE)),
+            };
+            assert!(
+                matches!(
+                    weigh(&original, &work(Some(&about))),
+                    Finding::WrongWork { .. }
+                ),
+                "{about}"
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,11 @@
 //! object's beginning, the tree of pages and runs of zeros are looked at. Readers repair files
 //! whose table is wrong, and publishers serve such files: they are whole here, too, if every object
 //! is found by reading the file. What the pages show is not looked at.
+//!
+//! Whatever a file says, it is read three times at most: for its objects, for zeros, and its streams.
+//! What is read besides, what is unpacked and what is kept is bounded by constants of the parts:
+//! tables by those of `cross_reference`, objects by those of `objects` and `source`, streams by those
+//! of `source`. What would cost more is taken as whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,15 +18,17 @@ use std::path::Path;
 mod cross_reference;
 mod inflate;
 mod objects;
+mod pages;
 mod source;
 mod syntax;
 mod zeros;
 
 use crate::reason::Reason;
-use cross_reference::{CrossReference, Place};
-use objects::{Found, Objects, find};
+use cross_reference::{Budget, CrossReference, MAX_OBJECTS, Place};
+use objects::{Objects, find, packed_objects};
 use source::Source;
-use syntax::{Dictionary, Reader, Value};
+use syntax::Reader;
+pub(crate) use syntax::is_regular;
 
 /// How far into a file its header may stand.
 const HEADER_WINDOW_BYTES: u64 = 1 << 10;
@@ -29,8 +36,8 @@ const HEADER_WINDOW_BYTES: u64 = 1 << 10;
 const TAIL_BYTES: u64 = 2 << 10;
 /// What a PDF ends with.
 const END_MARK: &[u8] = b"%%EOF";
-/// The most nodes of the tree of pages that are looked at.
-const MAX_PAGE_NODES: usize = 20_000;
+/// The most objects of a file without a table among which its catalogue is looked for.
+const MAX_CATALOGUE_PLACES: usize = 100_000;
 
 /// What is wrong with a PDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +50,8 @@ pub(crate) enum Damage {
     PagesMissing,
     /// It has zeros where none belong.
     Zeros,
+    /// It cannot be read.
+    Unreadable,
 }
 
 impl Damage {
@@ -50,7 +59,7 @@ impl Damage {
     pub(crate) const fn reason(self) -> Reason {
         match self {
             Self::EndMissing | Self::ObjectsBeyondEnd => Reason::PdfEofMissing,
-            Self::PagesMissing | Self::Zeros => Reason::PdfDamaged,
+            Self::PagesMissing | Self::Zeros | Self::Unreadable => Reason::PdfDamaged,
         }
     }
 
@@ -61,6 +70,7 @@ impl Damage {
             Self::ObjectsBeyondEnd => "its own table names objects beyond its end",
             Self::PagesMissing => "its pages cannot be found in it",
             Self::Zeros => "it has zeros where data should be",
+            Self::Unreadable => "it cannot be read",
         }
     }
 }
@@ -78,19 +88,19 @@ fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
         return Ok(Some(Damage::EndMissing));
     };
     let head = source.window(0, HEADER_WINDOW_BYTES)?;
-    let before = find(&head, b"%PDF-").unwrap_or(0) as u64;
     if is_longer_by_itself(&head, source.length) {
         return Ok(Some(Damage::ObjectsBeyondEnd));
     }
-    // Some tables count from the header, most from the beginning of the file.
     let mut objects = None;
-    for shift in BTreeSet::from([0, before]) {
+    let shifts = shifts(source)?;
+    for shift in &shifts {
+        let shift = *shift;
         if let Some(start) = end.table
-            && let Some(table) = CrossReference::read(source, start, shift)?
+            && let Some(table) = CrossReference::read(source, start, shift, &mut Budget::new())?
         {
             let read = Objects::new(table, shift);
             let misplaced = read.misplaced(source)?;
-            if misplaced.is_empty() || shift == before {
+            if misplaced.is_empty() || shifts.last() == Some(&shift) {
                 objects = Some((read, misplaced));
             }
             if objects
@@ -108,7 +118,7 @@ fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
             Err(damage) => return Ok(Some(damage)),
         },
     };
-    if !has_pages(source, &mut objects)? {
+    if !pages::are_there(source, &mut objects)? {
         return Ok(Some(Damage::PagesMissing));
     }
     let begins: BTreeSet<u64> = objects
@@ -177,11 +187,12 @@ fn repaired(
 ) -> io::Result<Result<Objects, Damage>> {
     let scanned = Objects::scan(source)?;
     let Some((mut objects, misplaced)) = found else {
-        let Some(root) = root_by_reading(source, &scanned)? else {
+        let root = root_by_reading(source, &scanned)?;
+        if root.is_none() && scanned.len() <= MAX_CATALOGUE_PLACES {
             return Ok(Err(Damage::PagesMissing));
-        };
+        }
         let mut table = CrossReference {
-            root: Some(root),
+            root,
             is_partial: true,
             ..CrossReference::default()
         };
@@ -210,7 +221,7 @@ fn repaired(
 /// Finds the catalogue of a file without a table that can be read.
 fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Result<Option<u32>> {
     let mut root = None;
-    for at in scanned.values() {
+    for at in scanned.values().take(MAX_CATALOGUE_PLACES) {
         let Some(object) = Objects::short_at(source, *at)? else {
             continue;
         };
@@ -227,71 +238,49 @@ fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Res
     Ok(root)
 }
 
-/// Tells whether the tree of pages is there, with every page that it names.
-fn has_pages(source: &mut Source, objects: &mut Objects) -> io::Result<bool> {
-    let Some(root) = objects.table.root else {
-        return Ok(objects.table.is_partial);
+/// Tells whether the tables of a PDF can be kept, row by row, at a bounded cost.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn has_bounded_tables(path: &Path) -> io::Result<bool> {
+    let mut source = Source::open(path)?;
+    let Some(Ending {
+        table: Some(start), ..
+    }) = Ending::read(&mut source)?
+    else {
+        return Ok(true);
     };
-    let pages = match objects.get(source, root)? {
-        Found::Unknown => return Ok(true),
-        Found::Nothing => return Ok(false),
-        Found::Value(catalogue) => catalogue
-            .as_dictionary()
-            .and_then(|catalogue| catalogue.reference(b"Pages")),
-    };
-    let mut next: Vec<u32> = pages.into_iter().collect();
-    let mut seen = BTreeSet::new();
-    let mut has_page = false;
-    while let Some(number) = next.pop() {
-        if seen.len() >= MAX_PAGE_NODES {
-            return Ok(true);
-        }
-        if !seen.insert(number) {
-            continue;
-        }
-        match objects.get(source, number)? {
-            Found::Unknown => has_page = true,
-            Found::Nothing => return Ok(false),
-            Found::Value(node) => {
-                let Some(node) = node.as_dictionary() else {
-                    return Ok(false);
-                };
-                let kids = kids(source, objects, node)?;
-                has_page |= kids.is_none();
-                next.extend(kids.unwrap_or_default());
-            }
+    for shift in shifts(&mut source)? {
+        let mut budget = Budget::new();
+        let table = CrossReference::read(&mut source, start, shift, &mut budget)?;
+        if budget.rows > MAX_OBJECTS || table.is_some_and(|table| table.is_partial) {
+            return Ok(false);
         }
     }
-    Ok(has_page)
+    Ok(true)
 }
 
-/// Returns the numbers of the nodes below one; `None` for a page.
-fn kids(
-    source: &mut Source,
-    objects: &mut Objects,
-    node: &Dictionary,
-) -> io::Result<Option<Vec<u32>>> {
-    let kids = match node.get(b"Kids") {
-        Some(Value::Reference(number)) => match objects.get(source, *number)? {
-            Found::Value(kids) => kids,
-            _ => Value::Other,
-        },
-        Some(kids) => kids.clone(),
-        None => return Ok(None),
-    };
-    let kids = kids.as_array().unwrap_or_default().iter();
-    Ok(Some(
-        kids.filter_map(|kid| match kid {
-            Value::Reference(number) => Some(*number),
-            _ => None,
-        })
-        .collect(),
-    ))
+/// Returns what to add to the places in tables: some count from the header, most from the beginning
+/// of the file.
+fn shifts(source: &mut Source) -> io::Result<BTreeSet<u64>> {
+    let head = source.window(0, HEADER_WINDOW_BYTES)?;
+    Ok(BTreeSet::from([
+        0,
+        find(&head, b"%PDF-").unwrap_or(0) as u64,
+    ]))
+}
+
+/// Tells whether the objects of a stream of them, whose index ends at `first`, are apart from each
+/// other: whoever reads them reads each byte once.
+pub(crate) fn are_packed_apart(content: &[u8], first: usize) -> bool {
+    packed_objects(content, first).is_some()
 }
 
 fn rfind(bytes: &[u8], word: &[u8]) -> Option<usize> {
     bytes.windows(word.len()).rposition(|part| part == word)
 }
 
+#[cfg(test)]
+mod costs;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! `finish` records what it came to. [`inputs`] and [`query`] are where works come from, `feed`
 //! puts them into the queue; [`report`] and `deliverables` sum up.
 
+mod damaged_files;
 mod deliverables;
 mod feed;
 mod fetch;
@@ -37,6 +38,7 @@ use docstokg_hub::forecast::{RoleDemand, SiteForecast};
 use docstokg_hub::stores::SiteKey;
 use docstokg_hub::{Hub, Role};
 
+pub use damaged_files::requeue_damaged;
 pub use deliverables::{Standing, deliver};
 pub use report::{Report, report};
 

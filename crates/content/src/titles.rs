@@ -1,6 +1,11 @@
 //! Titles: without markup and entities, and whether two of them name the same work.
 
+mod about_another;
+
 use std::collections::HashSet;
+
+use about_another::kind_about_another;
+pub use about_another::{is_about_another, is_commented_in};
 
 /// Markup that publishers leave in titles.
 const TITLE_MARKUP: [&str; 14] = [
@@ -172,9 +177,22 @@ fn telling(text: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Compares two titles by the words that they share. One may be cut short or lack its subtitle.
+/// Returns the letters that a title begins with, as many as are looked for; none of a short title.
+fn beginning(title: &str) -> String {
+    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
+    if beginning.len() < SHORTEST_BEGINNING {
+        return String::new();
+    }
+    beginning
+}
+
+/// Compares two titles by the words that they share. One may be cut short or lack its subtitle. A
+/// text about another one is a different one, though it has all words of its title.
 #[must_use]
 pub fn compare(one: &str, other: &str) -> Likeness {
+    if kind_about_another(one) != kind_about_another(other) {
+        return Likeness::Different;
+    }
     let (one, other) = (telling(one), telling(other));
     let fewer = one.len().min(other.len());
     if fewer == 0 {
@@ -204,8 +222,8 @@ pub fn is_equal(one: &str, other: &str) -> bool {
 /// there.
 #[must_use]
 pub fn stands_in(title: &str, text: &str) -> bool {
-    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
-    beginning.len() >= SHORTEST_BEGINNING && letters(text).contains(&beginning)
+    let beginning = beginning(title);
+    !beginning.is_empty() && letters(text).contains(&beginning)
 }
 
 /// Looks for the words of a title in a longer text, such as the first page of a file.

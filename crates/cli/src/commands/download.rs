@@ -372,6 +372,12 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
             wrong.len()
         ));
     }
+    if arguments.resume && !arguments.verify {
+        let damaged = run::requeue_damaged(directory, arguments.min_pdf_bytes).await;
+        for (path, flaw) in damaged.map_err(halted)? {
+            output::note(&format!("{path}: {flaw}; downloading again"));
+        }
+    }
     if arguments.retry_failed {
         let works = directory.queue.retry_failed().await?;
         output::tell(&format!(

@@ -109,6 +109,72 @@ fn verify_downloads_changed_files_again() {
     }
 }
 
+/// The record of a work that shares the file of another has no length.
+#[test]
+fn verify_keeps_a_file_that_works_share() {
+    let world = World::plain();
+    let list = world.path("list.csv");
+    let rows = "doi,url\n10.5555/a,http://a.example/1.pdf\n10.5555/b,http://a.example/1.pdf\n";
+    std::fs::write(&list, rows).expect("a list");
+    let ran = world.run(&[list.to_str().expect("a path")]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(world.manifests()[1]["classification"], "cached");
+    let ran = world.run(&["--verify"]);
+    assert!(
+        text(&ran.stderr).contains("2 files checked, 0 changed or missing"),
+        "{}",
+        text(&ran.stderr)
+    );
+}
+
+/// What was changed and is whole stays, as does the record of a file that was moved away.
+#[test]
+fn resume_downloads_damaged_files_again() {
+    let world = World::plain();
+    let urls: Vec<String> = (1..=4)
+        .map(|number| format!("http://a.example/{number}.pdf"))
+        .collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    assert!(world.run(&urls).status.success());
+    let files: Vec<PathBuf> = urls.iter().map(|url| file_of(&world, url)).collect();
+    let whole = std::fs::read(&files[0]).expect("a file");
+    std::fs::write(&files[0], &whole[..whole.len() / 2]).expect("a cut file");
+    let mut holed = std::fs::read(&files[1]).expect("a file");
+    let middle = holed.len() / 2;
+    holed[middle - 256..middle + 256].fill(0);
+    std::fs::write(&files[1], holed).expect("a file with a hole");
+    let annotated = [
+        std::fs::read(&files[2]).expect("a file"),
+        b"% a note\n".to_vec(),
+    ]
+    .concat();
+    std::fs::write(&files[2], &annotated).expect("a changed file");
+    std::fs::remove_file(&files[3]).expect("a file is moved away");
+    let before = world.web.ledger().at("a.example").len();
+    let ran = world.run(&["--resume"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let arrivals = world.web.ledger().at("a.example");
+    let mut paths: Vec<&str> = arrivals[before..]
+        .iter()
+        .map(|arrival| arrival.path.as_str())
+        .filter(|path| *path != "/robots.txt")
+        .collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["/1.pdf", "/2.pdf"], "{}", text(&ran.stderr));
+    assert_eq!(std::fs::read(&files[0]).expect("a file"), whole);
+    assert_eq!(std::fs::read(&files[2]).expect("a file"), annotated);
+    assert!(!files[3].exists());
+    assert_eq!(text(&ran.stderr).matches("; downloading again").count(), 2);
+}
+
+/// Returns where the file of a URL is.
+fn file_of(world: &World, url: &str) -> PathBuf {
+    let records = world.manifests();
+    let record = records.iter().find(|record| record["url"] == url);
+    let path = record.and_then(|record| record["path"].as_str());
+    world.path("out").join(path.expect("a path"))
+}
+
 #[test]
 fn wrong_arguments_and_directories_are_reported_in_sentences() {
     let world = World::plain();

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use docstokg_origin_sim::pdf::carrying;
 use serde_json::Value;
 
 use crate::support::{Ran, run};
@@ -234,18 +235,28 @@ fn files_that_a_manifest_records_are_not_downloaded_again() {
     let world = World::plain();
     let old = world.path("old/PDF");
     std::fs::create_dir_all(&old).expect("a directory");
-    let paper = |name: &str| {
+    let write = |name: &str, bytes: &[u8]| {
         let path = old.join(name);
-        let text = format!("%PDF-1.7\n{name}{}\n%%EOF\n", " ".repeat(1_200));
-        std::fs::write(&path, text).expect("a file");
+        std::fs::write(&path, bytes).expect("a file");
         path
     };
+    let whole = |name: &str| carrying(name.repeat(2_000).as_bytes());
+    let paper = |name: &str| write(name, &whole(name));
     let (absolute, relative, changed) = (paper("w1.pdf"), paper("w2.pdf"), paper("w3.pdf"));
+    // Recorded when they were damaged already.
+    let cut = whole("w5.pdf");
+    let cut = write("w5.pdf", &cut[..cut.len() / 2]);
+    let mut holed = whole("w6.pdf");
+    let middle = holed.len() / 2;
+    holed[middle..middle + 4_096].fill(0);
+    let holed = write("w6.pdf", &holed);
     let lines = [
         record("W11", &absolute.display().to_string(), &sha256(&absolute)),
         record("W12", "PDF/w2.pdf", &sha256(&relative)),
         record("W13", &changed.display().to_string(), &"0".repeat(64)),
         record("W14", "PDF/gone.pdf", &"0".repeat(64)),
+        record("W15", "PDF/w5.pdf", &sha256(&cut)),
+        record("W16", "PDF/w6.pdf", &sha256(&holed)),
     ];
     let manifest = world.path("old/manifest.jsonl");
     std::fs::write(&manifest, lines.concat()).expect("a manifest");
@@ -263,14 +274,16 @@ fn files_that_a_manifest_records_are_not_downloaded_again() {
         .collect();
     let mut sorted = requested.clone();
     sorted.sort();
-    assert_eq!(sorted, ["/W13.pdf", "/W14.pdf"]);
-    assert!(
-        text(&ran.stderr).contains("w3.pdf is not the file that the manifest records"),
-        "{}",
-        text(&ran.stderr)
-    );
+    assert_eq!(sorted, ["/W13.pdf", "/W14.pdf", "/W15.pdf", "/W16.pdf"]);
+    for why in [
+        "w3.pdf is downloaded again: it is not the file that the manifest records",
+        "w5.pdf is downloaded again: ",
+        "w6.pdf is downloaded again: it has zeros where data should be",
+    ] {
+        assert!(text(&ran.stderr).contains(why), "{}", text(&ran.stderr));
+    }
     let records = world.manifests();
-    assert_eq!(records.len(), 4, "{records:?}");
+    assert_eq!(records.len(), 6, "{records:?}");
     let of = |work: &str| {
         let mut records = records.iter();
         let record = records.find(|record| {
@@ -291,5 +304,5 @@ fn files_that_a_manifest_records_are_not_downloaded_again() {
     // A second run knows the works.
     let again = world.run(&[&[manifest.as_str()], &words[..]].concat());
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
-    assert_eq!(world.manifests().len(), 4);
+    assert_eq!(world.manifests().len(), 6);
 }

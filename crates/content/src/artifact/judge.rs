@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use docstokg_hub::{Head, SavedFile};
+use docstokg_hub::{Ends, Head, SavedFile};
 use docstokg_policy::canonical;
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
@@ -24,6 +24,7 @@ use crate::work::Work;
 use crate::work_state::Kind;
 use crate::{bot_challenge, charset, landing_page, pdf_structure};
 use docstokg_bulk::blocking::run_blocking;
+use docstokg_bulk::contained::contained;
 
 /// A candidate location of a work, and the kinds of files that the work still lacks.
 #[derive(Clone, Copy)]
@@ -191,12 +192,40 @@ impl Fetcher {
     }
 }
 
-/// Looks for damage in a PDF. One that cannot be read back, or whose reader fails, has none that is
-/// known.
+/// Looks for damage in a PDF beside the runtime.
 async fn damage_in(path: &Path) -> Option<Damage> {
     let path = path.to_owned();
-    let looked = run_blocking(move || pdf_structure::damage_of(&path)).await;
-    looked.and_then(Result::ok).flatten()
+    let looked = run_blocking(move || damage_of(&path)).await;
+    looked.unwrap_or(Some(Damage::Unreadable))
+}
+
+/// Looks for damage in a PDF. One that cannot be read back, or whose reader fails, is not whole.
+fn damage_of(path: &Path) -> Option<Damage> {
+    let looked = contained(|| pdf_structure::damage_of(path)).and_then(Result::ok);
+    looked.unwrap_or(Some(Damage::Unreadable))
+}
+
+/// Says why a file on the disk is not a whole one: it is asked what a file that arrives is asked.
+pub(crate) fn flaw_of(path: &Path, expected: Expected, min_pdf_bytes: u64) -> Option<&'static str> {
+    let unreadable = || Some(Damage::Unreadable.sentence());
+    let (Ok(ends), Ok(meta)) = (Ends::of(path), std::fs::metadata(path)) else {
+        return unreadable();
+    };
+    let received = Received {
+        head: &ends.first,
+        tail: &ends.last,
+        length: meta.len(),
+        declared_length: None,
+        expected,
+    };
+    match judge(&received, min_pdf_bytes) {
+        Verdict::Accepted(Payload::Pdf) => damage_of(path).map(Damage::sentence),
+        Verdict::Accepted(_) if expected == Expected::Pdf => {
+            Some(Reason::PdfSniffUnknown.sentence())
+        }
+        Verdict::Accepted(_) => None,
+        Verdict::Rejected { reason, .. } => Some(Reason::from(reason).sentence()),
+    }
 }
 
 /// Reads as much of a page as any page is read.

@@ -20,9 +20,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 const MOST_RUNAWAYS: usize = 8;
 /// The stack of the threads: the parser calls itself for what is nested, up to a depth of its own.
 const STACK_BYTES: usize = 64 << 20;
-/// The name of the threads. A parser that panics in one has read nothing, which is recorded; it
-/// need not be shown.
-pub const THREAD_NAME: &str = "pdf-examination";
+/// The name of the threads.
+const THREAD_NAME: &str = "pdf-examination";
 
 /// Looks into files.
 pub(crate) struct Examiner {

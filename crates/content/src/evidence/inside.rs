@@ -1,13 +1,15 @@
 //! Reads title, DOI and first page of a PDF, within bounds: a hostile file costs one look, never
 //! the run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::resume_unwind;
 use std::path::Path;
 
+use docstokg_bulk::contained::contained;
 use lopdf::{Document, LoadOptions, Object};
 
-use super::weight;
+use super::{packed, weight};
 use crate::identifier::Doi;
+use crate::pdf_structure::has_bounded_tables;
 use crate::titles;
 
 /// Larger files are not looked into.
@@ -55,29 +57,22 @@ pub(crate) struct Inside {
 
 /// Looks into a file. What cannot be read says nothing; a parser that panics has read nothing.
 pub(crate) fn look_inside(path: &Path) -> Inside {
-    let small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_FILE_BYTES);
-    if !small {
+    let is_small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_FILE_BYTES);
+    let is_bounded = || contained(|| has_bounded_tables(path).unwrap_or(false)) == Some(true);
+    if !is_small || !is_bounded() {
         return Inside::default();
     }
     let Ok(bytes) = std::fs::read(path) else {
         return Inside::default();
     };
-    catch_unwind(AssertUnwindSafe(|| read(&bytes))).unwrap_or_default()
+    contained(|| read(&bytes)).unwrap_or_default()
 }
 
 fn read(bytes: &[u8]) -> Inside {
-    let options = LoadOptions {
-        filter: Some(without_pictures),
-        ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES)
-    };
     let mut inside = Inside::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
-    let document = if weight::is_readable(bytes) {
-        Document::load_mem_with_options(bytes, options).ok()
-    } else {
-        None
-    };
+    let document = load(bytes);
     let stored = document.as_ref().and_then(xmp_stream);
     for xmp in packet.into_iter().chain(stored) {
         take_xmp(&xmp, &mut inside);
@@ -89,21 +84,34 @@ fn read(bytes: &[u8]) -> Inside {
     inside
 }
 
-/// Leaves pictures and fonts' programs out: they are most of a file and say nothing here.
+/// Loads a file; `None` if it cannot be read, or costs too much.
+pub(super) fn load(bytes: &[u8]) -> Option<Document> {
+    if !weight::is_readable(bytes) {
+        return None;
+    }
+    let options = LoadOptions {
+        filter: Some(without_pictures),
+        ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES)
+    };
+    let mut bytes = bytes.to_vec();
+    packed::hide(&mut bytes);
+    let loaded = contained(|| Document::load_mem_with_options(&bytes, options));
+    let mut document = loaded?.ok()?;
+    packed::open(&mut document, &bytes)?;
+    Some(document)
+}
+
+/// Leaves pictures and fonts' programs out: they are most of a file and say nothing here. Ends the
+/// loading of a file that costs too much; the library has no other way to be stopped.
 fn without_pictures(id: (u32, u16), object: &mut Object) -> Option<((u32, u16), Object)> {
-    if let Object::Stream(stream) = object
-        && stream
-            .dict
-            .get(b"Subtype")
-            .and_then(Object::as_name)
-            .is_ok_and(|kind| matches!(kind, b"Image" | b"Type1C" | b"CIDFontType0C" | b"OpenType"))
-    {
-        return None;
+    if !weight::spend(object) {
+        resume_unwind(Box::new("the file costs too much"));
     }
-    if !weight::fits(object) {
-        return None;
-    }
-    Some((id, object.clone()))
+    let is_left_out = object.as_stream().is_ok_and(|stream| {
+        let kind = stream.dict.get(b"Subtype").and_then(Object::as_name);
+        kind.is_ok_and(|kind| matches!(kind, b"Image" | b"Type1C" | b"CIDFontType0C" | b"OpenType"))
+    });
+    (!is_left_out).then(|| (id, object.clone()))
 }
 
 fn xmp_packet(bytes: &[u8]) -> Option<String> {
@@ -344,7 +352,7 @@ mod tests {
             let original = PAPERS.get(which).map_or(paper, |(_, paper)| paper.clone());
             let bytes = docstokg_origin_sim::hostile::mutated(seed, &original);
             let begun = SystemClock.boot();
-            let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
+            let _ = contained(|| read(&bytes));
             let took = SystemClock.boot().since(begun);
             proptest::prop_assert!(took.as_secs() < 10, "{took:?}");
         }

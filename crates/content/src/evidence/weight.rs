@@ -4,49 +4,113 @@
 
 use std::cell::Cell;
 
-use lopdf::{Document, Object, ObjectId};
+use lopdf::{Document, Object, ObjectId, Stream};
+
+use crate::pdf_structure;
 
 /// The most values of one file, in its own bytes and in its streams of objects.
 const MOST_VALUES: usize = 400_000;
 /// The most that a stream of objects, or a table of them, may expand to.
 pub(super) const MAX_OBJECTS_BYTES: usize = 2 << 20;
+/// The most values that are loaded. More than were counted are loaded where objects overlap.
+const MAX_LOADED_VALUES: usize = 2 * MOST_VALUES;
+/// The most bytes of texts, names and streams that are loaded: twice the largest file.
+const MAX_LOADED_BYTES: usize = 64 << 20;
 /// The most values of the first page, with the tables of its fonts: reading its text keeps all of
 /// them at once.
 const MAX_PAGE_VALUES: usize = 100_000;
 /// The most that the content of a page, or a table of a font, may expand to.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
+/// The most that all tables of the fonts of a page may expand to.
+const MAX_FONTS_BYTES: usize = 16 << 20;
 /// What is looked at together.
 const BLOCK: usize = 4 << 10;
 /// Compressed pictures and text look like a value every thirty bytes or so; what is written as text
 /// has more.
 const BYTES_PER_VALUE: usize = 16;
 
-thread_local! {
-    /// What the file that this thread reads may still have.
-    static LEFT: Cell<usize> = const { Cell::new(0) };
+/// What a file may still have.
+#[derive(Clone, Copy, Default)]
+struct Allowance {
+    /// Values in streams of objects.
+    packed_values: usize,
+    loaded_values: usize,
+    loaded_bytes: usize,
 }
 
-/// Tells whether a file can be read at a bounded cost, and begins to count what its streams hold.
+thread_local! {
+    /// What the file that this thread reads may still have.
+    static LEFT: Cell<Allowance> = const {
+        Cell::new(Allowance {
+            packed_values: 0,
+            loaded_values: 0,
+            loaded_bytes: 0,
+        })
+    };
+}
+
+/// Tells whether a file can be read at a bounded cost, and begins to count what is loaded of it.
 pub(super) fn is_readable(bytes: &[u8]) -> bool {
     let values = count(bytes);
-    LEFT.set(MOST_VALUES.saturating_sub(values));
+    LEFT.set(Allowance {
+        packed_values: MOST_VALUES.saturating_sub(values),
+        loaded_values: MAX_LOADED_VALUES,
+        loaded_bytes: MAX_LOADED_BYTES,
+    });
     values <= MOST_VALUES
 }
 
-/// Tells whether a stream of objects fits into what is left for the file; every other object does.
-pub(super) fn fits(object: &Object) -> bool {
-    let Ok(stream) = object.as_stream() else {
-        return true;
+/// Takes what an object holds from what is left for the file; returns `false` if that is less.
+pub(super) fn spend(object: &Object) -> bool {
+    let (values, bytes) = size_of(object);
+    let mut left = LEFT.get();
+    let is_enough = values <= left.loaded_values;
+    left.loaded_values = left.loaded_values.saturating_sub(values);
+    LEFT.set(left);
+    spend_bytes(bytes) && is_enough
+}
+
+/// Takes bytes from what is left for the file; returns `false` if that is less.
+pub(super) fn spend_bytes(bytes: usize) -> bool {
+    let mut left = LEFT.get();
+    let is_enough = bytes <= left.loaded_bytes;
+    left.loaded_bytes = left.loaded_bytes.saturating_sub(bytes);
+    LEFT.set(left);
+    is_enough
+}
+
+/// Returns how many values an object has, and how many bytes in them.
+fn size_of(object: &Object) -> (usize, usize) {
+    let add = |sum: (usize, usize), (values, bytes)| (sum.0 + values, sum.1 + bytes);
+    let entries = |dictionary: &lopdf::Dictionary| {
+        let sizes = dictionary.iter().map(|(name, value)| {
+            let (values, bytes) = size_of(value);
+            (values, bytes + name.len())
+        });
+        sizes.fold((1, 0), add)
     };
-    if !stream.dict.has_type(b"ObjStm") {
-        return true;
+    match object {
+        Object::Array(values) => values.iter().map(size_of).fold((1, 0), add),
+        Object::Dictionary(dictionary) => entries(dictionary),
+        Object::Stream(stream) => add(entries(&stream.dict), (0, stream.content.len())),
+        Object::String(text, _) | Object::Name(text) => (1, text.len()),
+        _ => (1, 0),
     }
+}
+
+/// Tells whether a stream of objects fits into what is left for the file, and has each object
+/// once.
+pub(super) fn fits(stream: &Stream) -> bool {
     let Ok(content) = stream.decompressed_content_with_limit(MAX_OBJECTS_BYTES) else {
         return false;
     };
-    let (values, left) = (starts(&content), LEFT.get());
-    LEFT.set(left.saturating_sub(values));
-    values <= left
+    let (values, mut left) = (starts(&content), LEFT.get());
+    let is_enough = values <= left.packed_values;
+    left.packed_values = left.packed_values.saturating_sub(values);
+    LEFT.set(left);
+    let first = stream.dict.get(b"First").and_then(Object::as_i64).ok();
+    let first = first.and_then(|first| usize::try_from(first).ok());
+    is_enough && first.is_some_and(|first| pdf_structure::are_packed_apart(&content, first))
 }
 
 /// Tells whether the text of a page can be read at a bounded cost.
@@ -58,15 +122,18 @@ pub(super) fn is_page_readable(document: &Document, page: ObjectId) -> bool {
         return false;
     };
     let mut left = MAX_PAGE_VALUES.checked_sub(starts(&content));
+    let mut bytes_left = MAX_FONTS_BYTES;
     for font in fonts.values() {
         let table = font.get(b"ToUnicode").and_then(|table| {
             let (_, object) = document.dereference(table)?;
             object.as_stream()
         });
         if let Ok(table) = table {
-            let Ok(content) = table.decompressed_content_with_limit(MAX_PAGE_BYTES) else {
+            let limit = MAX_PAGE_BYTES.min(bytes_left);
+            let Ok(content) = table.decompressed_content_with_limit(limit) else {
                 return false;
             };
+            bytes_left -= content.len().min(bytes_left);
             left = left.and_then(|left| left.checked_sub(starts(&content)));
         }
     }

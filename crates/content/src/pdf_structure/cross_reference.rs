@@ -7,14 +7,34 @@ use super::inflate::{self, Inflated};
 use super::source::Source;
 use super::syntax::{Dictionary, Reader, Value};
 
-/// The largest table that is read.
-const MAX_TABLE_BYTES: u64 = 32 << 20;
-/// The most that a stream of places may expand to.
-const MAX_STREAM_BYTES: usize = 32 << 20;
-/// The most objects.
-const MAX_OBJECTS: usize = 1_000_000;
+/// How much of a table is read, at first and at most: most are small.
+const TABLE_BYTES: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
+/// How much is read for the tables of a file, all together.
+const MAX_TABLES_BYTES: u64 = 128 << 20;
+/// The most that the streams of places of a file may expand to, all together.
+const MAX_STREAMS_BYTES: usize = 64 << 20;
+/// The most objects, of a table and of all.
+pub(super) const MAX_OBJECTS: usize = 1_000_000;
 /// The most tables that lead to each other.
 const MAX_TABLES: usize = 1_000;
+
+/// How much more is read for the tables of a file.
+pub(super) struct Budget {
+    read_left: u64,
+    expanded_left: usize,
+    /// How many rows streams of places had: whoever keeps each of them needs memory for as many.
+    pub(super) rows: usize,
+}
+
+impl Budget {
+    pub(super) const fn new() -> Self {
+        Self {
+            read_left: MAX_TABLES_BYTES,
+            expanded_left: MAX_STREAMS_BYTES,
+            rows: 0,
+        }
+    }
+}
 
 /// Where an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +58,27 @@ pub(super) struct CrossReference {
 
 impl CrossReference {
     /// Reads the table at a place and those that it leads to, newest first; `None` where one of
-    /// them is not there.
-    pub(super) fn read(source: &mut Source, start: u64, shift: u64) -> io::Result<Option<Self>> {
+    /// them is not there. Tables that would cost too much are left out.
+    pub(super) fn read(
+        source: &mut Source,
+        start: u64,
+        shift: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<Self>> {
         let mut table = Self::default();
         let mut next = vec![start];
         let mut seen = BTreeSet::new();
         while let Some(at) = next.pop() {
-            if !seen.insert(at) || seen.len() > MAX_TABLES {
+            if seen.contains(&at) {
                 continue;
             }
-            let Some(trailer) = table.read_one(source, at.saturating_add(shift))? else {
+            if seen.len() >= MAX_TABLES || budget.read_left == 0 {
+                table.is_partial = true;
+                break;
+            }
+            seen.insert(at);
+            let at = at.saturating_add(shift);
+            let Some(trailer) = table.read_one(source, at, budget)? else {
                 return Ok(None);
             };
             table.root = table.root.or_else(|| trailer.reference(b"Root"));
@@ -59,18 +90,23 @@ impl CrossReference {
         Ok(Some(table))
     }
 
-    fn read_one(&mut self, source: &mut Source, at: u64) -> io::Result<Option<Dictionary>> {
+    fn read_one(
+        &mut self,
+        source: &mut Source,
+        at: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<Dictionary>> {
         if at >= source.length {
             return Ok(None);
         }
-        // Most tables are small.
-        for most in [64 << 10, MAX_TABLE_BYTES] {
+        for most in TABLE_BYTES {
             let bytes = source.window(at, most)?;
+            budget.read_left = budget.read_left.saturating_sub(bytes.len() as u64);
             let mut reader = Reader::new(&bytes);
             let read = if reader.takes(b"xref") {
                 self.read_table(&mut reader)
             } else {
-                self.read_stream(&bytes)
+                self.read_stream(&bytes, budget)
             };
             if read.is_some() || (bytes.len() as u64) < most {
                 return Ok(read);
@@ -81,6 +117,7 @@ impl CrossReference {
 
     fn read_table(&mut self, reader: &mut Reader<'_>) -> Option<Dictionary> {
         let mut found = Vec::new();
+        let mut is_partial = false;
         while !reader.takes(b"trailer") {
             let first = u32::try_from(reader.number()?).ok()?;
             let count = u32::try_from(reader.number()?).ok()?;
@@ -95,36 +132,39 @@ impl CrossReference {
                 reader.number()?;
                 // A free number may be that of an object in another table: writers differ.
                 match reader.word() {
-                    b"n" => found.push((number, Place::At(at))),
+                    b"n" if found.len() < MAX_OBJECTS => found.push((number, Place::At(at))),
+                    b"n" => is_partial = true,
                     b"f" => {}
                     _ => return None,
                 }
             }
         }
         let trailer = reader.value(0)?;
+        self.is_partial |= is_partial;
         self.add(found);
         trailer.as_dictionary().cloned()
     }
 
-    fn read_stream(&mut self, bytes: &[u8]) -> Option<Dictionary> {
+    fn read_stream(&mut self, bytes: &[u8], budget: &mut Budget) -> Option<Dictionary> {
         let object = Reader::new(bytes).object()?;
         let dictionary = object.value.as_dictionary()?.clone();
         let data = bytes.get(object.data_at?..)?;
         let length = usize::try_from(dictionary.number(b"Length").unwrap_or(u64::MAX));
         let data = &data[..length.unwrap_or(usize::MAX).min(data.len())];
-        if !dictionary.has_type(b"XRef") {
-            return None;
-        }
+        // Its type may be missing.
+        dictionary.get(b"W")?;
         let content = match dictionary.first_filter() {
             None => data.to_vec(),
-            Some(b"FlateDecode" | b"Fl") => match inflate::all_of(data, MAX_STREAM_BYTES) {
-                Inflated::Whole(content) => content,
-                Inflated::TooLarge => {
-                    self.is_partial = true;
-                    return Some(dictionary);
+            Some(b"FlateDecode" | b"Fl") => {
+                match inflate::all_of(data, &mut budget.expanded_left) {
+                    Inflated::Whole(content) => content,
+                    Inflated::TooLarge => {
+                        self.is_partial = true;
+                        return Some(dictionary);
+                    }
+                    Inflated::Broken => return None,
                 }
-                Inflated::Broken => return None,
-            },
+            }
             Some(_) => {
                 self.is_partial = true;
                 return Some(dictionary);
@@ -132,6 +172,10 @@ impl CrossReference {
         };
         let content = inflate::without_predictor(content, &dictionary);
         let found = entries(&content, &dictionary)?;
+        let widths = dictionary.get(b"W").and_then(Value::as_array)?.iter();
+        let width: i64 = widths.filter_map(Value::as_integer).sum();
+        budget.rows += content.len() / usize::try_from(width).ok()?.max(1);
+        self.is_partial |= found.len() >= MAX_OBJECTS;
         self.add(found);
         Some(dictionary)
     }
@@ -148,8 +192,8 @@ impl CrossReference {
     }
 }
 
-/// Reads the entries of a stream of places.
-fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u32, Place)>> {
+/// Reads the entries of a stream of places, as many as objects are kept.
+pub(super) fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u32, Place)>> {
     let numbers = |values: &[Value]| -> Option<Vec<u64>> {
         let number = |value: &Value| u64::try_from(value.as_integer()?).ok();
         values.iter().map(number).collect()
@@ -178,7 +222,8 @@ fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u32, Place)>>
     };
     for section in sections.chunks_exact(2) {
         for number in section[0]..section[0].checked_add(section[1])? {
-            let Some(row) = rows.next() else {
+            // The sizes that are stated may be any.
+            let Some(row) = rows.next().filter(|_| found.len() < MAX_OBJECTS) else {
                 return Some(found);
             };
             let number = u32::try_from(number).ok()?;

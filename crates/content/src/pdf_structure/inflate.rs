@@ -1,5 +1,7 @@
 //! Compressed streams of a PDF.
 
+use std::io;
+
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::syntax::Dictionary;
@@ -17,50 +19,87 @@ pub(super) enum Inflated {
     Broken,
 }
 
-/// Unpacks data.
-pub(super) fn all_of(data: &[u8], most: usize) -> Inflated {
+/// Unpacks data. Takes what they expand to from `left`, also where it is of no use.
+pub(super) fn all_of(data: &[u8], left: &mut usize) -> Inflated {
     let mut content = Vec::new();
     let mut is_too_large = false;
-    let is_whole = unpack(data, |piece| {
-        is_too_large = content.len() + piece.len() > most;
+    let state = Unpacker::new().feed(data, |piece| {
+        is_too_large = piece.len() > *left;
+        *left = left.saturating_sub(piece.len());
         if !is_too_large {
             content.extend_from_slice(piece);
         }
         !is_too_large
     });
-    match (is_whole, is_too_large) {
+    match (state, is_too_large) {
         (_, true) => Inflated::TooLarge,
-        (true, _) => Inflated::Whole(content),
-        (false, _) => Inflated::Broken,
+        (Unpacking::Ended, _) => Inflated::Whole(content),
+        _ => Inflated::Broken,
     }
 }
 
-/// Returns whether data can be unpacked to their end, without keeping what is in them. Takes what
-/// they expand to from `left`; what is larger than that is not unpacked further, and taken as whole.
-pub(super) fn is_whole(data: &[u8], left: &mut u64) -> bool {
-    let is_whole = unpack(data, |piece| {
-        *left = left.saturating_sub(piece.len() as u64);
-        *left > 0
-    });
-    is_whole || *left == 0
+/// Returns whether data can be unpacked to their end, without keeping what is in them. `next` gives
+/// them piece by piece, and an empty piece behind the last. Takes what they expand to from `left`;
+/// what is larger than that is not unpacked further, and taken as whole.
+pub(super) fn is_whole(
+    mut next: impl FnMut() -> io::Result<Vec<u8>>,
+    left: &mut u64,
+) -> io::Result<bool> {
+    let mut unpacker = Unpacker::new();
+    loop {
+        let data = next()?;
+        let state = unpacker.feed(&data, |piece| {
+            *left = left.saturating_sub(piece.len() as u64);
+            *left > 0
+        });
+        if state != Unpacking::Continues || data.is_empty() {
+            return Ok(state == Unpacking::Ended || *left == 0);
+        }
+    }
 }
 
-/// Unpacks data piece by piece as long as `take` wants more, and tells whether their end was there
-/// and all before it is as it was packed.
-fn unpack(data: &[u8], mut take: impl FnMut(&[u8]) -> bool) -> bool {
-    let mut state = Decompress::new(true);
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        let (read, written) = (state.total_in(), state.total_out());
-        let rest = usize::try_from(read).ok().and_then(|read| data.get(read..));
-        let rest = rest.unwrap_or_default();
-        let status = state.decompress(rest, &mut piece, FlushDecompress::None);
-        let length = usize::try_from(state.total_out() - written).unwrap_or(0);
-        let wants_more = take(&piece[..length]);
-        match status {
-            Ok(Status::StreamEnd) => return true,
-            Ok(_) if wants_more && (length > 0 || state.total_in() > read) => {}
-            _ => return false,
+/// How far unpacking is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unpacking {
+    /// The end was there, and all before it is as it was packed.
+    Ended,
+    /// More data are needed.
+    Continues,
+    /// No more is wanted, or the data are not as they were packed.
+    Stopped,
+}
+
+/// Unpacks data that come piece by piece.
+struct Unpacker {
+    state: Decompress,
+    piece: Vec<u8>,
+}
+
+impl Unpacker {
+    fn new() -> Self {
+        Self {
+            state: Decompress::new(true),
+            piece: vec![0; PIECE_BYTES],
+        }
+    }
+
+    /// Unpacks the next data, as long as `take` wants more.
+    fn feed(&mut self, mut data: &[u8], mut take: impl FnMut(&[u8]) -> bool) -> Unpacking {
+        loop {
+            let (read, written) = (self.state.total_in(), self.state.total_out());
+            let status = self
+                .state
+                .decompress(data, &mut self.piece, FlushDecompress::None);
+            let read = usize::try_from(self.state.total_in() - read).unwrap_or(0);
+            let length = usize::try_from(self.state.total_out() - written).unwrap_or(0);
+            data = data.get(read..).unwrap_or_default();
+            let wants_more = take(&self.piece[..length]);
+            match status {
+                Ok(Status::StreamEnd) => return Unpacking::Ended,
+                Ok(_) if wants_more && (length > 0 || read > 0) => {}
+                Ok(_) if wants_more && data.is_empty() => return Unpacking::Continues,
+                _ => return Unpacking::Stopped,
+            }
         }
     }
 }

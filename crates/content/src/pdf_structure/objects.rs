@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
+use std::rc::Rc;
 
-use super::cross_reference::{CrossReference, Place};
+use super::cross_reference::{CrossReference, MAX_OBJECTS, Place};
 use super::inflate::{self, Inflated};
 use super::source::Source;
 use super::syntax::{ObjectText, Reader, Value};
@@ -21,12 +22,12 @@ const CATALOGUE_BYTES: u64 = 4 << 10;
 /// How much stands behind an object at least before it is known that no stream follows.
 const BEHIND_BYTES: usize = 16;
 /// How many objects a stream of them may have.
-const MAX_PACKED: u64 = 100_000;
+const MAX_PACKED: usize = 100_000;
 
 /// An object that was looked for.
 pub(super) enum Found {
     /// It is there.
-    Value(Value),
+    Value(Rc<Value>),
     /// It is not.
     Nothing,
     /// It cannot be read here: it is encrypted, packed in an unknown way, or costs too much.
@@ -67,7 +68,7 @@ impl Objects {
     pub(super) fn at(source: &mut Source, at: u64) -> io::Result<ObjectAt> {
         for most in OBJECT_BYTES {
             let is_again = most > OBJECT_BYTES[0];
-            if is_again && !source.spend_reread(most.min(source.length)) {
+            if is_again && !source.spend_on_objects(most.min(source.length)) {
                 return Ok(ObjectAt::TooCostly);
             }
             let bytes = source.window(at, most)?;
@@ -95,7 +96,9 @@ impl Objects {
     pub(super) fn get(&mut self, source: &mut Source, number: u32) -> io::Result<Found> {
         match self.table.places.get(&number) {
             Some(Place::At(at)) => Ok(match Self::at(source, at.saturating_add(self.shift))? {
-                ObjectAt::Object(object) if object.number == number => Found::Value(object.value),
+                ObjectAt::Object(object) if object.number == number => {
+                    Found::Value(Rc::new(object.value))
+                }
                 ObjectAt::Object(_) | ObjectAt::Nothing => Found::Nothing,
                 ObjectAt::TooCostly => Found::Unknown,
             }),
@@ -119,7 +122,7 @@ impl Objects {
         };
         Ok(match unpacked {
             Unpacked::Objects(objects) => match objects.get(&number) {
-                Some(value) => Found::Value(value.clone()),
+                Some(value) => Found::Value(Rc::clone(value)),
                 None => Found::Nothing,
             },
             Unpacked::Unknown => Found::Unknown,
@@ -140,7 +143,8 @@ impl Objects {
         Ok(misplaced)
     }
 
-    /// Finds every object by reading the whole file: the last of each number counts.
+    /// Finds every object by reading the whole file: the last of each number counts. No more are
+    /// kept than tables may have.
     pub(super) fn scan(source: &mut Source) -> io::Result<BTreeMap<u32, u64>> {
         const OVERLAP: usize = 64;
         let mut found = BTreeMap::new();
@@ -150,7 +154,9 @@ impl Objects {
                 if from > 0 && at < OVERLAP / 2 {
                     continue;
                 }
-                if let Some((number, begin)) = header_before(bytes, at) {
+                if let Some((number, begin)) = header_before(bytes, at)
+                    && (found.len() < MAX_OBJECTS || found.contains_key(&number))
+                {
                     found.insert(number, from + begin as u64);
                 }
             }
@@ -161,8 +167,8 @@ impl Objects {
 
 /// A stream of objects.
 enum Unpacked {
-    Objects(BTreeMap<u32, Value>),
-    /// It is packed in a way that is not read here, or too large.
+    Objects(BTreeMap<u32, Rc<Value>>),
+    /// It is packed in a way that is not read here, or costs too much.
     Unknown,
     Damaged,
 }
@@ -183,30 +189,47 @@ fn unpack(source: &mut Source, at: u64, left: &mut usize) -> io::Result<Unpacked
     if !matches!(dictionary.first_filter(), Some(b"FlateDecode" | b"Fl")) {
         return Ok(Unpacked::Unknown);
     }
-    let data = source.window(at + data_at as u64, length.min(MAX_UNPACKED_BYTES as u64))?;
-    let content = match inflate::all_of(&data, *left) {
+    let length = length.min(MAX_UNPACKED_BYTES as u64);
+    if *left == 0 || !source.spend_on_objects(length.min(source.length)) {
+        return Ok(Unpacked::Unknown);
+    }
+    let data = source.window(at + data_at as u64, length)?;
+    let content = match inflate::all_of(&data, left) {
         Inflated::Whole(content) => inflate::without_predictor(content, dictionary),
         Inflated::TooLarge => return Ok(Unpacked::Unknown),
         Inflated::Broken => return Ok(Unpacked::Damaged),
     };
-    *left -= content.len().min(*left);
     let first = dictionary.number(b"First").unwrap_or(0);
-    let count = dictionary.number(b"N").unwrap_or(0).min(MAX_PACKED);
-    let mut index = Reader::new(&content);
-    let mut objects = BTreeMap::new();
-    for _ in 0..count {
-        let (Some(number), Some(offset)) = (index.number(), index.number()) else {
-            break;
-        };
-        let begin = usize::try_from(first.saturating_add(offset)).unwrap_or(usize::MAX);
-        let value = content
-            .get(begin..)
-            .and_then(|text| Reader::new(text).value(0));
-        if let (Ok(number), Some(value)) = (u32::try_from(number), value) {
-            objects.insert(number, value);
+    let first = usize::try_from(first).unwrap_or(usize::MAX);
+    Ok(packed_objects(&content, first).map_or(Unpacked::Unknown, Unpacked::Objects))
+}
+
+/// Reads the objects of a stream of them, whose index ends at `first`. Returns `None` if they
+/// overlap or are too many: reading costs no more than the content is long.
+pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u32, Rc<Value>>> {
+    let index = content.get(..first).unwrap_or_default();
+    let mut index = std::str::from_utf8(index)
+        .unwrap_or_default()
+        .split_whitespace();
+    let (mut objects, mut count, mut left) = (BTreeMap::new(), 0, content.len());
+    while let (Some(number), Some(offset)) = (index.next(), index.next()) {
+        count += 1;
+        if count > MAX_PACKED {
+            return None;
         }
+        let begin = offset.parse::<usize>().ok();
+        let text = begin.and_then(|begin| content.get(first.checked_add(begin)?..));
+        let (Ok(number), Some(text)) = (number.parse(), text) else {
+            continue;
+        };
+        let mut reader = Reader::new(text);
+        let value = reader.value(0);
+        // What cannot be read here may be read to the end elsewhere.
+        let length = value.as_ref().map_or(text.len(), |_| reader.at);
+        left = left.checked_sub(length)?;
+        objects.extend(value.map(|value| (number, Rc::new(value))));
     }
-    Ok(Unpacked::Objects(objects))
+    Some(objects)
 }
 
 /// Tells whether an object of this number begins here.

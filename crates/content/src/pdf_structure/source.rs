@@ -5,10 +5,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// How much is read at once where all of a file is.
-const CHUNK_BYTES: usize = 256 << 10;
-/// How much is read again, all together, for objects that are longer than the first part of them that
-/// is read. A comment behind every object makes each of them as long as the file.
-const MAX_REREAD_BYTES: u64 = 32 << 20;
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// How much is read, all together, of objects that are longer than the first part of them that is
+/// read, and of streams of objects. A comment behind every object makes each of them as long as the
+/// file.
+const MAX_OBJECT_BYTES: u64 = 32 << 20;
 /// How much the streams of a file may expand to, all together, when zeros in them are judged.
 const MAX_EXPANDED_BYTES: u64 = 1 << 30;
 
@@ -16,9 +17,15 @@ const MAX_EXPANDED_BYTES: u64 = 1 << 30;
 pub(super) struct Source {
     file: File,
     pub(super) length: u64,
-    reread_left: u64,
+    objects_left: u64,
+    /// How much more of streams is read when zeros in them are judged. The streams of a file are
+    /// together not longer than the file, unless they overlap.
+    streams_left: u64,
     /// How much more the streams of the file may expand to.
     pub(super) expanded_left: u64,
+    /// How much was read in all, and at once at most.
+    #[cfg(test)]
+    pub(super) read: (u64, u64),
 }
 
 impl Source {
@@ -28,16 +35,27 @@ impl Source {
         Ok(Self {
             file,
             length,
-            reread_left: MAX_REREAD_BYTES,
+            objects_left: MAX_OBJECT_BYTES,
+            streams_left: length,
             expanded_left: MAX_EXPANDED_BYTES,
+            #[cfg(test)]
+            read: (0, 0),
         })
     }
 
-    /// Takes the cost of reading a longer part of an object from the budget of the file. Returns
-    /// `false` if too much was read already.
-    pub(super) fn spend_reread(&mut self, bytes: u64) -> bool {
-        let is_enough = self.reread_left > 0;
-        self.reread_left = self.reread_left.saturating_sub(bytes);
+    /// Takes the cost of reading more of an object from the budget of the file. Returns `false` if
+    /// too much was read already.
+    pub(super) fn spend_on_objects(&mut self, bytes: u64) -> bool {
+        let is_enough = self.objects_left > 0;
+        self.objects_left = self.objects_left.saturating_sub(bytes);
+        is_enough
+    }
+
+    /// Takes the cost of reading a stream from the budget of the file. Returns `false` if too much
+    /// was read already.
+    pub(super) fn spend_on_streams(&mut self, bytes: u64) -> bool {
+        let is_enough = bytes <= self.streams_left;
+        self.streams_left = self.streams_left.saturating_sub(bytes);
         is_enough
     }
 
@@ -45,6 +63,10 @@ impl Source {
     pub(super) fn window(&mut self, at: u64, most: u64) -> io::Result<Vec<u8>> {
         let most = most.min(self.length.saturating_sub(at));
         let mut bytes = Vec::with_capacity(usize::try_from(most).unwrap_or(0) + 32);
+        #[cfg(test)]
+        {
+            self.read = (self.read.0 + most, self.read.1.max(most));
+        }
         if most > 0 {
             self.file.seek(SeekFrom::Start(at))?;
             (&mut self.file).take(most).read_to_end(&mut bytes)?;

@@ -2,6 +2,8 @@
 
 /// How deep values may stand in each other.
 const MAX_DEPTH: usize = 32;
+/// The most values that a reader keeps: each takes some ten times its text.
+pub(super) const MAX_VALUES: usize = 1_000_000;
 
 /// A value of a PDF.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,11 +106,16 @@ pub(super) struct ObjectText {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
+    values_left: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self {
+            bytes,
+            at: 0,
+            values_left: MAX_VALUES,
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -188,8 +195,9 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a value; `None` where the bytes end within it.
+    /// Reads a value; `None` where the bytes end within it, or it has too many in it.
     pub(super) fn value(&mut self, depth: usize) -> Option<Value> {
+        self.values_left = self.values_left.checked_sub(1)?;
         if depth > MAX_DEPTH {
             return None;
         }
@@ -302,7 +310,8 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b'\0' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ')
 }
 
-const fn is_regular(byte: u8) -> bool {
+/// Tells whether a byte may be part of a name or a number.
+pub(crate) const fn is_regular(byte: u8) -> bool {
     !is_space(byte)
         && !matches!(
             byte,

@@ -16,14 +16,34 @@ fn damage(bytes: &[u8]) -> Option<Damage> {
     damage_of(&path).unwrap()
 }
 
+/// Packs the data of a stream.
+pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+/// Writes a file of these objects, numbered from 1; the first is its catalogue.
+pub(super) fn written(objects: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = b"%PDF-1.4\n".to_vec();
+    let mut table = String::new();
+    for (number, object) in (1..).zip(objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        let begin = format!("{number} 0 obj\n");
+        file.extend([begin.as_bytes(), object, b"\nendobj\n"].concat());
+    }
+    let (begin, count) = (file.len(), objects.len() + 1);
+    let table = format!(
+        "xref\n0 {count}\n0000000000 65535 f \n{table}\
+         trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{begin}\n%%EOF\n"
+    );
+    file.extend(table.bytes());
+    file
+}
+
 /// Writes a file whose objects stand in a stream of objects and whose table is a stream: as most
 /// papers of today are written.
 fn packed_paper(text: &str) -> Vec<u8> {
-    let pack = |bytes: &[u8]| {
-        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        packer.write_all(bytes).unwrap();
-        packer.finish().unwrap()
-    };
     let stream = |number: u32, dictionary: &str, data: &[u8]| {
         let length = data.len();
         let head = format!(
@@ -43,15 +63,15 @@ fn packed_paper(text: &str) -> Vec<u8> {
         at += object.len();
     }
     let first = index.len();
-    let packed = pack(format!("{index}{}", objects.concat()).as_bytes());
+    let objects = packed(format!("{index}{}", objects.concat()).as_bytes());
     let places = file.len();
     file.extend(stream(
         4,
         &format!("/Type /ObjStm /N 3 /First {first}"),
-        &packed,
+        &objects,
     ));
     let content = file.len();
-    file.extend(stream(5, "", &pack(text.as_bytes())));
+    file.extend(stream(5, "", &packed(text.as_bytes())));
     let table = file.len();
     let mut rows = vec![0, 0, 0, 0];
     for index in 0..3 {
@@ -64,14 +84,14 @@ fn packed_paper(text: &str) -> Vec<u8> {
     file.extend(stream(
         6,
         "/Type /XRef /Size 7 /W [1 2 1] /Root 1 0 R",
-        &pack(&rows),
+        &packed(&rows),
     ));
     file.extend(format!("startxref\n{table}\n%%EOF\n").as_bytes());
     file
 }
 
 /// Returns a text that packs badly.
-fn noise(length: usize) -> String {
+pub(super) fn noise(length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(7);
     (0..length).map(|_| random.alphanumeric()).collect()
 }
@@ -132,29 +152,15 @@ fn a_file_with_zeros_in_it_is_damaged() {
 #[test]
 fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     let with = |content: &[u8]| {
-        let mut file = b"%PDF-1.4\n".to_vec();
-        let mut places = Vec::new();
-        for object in [
-            "1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n",
-            "2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\nendobj\n",
-            "3 0 obj\n<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>\nendobj\n",
-        ] {
-            places.push(file.len());
-            file.extend(object.bytes());
-        }
-        places.push(file.len());
         let length = content.len();
-        file.extend(format!("4 0 obj\n<< /Length {length} >>\nstream\n").bytes());
-        file.extend(content);
-        file.extend(b"\nendstream\nendobj\n");
-        let table = file.len();
-        file.extend(b"xref\n0 5\n0000000000 65535 f \n");
-        for place in places {
-            file.extend(format!("{place:010} 00000 n \n").bytes());
-        }
-        let trailer = "trailer\n<< /Size 5 /Root 1 0 R >>\n";
-        file.extend(format!("{trailer}startxref\n{table}\n%%EOF\n").bytes());
-        file
+        let mut stream = format!("<< /Length {length} >>\nstream\n").into_bytes();
+        stream.extend([content, b"\nendstream"].concat());
+        written(&[
+            b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
+            b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>".to_vec(),
+            stream,
+        ])
     };
     let operators = "BT /F1 12 Tf 50 700 Td (some text) Tj ET\n".repeat(400);
     let mut holed = operators.clone().into_bytes();

@@ -4,7 +4,7 @@ use std::io;
 
 use super::inflate;
 use super::objects::{Found, ObjectAt, Objects, find};
-use super::source::Source;
+use super::source::{CHUNK_BYTES, Source};
 use super::syntax::Value;
 
 /// The shortest run that is looked at: packed data have none by chance.
@@ -17,8 +17,6 @@ const LONG_RUN_BYTES: u64 = 128;
 const EVEN_RUN_BYTES: u64 = 1 << 10;
 /// The most runs that are looked at.
 const MAX_RUNS: usize = 2_000;
-/// The largest stream that is unpacked, as it stands in the file.
-const MAX_PACKED_BYTES: u64 = 128 << 20;
 /// How much before and behind a run is looked at to see whether a stream is text.
 const TEXT_SAMPLE_BYTES: u64 = 4 << 10;
 /// Less than this may be text by chance.
@@ -42,6 +40,7 @@ pub(super) fn are_misplaced(
     end: u64,
 ) -> io::Result<bool> {
     let mut checked = None;
+    let mut picture = Picture::default();
     for run in runs(source)?.into_iter().filter(|run| run.begin < end) {
         let number = begins.partition_point(|begin| *begin <= run.begin);
         let Some(begin) = number.checked_sub(1).map(|number| begins[number]) else {
@@ -51,7 +50,7 @@ pub(super) fn are_misplaced(
             // Its stream was unpacked to the end.
             continue;
         }
-        match verdict(source, objects, begin, run)? {
+        match verdict(source, objects, &mut picture, begin, run)? {
             Verdict::Misplaced => return Ok(true),
             Verdict::WholeStream => checked = Some(begin),
             Verdict::Unclear => {}
@@ -81,6 +80,7 @@ impl Verdict {
 fn verdict(
     source: &mut Source,
     objects: &mut Objects,
+    picture: &mut Picture,
     begin: u64,
     run: Run,
 ) -> io::Result<Verdict> {
@@ -111,17 +111,14 @@ fn verdict(
     let is_misplaced = match dictionary.first_filter() {
         // What is encrypted looks like chance.
         Some(_) if objects.table.is_encrypted && !dictionary.has_type(b"XRef") => true,
-        Some(b"FlateDecode" | b"Fl") if length > MAX_PACKED_BYTES => false,
-        Some(b"FlateDecode" | b"Fl") => {
-            let data = source.window(data_at, length)?;
-            if inflate::is_whole(&data, &mut source.expanded_left) {
-                return Ok(Verdict::WholeStream);
-            }
-            true
-        }
+        Some(b"FlateDecode" | b"Fl") => match is_whole(source, data_at, length)? {
+            Some(true) => return Ok(Verdict::WholeStream),
+            Some(false) => true,
+            None => false,
+        },
         Some(b"DCTDecode" | b"DCT") => {
-            let head = source.window(data_at, length.min(PICTURE_HEAD_BYTES))?;
-            let shortest = shortest_misplaced(&head, run.begin.saturating_sub(data_at));
+            let head = picture.head(source, data_at, length)?;
+            let shortest = shortest_misplaced(head, run.begin.saturating_sub(data_at));
             shortest.is_some_and(|shortest| run.end - run.begin >= shortest)
         }
         Some(b"ASCIIHexDecode" | b"AHx" | b"ASCII85Decode" | b"A85") => true,
@@ -130,6 +127,47 @@ fn verdict(
         None => is_text_around(source, data_at, data_at.saturating_add(length), run)?,
     };
     Ok(Verdict::of(is_misplaced))
+}
+
+/// Returns whether a packed stream can be unpacked to its end; `None` where reading it would cost
+/// too much. It is read in pieces, however long it is.
+fn is_whole(source: &mut Source, begin: u64, length: u64) -> io::Result<Option<bool>> {
+    let end = begin.saturating_add(length).min(source.length);
+    if !source.spend_on_streams(end.saturating_sub(begin)) {
+        return Ok(None);
+    }
+    let (mut at, mut left) = (begin, source.expanded_left);
+    let next = || {
+        let piece = source.window(at, end.saturating_sub(at).min(CHUNK_BYTES as u64))?;
+        at += piece.len() as u64;
+        Ok(piece)
+    };
+    let is_whole = inflate::is_whole(next, &mut left)?;
+    source.expanded_left = left;
+    Ok(Some(is_whole))
+}
+
+/// The beginning of the picture that was looked at last: it may have many runs.
+#[derive(Default)]
+struct Picture {
+    data_at: u64,
+    head: Vec<u8>,
+}
+
+impl Picture {
+    /// Returns the beginning of a picture; nothing where reading it would cost too much.
+    fn head(&mut self, source: &mut Source, data_at: u64, length: u64) -> io::Result<&[u8]> {
+        if self.data_at != data_at {
+            let most = length.min(PICTURE_HEAD_BYTES).min(source.length);
+            self.data_at = data_at;
+            self.head = if source.spend_on_streams(most) {
+                source.window(data_at, most)?
+            } else {
+                Vec::new()
+            };
+        }
+        Ok(&self.head)
+    }
 }
 
 /// Returns whether what stands around a run in a stream is text, as of metadata and of the operators

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use docstokg_bulk::contained::contained;
 use docstokg_bulk::queue::Queue;
 use tokio::sync::mpsc;
 
@@ -206,7 +207,7 @@ fn read_one(
     let mut batch = Vec::with_capacity(BATCH);
     // The first line goes at once: work can begin.
     let mut most = 1;
-    for line in contained(InputReader::new(reader, format), unread) {
+    for line in until_fault(InputReader::new(reader, format), unread) {
         if line.as_ref().is_err_and(BadLine::ends_list) {
             unread.store(true, Ordering::Release);
         }
@@ -223,7 +224,7 @@ fn read_one(
 
 /// Reads lines up to one at which the reader panics: that is a fault of the program, and it is
 /// reported. The works before it are kept, and the list counts as not read to its end.
-fn contained(
+fn until_fault(
     mut lines: impl Iterator<Item = Result<Line, BadLine>>,
     unread: &AtomicBool,
 ) -> impl Iterator<Item = Result<Line, BadLine>> {
@@ -232,18 +233,17 @@ fn contained(
         if ended {
             return None;
         }
-        let line = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lines.next()))
-            .unwrap_or_else(|_| {
-                (ended, number) = (true, number + 1);
-                unread.store(true, Ordering::Release);
-                let problem = "the list cannot be read any further; this is a fault of the program"
-                    .to_owned();
-                Some(Err(BadLine {
-                    number,
-                    text_preview: String::new(),
-                    problem,
-                }))
-            });
+        let line = contained(|| lines.next()).unwrap_or_else(|| {
+            (ended, number) = (true, number + 1);
+            unread.store(true, Ordering::Release);
+            let problem =
+                "the list cannot be read any further; this is a fault of the program".to_owned();
+            Some(Err(BadLine {
+                number,
+                text_preview: String::new(),
+                problem,
+            }))
+        });
         if let Some(Ok(Line { number: read, .. }) | Err(BadLine { number: read, .. })) = &line {
             number = *read;
         }
@@ -305,7 +305,7 @@ mod tests {
     fn a_reader_that_panics_keeps_what_it_read_and_says_so() {
         let unread = AtomicBool::new(false);
         let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], Format::Lines);
-        let lines: Vec<_> = contained(
+        let lines: Vec<_> = until_fault(
             good.chain(std::iter::from_fn(|| panic!("a fault"))),
             &unread,
         )

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 
 use super::fetch::{FetchResult, Target};
 use super::works::{ActiveWork, Works};
-use crate::artifact::{Arrived, kind_of};
+use crate::artifact::{Arrived, flaw_of, kind_of};
 use crate::evidence::Evidence;
 use crate::input::RecordedFile;
 use crate::location::{Location, Offers};
 use crate::manifest::Address;
 use crate::resolver::ResolverId;
-use crate::sniff::{HEAD_BYTES, classify};
+use crate::sniff::{Expected, HEAD_BYTES, classify};
 
 /// Files that manifests record, by the name of the work.
 pub(super) type RecordedFiles = Mutex<HashMap<String, RecordedFile>>;
@@ -31,6 +31,8 @@ struct Copied {
     bytes: u64,
     sha256: String,
     first: Vec<u8>,
+    /// Why it is not a whole file.
+    flaw: Option<&'static str>,
 }
 
 impl Works {
@@ -73,18 +75,26 @@ impl Works {
         let staged = staging_file(&self.options.out, item.id, address.fingerprint);
         self.files.create_directory_of(&staged)?;
         let (from, to) = (recorded.path.clone(), staged.clone());
-        let copied = run_blocking(move || copy(&from, &to)).await;
-        let copied = copied.and_then(Result::ok);
-        let is_same = |copied: &Copied| copied.sha256 == recorded.sha256;
-        let Some(copied) = copied.filter(is_same) else {
-            let _ = std::fs::remove_file(&staged);
-            let path = recorded.path.display();
-            let notice = format!(
-                "{}: {path} is not the file that the manifest records; it is downloaded again",
-                item.name
-            );
-            self.progress.notify(notice);
-            return Ok(false);
+        let min_pdf_bytes = self.options.min_pdf_bytes;
+        let copied = run_blocking(move || copy(&from, &to, min_pdf_bytes)).await;
+        let copied = match copied.and_then(Result::ok) {
+            Some(copied) if copied.sha256 != recorded.sha256 => {
+                Err("it is not the file that the manifest records")
+            }
+            Some(Copied {
+                flaw: Some(flaw), ..
+            }) => Err(flaw),
+            copied => copied.ok_or("it cannot be read"),
+        };
+        let copied = match copied {
+            Ok(copied) => copied,
+            Err(flaw) => {
+                let _ = std::fs::remove_file(&staged);
+                let (name, path) = (&item.name, recorded.path.display());
+                let notice = format!("{name}: {path} is downloaded again: {flaw}");
+                self.progress.notify(notice);
+                return Ok(false);
+            }
         };
         let payload = classify(&copied.first);
         let kind = kind_of(payload);
@@ -122,7 +132,7 @@ impl Works {
 }
 
 /// Copies a file and reads the copy, so that what is judged is what is kept.
-fn copy(from: &Path, to: &Path) -> std::io::Result<Copied> {
+fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<Copied> {
     use std::io::Read as _;
     let bytes = std::fs::copy(from, to)?;
     let mut first = Vec::new();
@@ -132,6 +142,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<Copied> {
         bytes,
         sha256: sha256_of(to)?,
         first,
+        flaw: flaw_of(to, Expected::Anything, min_pdf_bytes),
     })
 }
 

@@ -1,9 +1,9 @@
 //! Asking a source where an ontology is.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::contained::contained;
 use docstokg_bulk::patience::patient;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_config::bounded::read_bytes;
@@ -87,7 +87,7 @@ impl Ontologies {
     ) -> LookedUp {
         let settings = &self.config.sources;
         let title = source.spec().title;
-        let mut step = contained(title, || source.begin(&item.state.wanted, settings));
+        let mut step = read_answer(title, || source.begin(&item.state.wanted, settings));
         // After an outage a host is given one request to prove itself: the one that may succeed.
         if let (true, Step::Ask(query)) = (item.state.is_repeated(), &step)
             && let Some(instead) = source.instead_of(settings, query)
@@ -136,7 +136,7 @@ impl Ontologies {
                 }
             };
             let wanted = &item.state.wanted;
-            step = contained(title, || source.next(wanted, settings, &query, &reply));
+            step = read_answer(title, || source.next(wanted, settings, &query, &reply));
         }
         LookedUp::Outcome(Outcome::Failed(format!(
             "{title} leads from one answer to the next"
@@ -258,8 +258,8 @@ impl Ontologies {
 
 /// Lets a source read what came. Where it panics, the source has failed for this ontology, and the
 /// run goes on.
-pub(super) fn contained(title: &str, read: impl FnOnce() -> Step) -> Step {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+pub(super) fn read_answer(title: &str, read: impl FnOnce() -> Step) -> Step {
+    contained(read).unwrap_or_else(|| {
         Outcome::failed(format!(
             "the answer of {title} could not be read; this is a fault of the program"
         ))
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_source_that_panics_has_failed_for_one_ontology() {
         let odd: Vec<u8> = Vec::new();
-        let Step::Done(Outcome::Failed(why)) = contained("the registry", || {
+        let Step::Done(Outcome::Failed(why)) = read_answer("the registry", || {
             Outcome::failed(format!("begins with {}", odd[0]))
         }) else {
             panic!("it has failed");

@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::examine::Examiner;
-use super::lookup::contained;
+use super::lookup::read_answer;
 use super::state::{PullState, Step, Withheld};
 use super::{Asked, Options, Parts};
 use crate::config::OntologyConfig;
@@ -181,7 +181,7 @@ impl Ontologies {
                 let name = state.sources.get(source);
                 let begun = name.and_then(|name| settings.source(name)).map(|source| {
                     let title = source.spec().title;
-                    contained(title, || source.begin(&state.wanted, settings))
+                    read_answer(title, || source.begin(&state.wanted, settings))
                 });
                 // A snapshot on disk, or an address of the user's, is looked up without a network.
                 match begun {

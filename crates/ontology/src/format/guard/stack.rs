@@ -7,6 +7,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use docstokg_bulk::contained::contained;
+
 /// The stack of a parser. Only what is used takes memory.
 const STACK_BYTES: usize = 256 << 20;
 const BATCH_ITEMS: usize = 256;
@@ -61,14 +63,16 @@ pub(crate) fn parse_apart<T: Send, E: Send>(
             .name("parser".to_owned())
             .stack_size(STACK_BYTES)
             .spawn_scoped(scope, move || {
-                let ended = parse(&mut sender);
-                let _ = sender.flush();
-                ended
+                contained(|| {
+                    let ended = parse(&mut sender);
+                    let _ = sender.flush();
+                    ended
+                })
             })?;
         let _ = received.iter().flatten().try_for_each(receive);
         // A parser that still sends learns from this that nobody receives.
         drop(received);
-        Ok(parser.join().ok())
+        Ok(parser.join().ok().flatten())
     })
 }
 

@@ -1,0 +1,97 @@
+//! The tree of pages: whether every page that it names is there.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::objects::{Found, Objects};
+use super::source::Source;
+use super::syntax::{Dictionary, Value};
+
+/// The most nodes of the tree that are looked at.
+const MAX_NODES: usize = 20_000;
+
+/// Tells whether the tree of pages is there, with every page that it names.
+pub(super) fn are_there(source: &mut Source, objects: &mut Objects) -> io::Result<bool> {
+    let Some(root) = objects.table.root else {
+        return Ok(objects.table.is_partial);
+    };
+    let pages = match objects.get(source, root)? {
+        Found::Unknown => return Ok(true),
+        Found::Nothing => return Ok(false),
+        Found::Value(catalogue) => catalogue
+            .as_dictionary()
+            .and_then(|catalogue| catalogue.reference(b"Pages")),
+    };
+    let mut walk = Walk::default();
+    walk.add(pages);
+    let mut has_page = false;
+    let mut looked_at = 0;
+    while let Some(number) = walk.next.pop() {
+        looked_at += 1;
+        if looked_at > MAX_NODES {
+            return Ok(true);
+        }
+        match objects.get(source, number)? {
+            Found::Unknown => has_page = true,
+            Found::Nothing => return Ok(false),
+            Found::Value(node) => {
+                let Some(node) = node.as_dictionary() else {
+                    return Ok(false);
+                };
+                has_page |= walk.add_kids(source, objects, node)?;
+            }
+        }
+    }
+    Ok(has_page)
+}
+
+/// A walk through a tree whose branches may lead to the same nodes: each object is looked at once.
+#[derive(Default)]
+struct Walk {
+    next: Vec<u32>,
+    seen: BTreeSet<u32>,
+}
+
+impl Walk {
+    /// Adds the nodes that are not known yet, as many as are looked at.
+    fn add(&mut self, nodes: impl IntoIterator<Item = u32>) {
+        for node in nodes {
+            if self.next.len() >= MAX_NODES {
+                return;
+            }
+            if self.seen.insert(node) {
+                self.next.push(node);
+            }
+        }
+    }
+
+    /// Adds the nodes below one; a list of them that several nodes share is read once. Returns
+    /// whether the node is a page, or may lead to one by a list that cannot be read here.
+    fn add_kids(
+        &mut self,
+        source: &mut Source,
+        objects: &mut Objects,
+        node: &Dictionary,
+    ) -> io::Result<bool> {
+        match node.get(b"Kids") {
+            None => return Ok(true),
+            Some(Value::Reference(list)) if self.seen.insert(*list) => {
+                match objects.get(source, *list)? {
+                    Found::Unknown => return Ok(true),
+                    Found::Nothing => {}
+                    Found::Value(kids) => self.add(references(&kids)),
+                }
+            }
+            Some(kids) => self.add(references(kids)),
+        }
+        Ok(false)
+    }
+}
+
+fn references(list: &Value) -> impl Iterator<Item = u32> {
+    let values = list.as_array().unwrap_or_default().iter();
+    values.filter_map(|value| match value {
+        Value::Reference(number) => Some(*number),
+        _ => None,
+    })
+}
