@@ -41,6 +41,8 @@ pub(super) struct FailedProbe {
     pub(super) jitter_sample: Option<f64>,
     /// How long the host is to be left alone, if that was stated or learned.
     pub(super) wait: Option<Duration>,
+    /// Whether the server refused the request: it is up.
+    pub(super) is_refusal: bool,
 }
 
 impl FailedProbe {
@@ -52,7 +54,10 @@ impl FailedProbe {
         let wait = wait(elapsed, cap, jitter_sample);
         let half = Duration::from_micros(u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX));
         let scheduled = (self.sent + wait).max(now + half);
-        Some(self.wait.map_or(scheduled, |stated| scheduled.max(now + stated)))
+        Some(
+            self.wait
+                .map_or(scheduled, |stated| scheduled.max(now + stated)),
+        )
     }
 }
 

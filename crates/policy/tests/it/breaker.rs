@@ -200,7 +200,10 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
                     let (until, _) = site.breaker().open_until(now).expect("open");
                     // A failure may wait a little longer: its schedule spreads probes by a tenth.
                     let wait = until.since(now).as_millis();
-                    assert!((1_000..=1_100).contains(&wait), "{opened_by:?} {probe:?}: {wait}");
+                    assert!(
+                        (1_000..=1_100).contains(&wait),
+                        "{opened_by:?} {probe:?}: {wait}"
+                    );
                     now = until;
                 }
                 // Without a statement the reset applies to a refused probe.
@@ -209,6 +212,38 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
                 assert!(until.since(now) >= Duration::from_secs(60));
             }
         }
+    }
+}
+
+/// A refusal that states a time opens for that time; a failure of the rolling window opens for its
+/// cooldown whatever it states.
+#[test]
+fn stated_time_of_a_refusal_wins_over_the_cooldown_of_the_rolling_window() {
+    let cooldown = Duration::from_secs(60);
+    let policy = BreakerPolicy {
+        fail_max: NonZeroU32::new(10).expect("not zero"),
+        window: Some(RollingWindow {
+            threshold_failures: NonZeroU32::new(4).expect("not zero"),
+            within: ms(2_000),
+            cooldown,
+        }),
+        ..policy()
+    };
+    let second = Duration::from_secs(1);
+    for (last, expected) in [
+        ((Outcome::Throttled, Some(second)), second),
+        ((Outcome::Throttled, None), cooldown),
+        ((Outcome::Failure, Some(second)), cooldown),
+        ((Outcome::Failure, None), cooldown),
+    ] {
+        let mut site = Site::default();
+        for time in [0, 100, 200] {
+            answer(&mut site, &policy, (Outcome::Failure, None), at(time));
+            assert_eq!(site.breaker().open_until(at(time)), None);
+        }
+        answer(&mut site, &policy, last, at(300));
+        let (until, _) = site.breaker().open_until(at(300)).expect("open");
+        assert_eq!(until.since(at(300)), expected, "{last:?}");
     }
 }
 
@@ -228,7 +263,10 @@ fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {
             let open = site.breaker().open_until(now);
             now = open.map_or(now, |(until, _)| until);
         }
-        assert!((10..=45).contains(&probes), "{declared:?}: {probes} requests");
+        assert!(
+            (10..=45).contains(&probes),
+            "{declared:?}: {probes} requests"
+        );
     }
 }
 
@@ -236,7 +274,12 @@ fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {
 fn an_empty_declared_time_leaves_a_refused_probe_to_the_reset() {
     let (policy, mut site) = (policy(), Site::default());
     site.block(at(1_000), &OpenReason::Operator("a test".into()), at(0));
-    let probe = answer(&mut site, &policy, (Outcome::Throttled, Some(Duration::ZERO)), at(1_000));
+    let probe = answer(
+        &mut site,
+        &policy,
+        (Outcome::Throttled, Some(Duration::ZERO)),
+        at(1_000),
+    );
     assert!(probe.probe);
     let (until, _) = site.breaker().open_until(at(1_000)).expect("open");
     assert!(until.since(at(1_000)) >= policy.reset, "{until:?}");
