@@ -7,7 +7,49 @@ use super::{SharedWatch, refuse};
 use crate::format::Limits;
 use crate::format::report::Problem;
 
-/// Passes JSON on; strings and numbers are limited in length, and nesting in depth if asked for.
+/// The longest number that is judged: more digits than the largest double has.
+const MAX_NUMBER_BYTES: usize = 1024;
+/// How much of a number is quoted.
+const QUOTED_NUMBER_BYTES: usize = 24;
+
+/// A search for numbers that do not fit a double, in the parts of JSON outside its strings.
+#[derive(Debug, Default)]
+struct NumberScan {
+    /// The beginning of the current number.
+    number: Vec<u8>,
+}
+
+impl NumberScan {
+    /// Looks at the next bytes; says which number is too large.
+    fn pass(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for &byte in bytes {
+            let is_first = byte.is_ascii_digit() || byte == b'-';
+            let is_further = is_first || matches!(byte, b'+' | b'.' | b'e' | b'E');
+            if is_first || (is_further && !self.number.is_empty()) {
+                if self.number.len() < MAX_NUMBER_BYTES {
+                    self.number.push(byte);
+                }
+            } else if !self.number.is_empty() {
+                self.end()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let number = std::mem::take(&mut self.number);
+        let text = str::from_utf8(&number).unwrap_or_default();
+        if text.parse::<f64>().is_ok_and(f64::is_infinite) {
+            let quoted: String = text.chars().take(QUOTED_NUMBER_BYTES).collect();
+            let rest = if quoted.len() < text.len() { "…" } else { "" };
+            return Err(format!("the number {quoted}{rest} is too large to be read"));
+        }
+        Ok(())
+    }
+}
+
+/// Passes JSON on; strings and numbers are limited in length, and nesting in depth and numbers in
+/// size if asked for.
 pub(crate) struct JsonGuard<R> {
     inner: R,
     limit: usize,
@@ -18,6 +60,7 @@ pub(crate) struct JsonGuard<R> {
     line: u64,
     depth: usize,
     max_depth: Option<usize>,
+    numbers: NumberScan,
     contexts: Option<(ContextScan, SharedBudget)>,
 }
 
@@ -34,10 +77,12 @@ impl<R: Read> JsonGuard<R> {
             line: 1,
             depth: 0,
             max_depth: None,
+            numbers: NumberScan::default(),
             contexts: None,
         }
     }
 
+    /// Bounds how deep objects and arrays are nested, and refuses numbers that do not fit a double.
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
         self
@@ -49,8 +94,8 @@ impl<R: Read> JsonGuard<R> {
         self
     }
 
-    /// Counts brackets in bytes that are not within a string.
-    fn count_depth(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Judges brackets and numbers in bytes that are not within a string.
+    fn judge_code(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(max_depth) = self.max_depth else {
             return Ok(());
         };
@@ -65,7 +110,8 @@ impl<R: Read> JsonGuard<R> {
                 return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
             }
         }
-        Ok(())
+        let judged = self.numbers.pass(bytes);
+        judged.map_err(|reason| refuse(&self.watch, Problem::at_line(self.line, reason)))
     }
 
     fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -83,7 +129,7 @@ impl<R: Read> JsonGuard<R> {
                 memchr::memchr2(b'"', b'\n', rest)
             };
             if !self.is_string {
-                self.count_depth(&rest[..step.unwrap_or(rest.len())])?;
+                self.judge_code(&rest[..step.unwrap_or(rest.len())])?;
             }
             self.length += step.unwrap_or(rest.len());
             if self.length > self.limit {
