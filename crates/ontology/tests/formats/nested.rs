@@ -144,8 +144,7 @@ fn json_ld_at_the_bounds_of_json_is_judged_alike_by_all_readers() {
     let node = |value: &str| format!("{{\"@id\":\"http://a\",\"http://p\":{value}}}");
     let deep = |depth| nested("{\"http://p\":", "}", depth);
     let long = "9".repeat(400);
-    // Each reader has its own words for it.
-    let half_a_character = Some("");
+    let half_a_character = Some("half of a character, without the other half");
     let too_deep = Some("nested more than 127 deep");
     let cases = [
         (deep(127), None),
@@ -161,7 +160,11 @@ fn json_ld_at_the_bounds_of_json_is_judged_alike_by_all_readers() {
         (node(&long), Some("the number 999999999999999999999999… is")),
         (node("\"1e400\""), None),
         (node("\"\\ud83d\\ude00\""), None),
+        (node("\"\\uD83D\\uDE00\\u00e9\\n\""), None),
         (node("\"\\ud800\""), half_a_character),
+        (node("\"\\ud800x\""), half_a_character),
+        (node("\"\\ud800\\n\""), half_a_character),
+        (node("{\"\\ud800\":1}"), half_a_character),
         (node("\"\\udc00\""), half_a_character),
         (node("\"\\ud800\\u0041\""), half_a_character),
         (

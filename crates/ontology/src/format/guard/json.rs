@@ -2,54 +2,16 @@
 
 use std::io::{self, Read};
 
+mod values;
+
+use self::values::ValueScan;
 use super::contexts::{ContextScan, SharedBudget};
 use super::{SharedWatch, refuse};
 use crate::format::Limits;
 use crate::format::report::Problem;
 
-/// The longest number that is judged: more digits than the largest double has.
-const MAX_NUMBER_BYTES: usize = 1024;
-/// How much of a number is quoted.
-const QUOTED_NUMBER_BYTES: usize = 24;
-
-/// A search for numbers that do not fit a double, in the parts of JSON outside its strings.
-#[derive(Debug, Default)]
-struct NumberScan {
-    /// The beginning of the current number.
-    number: Vec<u8>,
-}
-
-impl NumberScan {
-    /// Looks at the next bytes; says which number is too large.
-    fn pass(&mut self, bytes: &[u8]) -> Result<(), String> {
-        for &byte in bytes {
-            let is_first = byte.is_ascii_digit() || byte == b'-';
-            let is_further = is_first || matches!(byte, b'+' | b'.' | b'e' | b'E');
-            if is_first || (is_further && !self.number.is_empty()) {
-                if self.number.len() < MAX_NUMBER_BYTES {
-                    self.number.push(byte);
-                }
-            } else if !self.number.is_empty() {
-                self.end()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), String> {
-        let number = std::mem::take(&mut self.number);
-        let text = str::from_utf8(&number).unwrap_or_default();
-        if text.parse::<f64>().is_ok_and(f64::is_infinite) {
-            let quoted: String = text.chars().take(QUOTED_NUMBER_BYTES).collect();
-            let rest = if quoted.len() < text.len() { "…" } else { "" };
-            return Err(format!("the number {quoted}{rest} is too large to be read"));
-        }
-        Ok(())
-    }
-}
-
-/// Passes JSON on; strings and numbers are limited in length, and nesting in depth and numbers in
-/// size if asked for.
+/// Passes JSON on; strings and numbers are limited in length. If asked for, nesting is limited in
+/// depth, and values that readers do not agree about are refused.
 pub(crate) struct JsonGuard<R> {
     inner: R,
     limit: usize,
@@ -60,7 +22,7 @@ pub(crate) struct JsonGuard<R> {
     line: u64,
     depth: usize,
     max_depth: Option<usize>,
-    numbers: NumberScan,
+    values: Option<ValueScan>,
     contexts: Option<(ContextScan, SharedBudget)>,
 }
 
@@ -77,14 +39,16 @@ impl<R: Read> JsonGuard<R> {
             line: 1,
             depth: 0,
             max_depth: None,
-            numbers: NumberScan::default(),
+            values: None,
             contexts: None,
         }
     }
 
-    /// Bounds how deep objects and arrays are nested, and refuses numbers that do not fit a double.
+    /// Bounds how deep objects and arrays are nested, and refuses numbers that do not fit a double
+    /// and halves of characters.
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
+        self.values = Some(ValueScan::default());
         self
     }
 
@@ -110,7 +74,15 @@ impl<R: Read> JsonGuard<R> {
                 return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
             }
         }
-        let judged = self.numbers.pass(bytes);
+        self.judge_values(|values| values.pass_code(bytes))
+    }
+
+    /// Refuses what is wrong with values, if they are judged.
+    fn judge_values(
+        &mut self,
+        judge: impl FnOnce(&mut ValueScan) -> Result<(), String>,
+    ) -> io::Result<()> {
+        let judged = self.values.as_mut().map_or(Ok(()), judge);
         judged.map_err(|reason| refuse(&self.watch, Problem::at_line(self.line, reason)))
     }
 
@@ -119,6 +91,7 @@ impl<R: Read> JsonGuard<R> {
         while at < bytes.len() {
             if self.is_escaped {
                 self.is_escaped = false;
+                self.judge_values(|values| values.pass_escaped(bytes[at]))?;
                 at += 1;
                 continue;
             }
@@ -128,8 +101,11 @@ impl<R: Read> JsonGuard<R> {
             } else {
                 memchr::memchr2(b'"', b'\n', rest)
             };
-            if !self.is_string {
-                self.judge_code(&rest[..step.unwrap_or(rest.len())])?;
+            let passed = &rest[..step.unwrap_or(rest.len())];
+            if self.is_string {
+                self.judge_values(|values| values.pass_text(passed))?;
+            } else {
+                self.judge_code(passed)?;
             }
             self.length += step.unwrap_or(rest.len());
             if self.length > self.limit {
@@ -141,7 +117,10 @@ impl<R: Read> JsonGuard<R> {
             match bytes[at] {
                 b'\n' => self.line += 1,
                 b'\\' => self.is_escaped = true,
-                _ => self.is_string = !self.is_string,
+                _ => {
+                    self.judge_values(ValueScan::end_text)?;
+                    self.is_string = !self.is_string;
+                }
             }
             if bytes[at] != b'\\' {
                 self.length = 0;
