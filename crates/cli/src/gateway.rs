@@ -1,14 +1,15 @@
 //! The gateway: the hub for programs in any language, by HTTP.
 //!
-//! A request comes in (`server`), may be refused (`access`), names a target (`target`), loses what
-//! is meant for the gateway alone (`headers`), is read with its body (`bodies` bounds what all of
-//! them take), goes through the hub (`relay`), and its answer flows
-//! back through a `pipe`, which takes it from the origin as fast as it comes, however slowly the
-//! client reads. Refusals are JSON problems (`problem`, RFC 9457). The hub does everything else:
-//! cache, breaker, limits.
+//! A request comes in (`server`, within the connections that its `client` may have), may be refused
+//! (`access`), names a target (`target`), loses what is meant for the gateway alone (`headers`), is
+//! read with its body (`bodies` bounds what all of them take), goes through the hub (`relay`), and
+//! its answer flows back through a `pipe`, which takes it from the origin as fast as it comes,
+//! however slowly the client reads. Refusals are JSON problems (`problem`, RFC 9457). The hub does
+//! everything else: cache, breaker, limits.
 
 mod access;
 mod bodies;
+mod client;
 mod headers;
 mod pipe;
 mod problem;

@@ -67,7 +67,7 @@ impl HttpCache {
     ) -> Self {
         let plain = |role| {
             let mut fields = headers.of(role).clone();
-            key::set_identity(&mut fields, role, &[]);
+            key::set_identity(&mut fields, role, &[], &[]);
             Arc::new(fields)
         };
         Self {

@@ -129,12 +129,17 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
     let domain = cookie
         .domain()
         .map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
-    if let Some(domain) = domain.filter(|domain| is_public_suffix(domain)) {
-        if domain != host {
-            return None;
+    match domain {
+        Some(domain) if is_public_suffix(&domain) => {
+            if domain != host {
+                return None;
+            }
+            // RFC 6265 section 5.3, step 5: kept for this host alone.
+            cookie.unset_domain();
         }
-        // RFC 6265 section 5.3, step 5: kept for this host alone.
-        cookie.unset_domain();
+        // `kobe.jp` has the public suffixes `*.kobe.jp` below it: their sites are not its own.
+        Some(domain) if psl::domain_str(&domain) != psl::domain_str(&host) => return None,
+        _ => {}
     }
     Some(cookie)
 }
@@ -218,6 +223,13 @@ mod tests {
             &["a=1; Domain=co.uk", "b=2; Domain=.co.uk"],
         );
         set(&jar, "https://evil.github.io/", &["c=3; Domain=github.io"]);
+        for suffix in ["xn--55qx5d.cn", "co.uk.", ".CO.UK", "kobe.jp", "a.kobe.jp"] {
+            let jar = CookieJar::new();
+            let name = suffix.trim_matches('.').to_ascii_lowercase();
+            let cookie = format!("d=4; Domain={suffix}");
+            set(&jar, &format!("https://evil.{name}/"), &[&cookie]);
+            assert_eq!(sent(&jar, &format!("https://bank.{name}/")), "", "{suffix}");
+        }
         assert_eq!(
             sent(&jar, "https://bank.co.uk/")
                 + &sent(&jar, "https://good.github.io/")
@@ -232,6 +244,30 @@ mod tests {
             ),
             ("own=1".to_owned(), String::new())
         );
+    }
+
+    #[test]
+    fn cookie_of_a_domain_is_sent_to_its_hosts_alone() {
+        let jar = CookieJar::new();
+        let cookie = "ticket=1; Domain=pub.example; Secure";
+        set(&jar, "https://www.pub.example/article", &[cookie]);
+        for (to, expected) in [
+            ("https://pub.example/a.pdf", "ticket=1"),
+            ("https://pdf.pub.example/a.pdf", "ticket=1"),
+            ("https://a.b.pub.example/a.pdf", "ticket=1"),
+            ("https://PDF.Pub.Example:8443/a.pdf", "ticket=1"),
+            ("http://pdf.pub.example/a.pdf", ""),
+            ("https://notpub.example/a.pdf", ""),
+            ("https://pub.example.other.example/a.pdf", ""),
+            ("https://example/", ""),
+        ] {
+            assert_eq!(sent(&jar, to), expected, "{to}");
+        }
+        // A part of an address is no domain.
+        let cookies = ["part=1; Domain=0.0.1", "own=2; Domain=127.0.0.1"];
+        set(&jar, "http://127.0.0.1/", &cookies);
+        assert_eq!(sent(&jar, "http://9.0.0.1/"), "");
+        assert_eq!(sent(&jar, "http://127.0.0.1/"), "own=2");
     }
 
     #[test]

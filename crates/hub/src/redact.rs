@@ -14,6 +14,7 @@ use url::Url;
 mod field;
 mod secret;
 
+pub(crate) use field::FieldKind;
 pub use field::is_credential;
 use secret::{Names, decoded, is_key, is_sign_in_code};
 

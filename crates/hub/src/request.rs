@@ -44,7 +44,7 @@ pub enum RateWait {
 }
 
 /// How a request of another program is passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
     /// Whose answers the cache holds: those of one user, or those of all clients.
     pub mode: Mode,
@@ -54,6 +54,9 @@ pub struct Relay {
     pub hold: Duration,
     /// The lifetime of answers that state none; the operator may ask for one.
     pub heuristic: Option<Heuristic>,
+    /// Fields of requests on which no response depends, as far as the operator knows. A private
+    /// cache tells requests apart by every field that it does not know.
+    pub ignored_fields: Arc<[HeaderName]>,
 }
 
 /// One request, and how it is to be treated.
@@ -361,7 +364,14 @@ impl Request {
     /// Returns until when a request that begins then may wait before it is sent, where that is
     /// bounded.
     pub(crate) fn held_until(&self, started: BootInstant) -> Option<BootInstant> {
-        self.relay.map(|relay| started + relay.hold)
+        self.relay.as_ref().map(|relay| started + relay.hold)
+    }
+
+    /// Returns the fields on which no response depends, as far as the operator of a relay knows.
+    pub(crate) fn ignored_fields(&self) -> &[HeaderName] {
+        self.relay
+            .as_ref()
+            .map_or(&[], |relay| &relay.ignored_fields)
     }
 
     /// Returns the jar that the request uses.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::reply::{Piece, Reply};
 
 mod bombs;
+mod deep_ontologies;
 mod headers;
 mod mutations;
 mod ontologies;
@@ -17,6 +18,7 @@ mod papers;
 mod targets;
 
 pub use bombs::bombs;
+pub use deep_ontologies::{deep_ontologies, nested, term_chains};
 pub use headers::odd_headers;
 pub use mutations::mutated;
 pub use ontologies::ontologies;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
+use http::HeaderName;
 use url::Url;
 
 /// Arguments of `serve`.
@@ -29,6 +30,10 @@ pub(crate) struct Serve {
     /// modified, at most a day
     #[arg(long)]
     pub heuristic: bool,
+    /// Request field on which no response depends: the private cache reuses responses whatever its
+    /// value (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub ignore_field: Vec<HeaderName>,
     /// Longest time a request is held before it is sent or refused with Retry-After
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     pub max_wait: f64,

@@ -187,6 +187,7 @@ fn options(global: &Global, arguments: &Serve) -> Result<Options, Failure> {
             },
             hold: Duration::from_secs_f64(wait),
             heuristic: arguments.heuristic.then_some(HEURISTIC),
+            ignored_fields: arguments.ignore_field.iter().cloned().collect(),
         },
         spool: state::directory(global),
         token,

@@ -5,10 +5,11 @@
 //! machines get a half of it each at most, so that large bodies leave a place for others.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+use super::client::Client;
 
 /// What the bodies of all requests take together, in bytes.
 const MAX_TOTAL: usize = 256 << 20;
@@ -29,20 +30,19 @@ pub(super) struct NoSpace;
 #[derive(Debug, Default)]
 pub(super) struct BodyMemory {
     total: usize,
-    of_clients: HashMap<IpAddr, usize>,
+    of_clients: HashMap<Client, usize>,
 }
 
 impl BodyMemory {
     /// Takes memory for a piece of a body of which so much is there already.
-    fn take(&mut self, client: IpAddr, there: usize, piece: usize) -> Result<(), NoSpace> {
+    fn take(&mut self, client: Client, there: usize, piece: usize) -> Result<(), NoSpace> {
         let most = if there + piece <= MAX_SHORT + OVERHEAD {
             MAX_TOTAL
         } else {
             MAX_TOTAL - FOR_SHORT
         };
         let own = self.of_clients.get(&client).copied().unwrap_or(0);
-        // The programs of this machine are one user's, and all have one address.
-        let is_bounded = !client.is_loopback() && own + piece > MAX_OF_CLIENT;
+        let is_bounded = !client.is_local() && own + piece > MAX_OF_CLIENT;
         if is_bounded || self.total + piece > most {
             return Err(NoSpace);
         }
@@ -51,7 +51,7 @@ impl BodyMemory {
         Ok(())
     }
 
-    fn give_back(&mut self, client: IpAddr, bytes: usize) {
+    fn give_back(&mut self, client: Client, bytes: usize) {
         self.total = self.total.saturating_sub(bytes);
         if let Some(own) = self.of_clients.get_mut(&client) {
             *own = own.saturating_sub(bytes);
@@ -65,13 +65,13 @@ impl BodyMemory {
 /// The memory of one body. It is given back when this is dropped.
 pub(super) struct BodySpace {
     memory: Arc<Mutex<BodyMemory>>,
-    client: IpAddr,
+    client: Client,
     taken: usize,
 }
 
 impl BodySpace {
     /// Begins the account of a body.
-    pub(super) fn new(memory: &Arc<Mutex<BodyMemory>>, client: IpAddr) -> Self {
+    pub(super) fn new(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Self {
         Self {
             memory: Arc::clone(memory),
             client,
@@ -103,11 +103,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn client(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
+    fn client(last: u8) -> Client {
+        Client::of([10, 0, 0, last].into())
     }
 
-    fn full(memory: &Arc<Mutex<BodyMemory>>, client: IpAddr) -> Vec<BodySpace> {
+    fn full(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Vec<BodySpace> {
         let mut bodies = Vec::new();
         loop {
             let mut body = BodySpace::new(memory, client);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn programs_of_this_machine_share_all_of_it() {
         let memory = Arc::default();
-        let own = full(&memory, IpAddr::from([127, 0, 0, 1]));
+        let own = full(&memory, Client::of([127, 0, 0, 1].into()));
         assert!(own.len() > 200, "{}", own.len());
         assert!(memory.lock().total <= MAX_TOTAL - FOR_SHORT);
     }

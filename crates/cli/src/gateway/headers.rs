@@ -22,9 +22,9 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub(super) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Fields by which a response sets something for a whole origin, in a browser: cookies, stored
-/// data, other addresses, scripts that answer for it. In the explicit form every site would set
-/// that for the gateway.
-const OF_AN_ORIGIN: [&str; 20] = [
+/// data, other addresses, scripts that answer for it, the password that the user is asked for. In
+/// the explicit form every site would set that for the gateway.
+const OF_AN_ORIGIN: [&str; 23] = [
     "accept-ch",
     "accept-ch-lifetime",
     "activate-storage-access",
@@ -35,6 +35,8 @@ const OF_AN_ORIGIN: [&str; 20] = [
     "expect-ct",
     "login-status",
     "nel",
+    "origin-agent-cluster",
+    "origin-trial",
     "public-key-pins",
     "report-to",
     "reporting-endpoints",
@@ -45,6 +47,7 @@ const OF_AN_ORIGIN: [&str; 20] = [
     "set-login",
     "strict-transport-security",
     "use-as-dictionary",
+    "www-authenticate",
 ];
 
 /// How far a request of TRACE or OPTIONS goes.
@@ -329,6 +332,9 @@ mod tests {
             ("attribution-reporting-register-source", "{}"),
             ("critical-ch", "sec-ch-ua-model"),
             ("strict-transport-security", "max-age=600"),
+            ("www-authenticate", "Basic realm=\"gateway\""),
+            ("origin-trial", "token"),
+            ("origin-agent-cluster", "?1"),
             ("content-security-policy", "default-src 'self'"),
         ]);
         isolate(&mut got);

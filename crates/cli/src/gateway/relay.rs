@@ -1,6 +1,5 @@
 //! One request of a client: judged, passed through the hub, and answered.
 
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use url::Url;
 
 use super::bodies::BodySpace;
+use super::client::Client;
 use super::headers::{self, RESOLVER, ROLE, Reach, Stored};
 use super::pipe::{self, PipeReader};
 use super::problem::Problem;
@@ -81,7 +81,7 @@ impl Gateway {
     pub(super) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
-        client: IpAddr,
+        client: Client,
     ) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
         match self.serve(parts, (body, client)).await {
@@ -93,7 +93,7 @@ impl Gateway {
     async fn serve(
         &self,
         mut parts: Parts,
-        body: (Incoming, IpAddr),
+        body: (Incoming, Client),
     ) -> Result<Response<Outgoing>, Box<Problem>> {
         self.take_own_authority(&mut parts);
         let form = Form::of(&parts.method, &parts.uri);
@@ -151,7 +151,7 @@ impl Gateway {
         mut parts: Parts,
         form: Form,
         url: Url,
-        (body, client): (Incoming, IpAddr),
+        (body, client): (Incoming, Client),
     ) -> Result<Response<Outgoing>, Box<Problem>> {
         if headers::has_passed(&parts.headers, &self.via) {
             let why = "the request came back to the gateway that had sent it";
@@ -184,7 +184,7 @@ impl Gateway {
         &self,
         parts: &Parts,
         body: Incoming,
-        client: IpAddr,
+        client: Client,
     ) -> Result<(Bytes, Option<BodySpace>), Box<Problem>> {
         let length = length(&parts.headers);
         if !parts.headers.contains_key(TRANSFER_ENCODING) && length.unwrap_or(0) == 0 {
@@ -260,7 +260,7 @@ impl Gateway {
             .role(role)
             .body(body)
             .max_body(u64::MAX)
-            .relayed(self.relay);
+            .relayed(self.relay.clone());
         if let Some(resolver) = resolver {
             request = request.resolver(&resolver);
         }

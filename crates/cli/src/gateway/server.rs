@@ -1,7 +1,7 @@
 //! Connections: accepted within bounds, closed when idle or stuck, ended in good order.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,10 +15,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
+use super::client::{Client, ClientConnection, ClientConnections};
 use super::{Gateway, Options};
 
 /// How long a client may take to send the head of a request, idle time included.
@@ -35,6 +36,14 @@ pub(crate) struct Server {
     gateway: Arc<Gateway>,
     listener: TcpListener,
     connections: Arc<Semaphore>,
+    of_clients: Arc<ClientConnections>,
+}
+
+/// A connection that was accepted, and what it holds until its end.
+struct Accepted {
+    stream: TcpStream,
+    client: Client,
+    _places: (OwnedSemaphorePermit, ClientConnection),
 }
 
 impl Server {
@@ -50,10 +59,12 @@ impl Server {
         let listener = TcpListener::bind(options.address).await?;
         options.address = listener.local_addr()?;
         let connections = Arc::new(Semaphore::new(options.max_connections));
+        let of_clients = Arc::new(ClientConnections::new(options.max_connections));
         Ok(Self {
             gateway: Arc::new(Gateway::new(options, hub, metrics)),
             listener,
             connections,
+            of_clients,
         })
     }
 
@@ -77,15 +88,14 @@ impl Server {
                 Some(_) = connections.join_next() => continue,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
-            let Ok((stream, permit)) = accepted else {
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            let (gateway, stop) = (Arc::clone(&self.gateway), stop.clone());
-            connections.spawn(async move {
-                serve(gateway, stream, stop).await;
-                drop(permit);
-            });
+            match accepted {
+                Ok(Some(accepted)) => {
+                    let (gateway, stop) = (Arc::clone(&self.gateway), stop.clone());
+                    connections.spawn(serve(gateway, accepted, stop));
+                }
+                Ok(None) => {}
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
         }
         drop(self.listener);
         let finished = async { while connections.join_next().await.is_some() {} };
@@ -93,23 +103,33 @@ impl Server {
         let _ = tokio::time::timeout(grace, finished).await;
     }
 
-    /// Accepts a connection when there are not too many.
-    async fn accept(&self) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    /// Accepts a connection when there are not too many. If its client has too many, it is closed
+    /// at once.
+    async fn accept(&self) -> io::Result<Option<Accepted>> {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
-        let (stream, _) = self.listener.accept().await?;
+        let (stream, peer) = self.listener.accept().await?;
+        let client = Client::of(peer.ip());
+        let Some(connection) = self.of_clients.open(client) else {
+            return Ok(None);
+        };
         // Small answers are not delayed; where that cannot be set, they are.
         let _ = stream.set_nodelay(true);
-        Ok((stream, permit))
+        Ok(Some(Accepted {
+            stream,
+            client,
+            _places: (permit, connection),
+        }))
     }
 }
 
 /// Serves a connection to its end.
-async fn serve(gateway: Arc<Gateway>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
-    // A connection that has gone already has no address, and sends nothing.
-    let client = stream
-        .peer_addr()
-        .map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
+async fn serve(gateway: Arc<Gateway>, accepted: Accepted, mut stop: watch::Receiver<bool>) {
+    let Accepted {
+        stream,
+        client,
+        _places,
+    } = accepted;
     let service = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
         async move { Ok::<_, io::Error>(gateway.answer(request, client).await) }

@@ -41,6 +41,8 @@ mod field;
 mod costs;
 // Corrupt files of state and output, a full disk, symbolic links.
 mod damage;
+// Ontologies nested deeper than any stack.
+mod nested;
 // Malicious answers.
 mod origins;
 // Several processes on one store while it, or they, are stopped and killed.

@@ -138,6 +138,9 @@ fn a_page_of_another_site_has_an_origin_of_its_own() {
         ("clear-site-data", "\"*\""),
         ("service-worker-allowed", "/"),
         ("alt-svc", "h2=\"b.example:443\""),
+        ("www-authenticate", "Basic realm=\"gateway\""),
+        ("origin-trial", "token"),
+        ("origin-agent-cluster", "?1"),
     ];
     let page = of_an_origin
         .iter()
@@ -155,6 +158,7 @@ fn a_page_of_another_site_has_an_origin_of_its_own() {
     // A proxy's client shows the page under its own name.
     let proxied = gateway.get("http://a.example/p");
     assert_eq!(proxied.header("content-security-policy"), None);
+    assert!(proxied.header("www-authenticate").is_some());
 }
 
 #[test]
@@ -324,6 +328,7 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
             "apikey",
             "x-gitlab-token",
             "x-own",
+            "x-whatever",
         ];
         let sent = names.iter().find_map(|name| arrival.header(name));
         Reply::ok(sent.unwrap_or("nobody").to_owned()).header("cache-control", "max-age=600")
@@ -338,13 +343,47 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
             let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
             String::from_utf8_lossy(&gateway.ask(&head).body).into_owned()
         };
-        for name in ["X-Access-Token", "Token", "ApiKey", "X-GitLab-Token"] {
+        let mut names = vec!["X-Access-Token", "Token", "ApiKey", "X-GitLab-Token"];
+        names.extend((mode == "private").then_some("X-Whatever"));
+        for name in names {
             for client in ["alice", "bob"] {
                 assert_eq!(ask(&format!("{name}: {client}")), client, "{mode} {name}");
             }
         }
         let key = "eyJhbGciOi.eyJzdWIi.alice";
         assert_eq!(ask(&format!("X-Own: {key}")), key, "{mode}: by its value");
+    }
+}
+
+#[test]
+fn ignored_field_does_not_part_the_responses_of_a_private_cache() {
+    let served = Served::start(
+        Origin::new("a.example")
+            .handler(|_, _| Reply::ok("text").header("cache-control", "max-age=600")),
+    );
+    let directory = state();
+    let rate = "a.example:metadata=rates:1000/SECOND";
+    let ignored = [
+        "--rate",
+        rate,
+        "--ignore-field",
+        "X-Number",
+        "--ignore-field",
+        "X-Token",
+    ];
+    let gateway = before(&served, directory.path(), &ignored);
+    let requests = [
+        ("X-Number: 1", 1),
+        ("X-Number: 2", 1),
+        ("X-Other: 1", 2),
+        // A credential is never ignored.
+        ("X-Token: 1", 3),
+        ("X-Token: 2", 4),
+    ];
+    for (line, sent) in requests {
+        let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
+        assert_eq!(gateway.ask(&head).status, 200);
+        assert_eq!(served.web.ledger().len(), sent, "{line}");
     }
 }
 

@@ -67,7 +67,9 @@ fn flaw_since_recorded(
     file: &FileRow,
     min_pdf_bytes: u64,
 ) -> Option<&'static str> {
-    if file.path.ends_with(".pdf") && file.classification != Kind::Other.as_str() {
+    let extension = Path::new(&file.path).extension();
+    let is_pdf = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
+    if is_pdf && file.classification != Kind::Other.as_str() {
         return flaw_of(place, Expected::Pdf, min_pdf_bytes);
     }
     let is_shorter = file.bytes.is_some_and(|bytes| meta.len() < bytes);

@@ -82,7 +82,11 @@ fn lists_of_what_is_never_closed_cost_a_bounded_time() {
         ),
         (
             "braces of BibTeX",
-            format!("@book{{a,\n{}", "{\n".repeat(512 << 10)),
+            format!("@book{{a,\n{}", "x={\n".repeat(256 << 10)),
+        ),
+        (
+            "quotes of BibTeX",
+            format!("@book{{a,\n{}", "x=\"{\n".repeat(200 << 10)),
         ),
     ];
     // Debug builds are slower by far than what people run.

@@ -24,6 +24,8 @@ const LEAST: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Down {
     Unavailable,
+    /// The host says after how many seconds it will be back, and is not.
+    UnavailableFor(u32),
     InternalError,
     Reset,
     ClosedPort,
@@ -32,8 +34,11 @@ enum Down {
     Timeout,
 }
 
-const WAYS: [Down; 6] = [
+const WAYS: [Down; 9] = [
     Down::Unavailable,
+    Down::UnavailableFor(0),
+    Down::UnavailableFor(1),
+    Down::UnavailableFor(5),
     Down::InternalError,
     Down::Reset,
     Down::ClosedPort,
@@ -45,6 +50,10 @@ impl Down {
     fn reply(self) -> Option<Reply> {
         match self {
             Self::Unavailable => Some(Reply::status(503)),
+            Self::UnavailableFor(seconds) => {
+                let reply = Reply::status(503).header("retry-after", &seconds.to_string());
+                Some(reply)
+            }
             Self::InternalError => Some(Reply::status(500)),
             Self::Reset => Some(Reply::dead(Piece::Reset)),
             Self::ClosedPort | Self::NoRoute | Self::Timeout => None,
@@ -56,7 +65,7 @@ impl Down {
             Self::ClosedPort => Some(Fault::Connect),
             Self::NoRoute => Some(Fault::NoRoute),
             Self::Timeout => Some(Fault::Timeout),
-            Self::Unavailable | Self::InternalError | Self::Reset => None,
+            Self::Unavailable | Self::UnavailableFor(_) | Self::InternalError | Self::Reset => None,
         }
     }
 }
@@ -155,8 +164,10 @@ fn works_survive_outages_that_last_when_the_run_begins() {
 
 #[test]
 fn works_survive_a_host_that_is_down_three_seconds_of_five() {
-    // A status of 500 may be the file's: where other requests are served, it ends its work.
-    for down in WAYS.into_iter().filter(|down| *down != Down::InternalError) {
+    // A status of 500 may be the file's: where other requests are served, it ends its work. A host
+    // that says five seconds is left alone for as long.
+    let others = [Down::InternalError, Down::UnavailableFor(5)];
+    for down in WAYS.into_iter().filter(|down| !others.contains(down)) {
         let ran = run(down, |now| now.as_millis() % 5_000 < 3_000);
         let shown = format!("{down:?}: {:?}, {} met it", ran.took, ran.met);
         assert_eq!(ran.done, FILES as u64, "{shown}");

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::files::hex;
-use crate::redact::is_credential;
+use crate::redact::{FieldKind, is_credential};
 use crate::request::Request;
 
 /// Hashes what `Vary` names.
@@ -32,7 +32,7 @@ impl Space {
 
     /// Returns the space of a request.
     pub(super) fn of(request: &Request) -> Self {
-        match request.relay.map(|relay| relay.mode) {
+        match request.relay.as_ref().map(|relay| relay.mode) {
             None => Self::Own,
             Some(Mode::Private) => Self::PrivateRelay,
             Some(Mode::Shared) => Self::SharedRelay,
@@ -52,38 +52,36 @@ impl Space {
     }
 }
 
-/// Fields that differ from request to request, or from gateway to gateway, and that answers do not
-/// depend on. Where one does, its `Vary` says so, and the requests that waited for it go on.
-const OF_ONE_REQUEST: [&str; 11] = [
-    "baggage",
-    "forwarded",
-    "request-id",
-    "sentry-trace",
-    "traceparent",
-    "tracestate",
-    "via",
-    "x-amzn-trace-id",
-    "x-correlation-id",
-    "x-forwarded-for",
-    "x-request-id",
-];
-
 /// Returns the key of the flight of requests that are alike: of the same URL and header fields.
-pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap) -> CacheKey {
+/// Fields that trace a request do not count: where a response depends on one, its `Vary` says so,
+/// and the requests that waited for it are sent.
+pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap, ignored: &[HeaderName]) -> CacheKey {
     let mut hash = Sha256::new();
     hash.update(b"flight");
     hash.update(key.as_bytes());
-    hash_fields(&mut hash, headers, |name, _| {
-        !OF_ONE_REQUEST.contains(&name.as_str())
+    hash_fields(&mut hash, headers, |name, value| {
+        FieldKind::of(name, value) != FieldKind::Trace && !ignored.contains(name)
     });
     CacheKey::new(hash.finalize().into())
 }
 
 /// Sets who asks, in which role, in place of the credentials of a request: the variant of a
-/// response covers `Authorization`, so that an answer to one of several credentials, cookies and
-/// roles is not given to another, even where the origin forgets to say that it differs.
-pub(super) fn set_identity(headers: &mut HeaderMap, role: Role, secrets: &[HeaderName]) {
-    let identity = match identity_of(headers, |_| true, secrets) {
+/// response covers `Authorization`, so that a response to one of several credentials, cookies and
+/// roles is not given to another, even where the origin forgets to say that it differs. Every field
+/// that is not known to be harmless counts as a credential: better a miss than a leak. Those in
+/// `ignored` do not count, unless they are credentials.
+pub(super) fn set_identity(
+    headers: &mut HeaderMap,
+    role: Role,
+    secrets: &[HeaderName],
+    ignored: &[HeaderName],
+) {
+    let counts = |name: &HeaderName, value: &HeaderValue| match FieldKind::of(name, value) {
+        FieldKind::Credential => true,
+        FieldKind::Unknown => !ignored.contains(name),
+        FieldKind::Negotiation | FieldKind::Trace => secrets.contains(name),
+    };
+    let identity = match digest_of(headers, counts) {
         None => HeaderValue::from_static(role.as_str()),
         Some(digest) => HeaderValue::from_str(&format!("{role} {digest}"))
             .unwrap_or(HeaderValue::from_static(role.as_str())),
@@ -97,23 +95,22 @@ pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) 
     if headers.contains_key(AUTHORIZATION) {
         return;
     }
-    let digest = identity_of(headers, |name| *name != COOKIE, secrets);
+    let counts = |name: &HeaderName, value: &HeaderValue| {
+        *name != COOKIE && (is_credential(name, value) || secrets.contains(name))
+    };
+    let digest = digest_of(headers, counts);
     if let Some(mark) = digest.and_then(|digest| HeaderValue::from_str(&digest).ok()) {
         headers.insert(AUTHORIZATION, mark);
     }
 }
 
-/// Returns a digest of the credentials among the fields that count, if there are any.
-fn identity_of(
+/// Returns a digest of the fields that count, if there are any.
+fn digest_of(
     headers: &HeaderMap,
-    counts: impl Fn(&HeaderName) -> bool,
-    secrets: &[HeaderName],
+    counts: impl Fn(&HeaderName, &HeaderValue) -> bool,
 ) -> Option<String> {
-    let is_secret = |name: &HeaderName, value: &HeaderValue| {
-        counts(name) && (is_credential(name, value) || secrets.contains(name))
-    };
     let mut hash = Sha256::new();
-    let count = hash_fields(&mut hash, headers, is_secret);
+    let count = hash_fields(&mut hash, headers, counts);
     (count > 0).then(|| hex(&hash.finalize()))
 }
 

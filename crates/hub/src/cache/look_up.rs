@@ -137,7 +137,7 @@ impl Inner {
                 Judged::Ask(plan, Waiting::No) => return Ok(Found::Ask(Some(plan))),
                 Judged::Ask(plan, Waiting::Allowed) => {
                     let Question { key, headers, .. } = &plan.question;
-                    let flight = key::of_flight(key, headers);
+                    let flight = key::of_flight(key, headers, leg.request.ignored_fields());
                     // Before the flight is joined, so that its end is not missed.
                     let state = [seen, cache.store.changes(&flight)];
                     let seen = ([key, &flight], state);
@@ -225,7 +225,7 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Option<T>, ErrorKind> {
         let begun = self.runtime.boot();
-        let relay = leg.request.relay;
+        let relay = leg.request.relay.as_ref();
         let patience = relay.map(|relay| relay.hold.saturating_sub(track.journey.flight_wait));
         let until = patience.map_or(track.deadline, |most| track.deadline.min(begun + most));
         let work = before(&*self.runtime, until, work);
@@ -242,7 +242,7 @@ impl Inner {
     /// Puts a hop as the cache sees it.
     fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Question {
         let target = leg.target;
-        let relay = leg.request.relay;
+        let relay = leg.request.relay.as_ref();
         let config = &self.config.cache;
         let mut rules = config.rules(&target.host, target.role, &target.url);
         if let Some(relay) = relay {
@@ -276,9 +276,10 @@ impl Inner {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
         }
         let mut fields = self.sent_headers(hop, target, request);
-        match request.relay.map(|relay| relay.mode) {
+        match request.relay.as_ref().map(|relay| relay.mode) {
             None | Some(Mode::Private) => {
-                key::set_identity(&mut fields, target.role, &request.secret_headers);
+                let (secrets, ignored) = (&request.secret_headers, request.ignored_fields());
+                key::set_identity(&mut fields, target.role, secrets, ignored);
             }
             Some(Mode::Shared) => key::mark_credentials(&mut fields, &request.secret_headers),
         }

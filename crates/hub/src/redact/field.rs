@@ -1,33 +1,99 @@
-//! Header fields that carry credentials, or say who asks. Pure.
+//! Header fields of requests by what they tell about who asks. Pure.
 //!
 //! Judged by the same names and values as the parameters of URLs, and by a few names that mean a
-//! person or a program in a header field alone. The cache keeps responses to them apart, redirects
-//! to other origins leave them behind, and diagnostic output hides them. A field that is taken for
-//! a credential by mistake costs a miss; one that is not recognised gives a response away.
+//! person or a program in a header field alone. [`FieldKind::of`] decides for all: redirects to
+//! other origins leave credentials behind, diagnostic output hides them, and the cache keeps
+//! responses apart by credentials and by every field that it does not know. A field that is taken
+//! for a credential by mistake costs a miss; one that is not recognised gives a response away.
 
-use http::header::{self, AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderName, HeaderValue};
 
-use super::secret::{Names, as_one_word, has_part, is_key, is_secret_last_word};
+use super::secret::{Names, as_one_word, has_part, is_key, is_secret_word};
 
-/// Fields that most requests have, and that never carry credentials.
-const ORDINARY_FIELDS: [HeaderName; 16] = [
-    header::ACCEPT,
-    header::ACCEPT_ENCODING,
-    header::ACCEPT_LANGUAGE,
-    header::CACHE_CONTROL,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::HOST,
-    header::IF_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_NONE_MATCH,
-    header::IF_RANGE,
-    header::RANGE,
-    header::REFERER,
-    header::USER_AGENT,
-    header::VIA,
+/// What a field of a request tells about who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldKind {
+    /// Says what is wanted, in which form: an origin whose response depends on it says so in
+    /// `Vary`.
+    Negotiation,
+    /// Differs from request to request, or from gateway to gateway.
+    Trace,
+    /// Carries credentials, or says who asks.
+    Credential,
+    /// May say anything.
+    Unknown,
+}
+
+/// Fields of RFC 9110, RFC 9111 and of browsers that never carry credentials.
+const NEGOTIATION_FIELDS: [&str; 42] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "device-memory",
+    "dnt",
+    "downlink",
+    "dpr",
+    "ect",
+    "expect",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "max-forwards",
+    "pragma",
+    "priority",
+    "proxy-connection",
+    "range",
+    "referer",
+    "rtt",
+    "save-data",
+    "sec-gpc",
+    "sec-purpose",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "viewport-width",
+    "width",
+];
+
+/// Beginnings of fields in which a browser describes itself, and how it came to send the request.
+const NEGOTIATION_STARTS: [&str; 2] = ["sec-ch-", "sec-fetch-"];
+
+/// Fields that name a request and the gateways on its way.
+const TRACE_FIELDS: [&str; 19] = [
+    "b3",
+    "baggage",
+    "forwarded",
+    "sentry-trace",
+    "tracestate",
+    "uber-trace-id",
+    "via",
+    "x-amzn-trace-id",
+    "x-b3-flags",
+    "x-b3-parentspanid",
+    "x-b3-sampled",
+    "x-cloud-trace-context",
+    "x-datadog-parent-id",
+    "x-datadog-sampling-priority",
+    "x-forwarded-for",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-queue-start",
+    "x-request-start",
 ];
 
 /// Parts of names that announce credentials wherever they stand, as one word in lower case.
@@ -113,6 +179,18 @@ const IDENTITY_ENDINGS: [&str; 53] = [
     "userproject",
 ];
 
+/// Words of names that say who asks, wherever they stand.
+const IDENTITY_WORDS: [&str; 8] = [
+    "account",
+    "email",
+    "identity",
+    "login",
+    "principal",
+    "tenant",
+    "uid",
+    "user",
+];
+
 /// Endings of names whose values look like keys and differ from request to request.
 const TRACE_ENDINGS: [&str; 5] = [
     "correlationid",
@@ -134,33 +212,50 @@ const SCHEMES: [&str; 8] = [
     "token",
 ];
 
+impl FieldKind {
+    /// Judges a field by its name, then by the look of its value.
+    pub(crate) fn of(name: &HeaderName, value: &HeaderValue) -> Self {
+        let text = name.as_str();
+        let is_negotiation = NEGOTIATION_STARTS
+            .iter()
+            .any(|start| text.starts_with(start));
+        if is_negotiation || NEGOTIATION_FIELDS.contains(&text) {
+            Self::Negotiation
+        } else if is_credential_name(text) {
+            Self::Credential
+        } else if is_trace(text) {
+            Self::Trace
+        } else if looks_like_credential(value) {
+            Self::Credential
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
 /// Returns whether a header field carries credentials, by its name or by the look of its value.
 #[must_use]
 pub fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
-    !ORDINARY_FIELDS.contains(name)
-        && (is_credential_name(name) || (!is_trace(name) && looks_like_credential(value)))
+    FieldKind::of(name, value) == FieldKind::Credential
 }
 
 /// Returns whether the name of a header field announces credentials or says who asks.
-fn is_credential_name(name: &HeaderName) -> bool {
-    if [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION].contains(name) {
-        return true;
-    }
-    // Says how a browser came to send the request: `Sec-Fetch-User: ?1`.
-    if name.as_str().starts_with("sec-fetch-") {
-        return false;
-    }
-    let word = as_one_word(name.as_str());
-    Names::Ordinary.is_secret(name.as_str())
-        || is_secret_last_word(name.as_str())
+fn is_credential_name(name: &str) -> bool {
+    let word = as_one_word(name);
+    // Names of fields come in lower case: `XSid` is one word of them.
+    let mut words = name
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .map(|word| word.strip_prefix('x').unwrap_or(word));
+    Names::Ordinary.is_secret(name)
+        || words.any(|word| is_secret_word(word) || IDENTITY_WORDS.contains(&word))
         || has_part(&word, &CREDENTIAL_PARTS, &ORDINARY_WORDS)
         || IDENTITY_ENDINGS.iter().any(|ending| word.ends_with(ending))
 }
 
 /// Returns whether a field traces a request: its value is new in every request.
-fn is_trace(name: &HeaderName) -> bool {
-    let word = as_one_word(name.as_str());
-    TRACE_ENDINGS.iter().any(|ending| word.ends_with(ending))
+fn is_trace(name: &str) -> bool {
+    let word = as_one_word(name);
+    TRACE_FIELDS.contains(&name) || TRACE_ENDINGS.iter().any(|ending| word.ends_with(ending))
 }
 
 /// Returns whether a value looks like a key, or names an authentication scheme.
@@ -188,6 +283,18 @@ mod tests {
     #[test]
     fn credential_is_recognised_by_its_name_in_any_spelling() {
         for name in [
+            "XAccessToken",
+            "x_api_key",
+            "apikey",
+            "XSid",
+            "X-Sid-Of-Site",
+            "X-Pin-Entered",
+            "X-Email-Address",
+            "X-User-Data",
+            "X-Tenant-Name",
+            "X-Forwarded-Access-Token",
+            "Sec-Token-Binding",
+            "Sec-Session-Response",
             "Authorization",
             "Proxy-Authorization",
             "Cookie",
@@ -336,6 +443,40 @@ mod tests {
             ("Via", "1.1 docstokg"),
         ] {
             assert!(!judge(name, value), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn field_that_is_not_known_is_of_no_harmless_kind() {
+        use FieldKind::{Negotiation, Trace, Unknown};
+        for (name, kind) in [
+            ("Accept", Negotiation),
+            ("Accept-Language", Negotiation),
+            ("If-Range", Negotiation),
+            ("Sec-Fetch-User", Negotiation),
+            ("Sec-CH-UA-Model", Negotiation),
+            ("User-Agent", Negotiation),
+            ("DNT", Negotiation),
+            ("Priority", Negotiation),
+            ("Via", Trace),
+            ("Forwarded", Trace),
+            ("X-Forwarded-For", Trace),
+            ("X-Request-ID", Trace),
+            ("traceparent", Trace),
+            ("Uber-Trace-Id", Trace),
+            // A response may be made of these, and nobody has to say so.
+            ("X-Forwarded-Host", Unknown),
+            ("X-Forwarded-Prefix", Unknown),
+            ("X-Requested-With", Unknown),
+            ("Prefer", Unknown),
+            ("Origin", Unknown),
+            ("X-Whatever", Unknown),
+            ("Sec-Whatever", Unknown),
+            ("Accept-Whatever", Unknown),
+        ] {
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            let value = HeaderValue::from_static("v");
+            assert_eq!(FieldKind::of(&name, &value), kind, "{name}");
         }
     }
 }

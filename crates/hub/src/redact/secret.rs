@@ -249,11 +249,10 @@ pub(super) fn is_sign_in_code(name: &str, value: &str) -> bool {
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Returns whether the last word of a name is a secret's name by itself: `X-SID`, `X-Otp`. In URLs
-/// such words are too common at the end of other names.
-pub(super) fn is_secret_last_word(name: &str) -> bool {
-    let last = last_word(without_qualifiers(name)).to_ascii_lowercase();
-    SECRET_NAMES.contains(&last.as_str())
+/// Returns whether a word in lower case is a secret's name by itself: `sid`, `otp`. In URLs such
+/// words are too common as parts of other names.
+pub(super) fn is_secret_word(word: &str) -> bool {
+    SECRET_NAMES.contains(&word)
 }
 
 /// Returns whether a pair has one of these names, in any spelling.

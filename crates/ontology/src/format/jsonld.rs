@@ -27,8 +27,9 @@ use super::report::Problem;
 use super::statements::{OnStatement, Problems, quad_bytes, shorten, with_base};
 use super::{ContextLoader, Options, detect};
 
-/// Deepest nesting of objects and arrays; contexts are processed recursively.
-pub(crate) const MAX_DEPTH: usize = 256;
+/// Deepest nesting of objects and arrays: contexts are processed recursively, and `serde_json`
+/// reads no deeper.
+pub(crate) const MAX_DEPTH: usize = 127;
 
 pub(crate) fn read(
     mut reader: impl Read + Send,
@@ -274,10 +275,12 @@ impl StatementReceiver<'_, '_> {
 
 /// What is wrong with the file as JSON, or with its contexts.
 fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
-    let depth = detect::json_depth(bytes);
-    if depth > MAX_DEPTH {
-        let message = format!("objects and arrays are nested {depth} deep, more than {MAX_DEPTH}");
-        return Some(Problem::of_file(message));
+    // The same bounds as those of a file that is streamed.
+    let watch = SharedWatch::default();
+    let limits = &contexts.options.limits;
+    let mut guard = JsonGuard::new(bytes, limits, Arc::clone(&watch)).with_depth(MAX_DEPTH);
+    if io::copy(&mut guard, &mut io::sink()).is_err() {
+        return take_failure(&watch);
     }
     let document: serde_json::Value = match serde_json::from_slice(bytes) {
         Ok(document) => document,
@@ -285,7 +288,10 @@ fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
             return Some(Problem {
                 line: Some(error.line() as u64),
                 column: Some(error.column() as u64),
-                message: format!("this is not JSON: {}", shorten(&error.to_string())),
+                message: format!(
+                    "this cannot be read as JSON: {}",
+                    shorten(&error.to_string())
+                ),
             });
         }
     };

@@ -1,47 +1,21 @@
 //! Every format nested and chained to 100,000: a report comes back, whatever the stack of the
 //! thread that asks.
 
+use std::sync::Arc;
+
+use docstokg_ontology::diff::{DEFAULT_TABLE_BYTES, TermTable};
 use docstokg_ontology::format::{ContextLoader, Report};
 use docstokg_ontology::format::{Detected, Format, Limits, Options, Outcome, detect, validate};
-use std::sync::Arc;
+use docstokg_origin_sim::hostile::{deep_ontologies, nested, term_chains};
 
 use super::read;
 
 const DEPTH: usize = 100_000;
 
-/// A context of as many terms, each with what `definition` makes of the number of the next.
-fn chain(length: usize, definition: impl Fn(usize) -> String) -> String {
-    let terms: Vec<_> = (0..length)
-        .map(|n| format!("\"t{n}\":{}", definition(n + 1)))
-        .collect();
-    format!(
-        "{{\"@context\":{{\"@vocab\":\"http://v/\",{}}},\"@id\":\"http://a\",\"t0:x\":1}}",
-        terms.join(",")
-    )
-}
-
-fn chains(length: usize) -> Vec<String> {
-    let definitions: [fn(usize) -> String; 6] = [
-        |n| format!("\"t{n}\""),
-        |n| format!("\"t{n}:x\""),
-        |n| format!("{{\"@id\":\"t{n}:x\"}}"),
-        |n| format!("{{\"@id\":\"http://v/\",\"@type\":\"t{n}\"}}"),
-        |n| format!("{{\"@reverse\":\"t{n}\"}}"),
-        |n| format!("{{\"@id\":\"http://v/\",\"@container\":\"@index\",\"@index\":\"t{n}\"}}"),
-    ];
-    definitions
-        .map(|definition| chain(length, definition))
-        .into()
-}
-
-fn nested(open: &str, close: &str, depth: usize) -> String {
-    format!("{}1{}", open.repeat(depth), close.repeat(depth))
-}
-
 #[test]
 fn chains_of_terms_in_json_ld_are_refused_at_any_length() {
     for length in [1_000, 3_000, DEPTH] {
-        for text in chains(length) {
+        for text in term_chains(length) {
             let report = read(&text, Format::JsonLd);
             assert_eq!(report.outcome, Outcome::Invalid, "{}", &text[..80]);
             let why = &report.errors[0].message;
@@ -62,11 +36,11 @@ fn chains_of_terms_in_json_ld_are_refused_at_any_length() {
         let mut errors = report.errors.iter();
         errors.any(|error| error.message.contains("in a chain"))
     };
-    for text in chains(1_000) {
+    for text in term_chains(1_000) {
         let report = validate(text.as_bytes(), Format::JsonLd, &streamed).unwrap();
         assert!(is_chain(&report), "{report:?}");
     }
-    for text in chains(30) {
+    for text in term_chains(30) {
         let report = read(&text, Format::JsonLd);
         assert!(!is_chain(&report), "{report:?}");
     }
@@ -131,107 +105,104 @@ fn remote_contexts_that_lead_to_themselves_are_not_loaded() {
     }
 }
 
-fn in_rdf(body: &str) -> String {
-    format!(
-        "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:a='http://a#'>\
-         {body}</rdf:RDF>"
-    )
-}
-
-/// Texts that are as deep or as long a chain as it gets, with the formats that they are read as.
-fn deep_texts() -> Vec<(Format, String)> {
-    let node = |open: &str, close: &str| in_rdf(&nested(open, close, DEPTH));
-    let line = "<http://a> <http://b> ".to_owned();
-    vec![
-        (Format::JsonLd, nested("[", "]", DEPTH)),
-        (Format::JsonLd, nested("{\"@graph\":", "}", DEPTH)),
-        (Format::JsonLd, nested("{\"@context\":", "}", DEPTH)),
-        (
-            Format::JsonLd,
-            nested("{\"@context\":{},\"http://a/\":", "}", DEPTH),
-        ),
-        (
-            Format::JsonLd,
-            nested(
-                "{\"@context\":{\"t\":{\"@id\":\"http://a\",\"@context\":",
-                "}}}",
-                DEPTH,
-            ),
-        ),
-        (Format::OboGraph, nested("[", "]", DEPTH)),
-        (
-            Format::OboGraph,
-            format!(
-                "{{\"graphs\":[{{\"meta\":{}}}]}}",
-                nested("{\"a\":", "}", DEPTH)
-            ),
-        ),
-        (
-            Format::RdfXml,
-            node("<rdf:Description><a:p>", "</a:p></rdf:Description>"),
-        ),
-        (
-            Format::RdfXml,
-            node("<a:b rdf:parseType='Literal'>", "</a:b>"),
-        ),
-        (Format::RdfXml, node("<a:b xml:base='x/'>", "</a:b>")),
-        (Format::OwlXml, nested("<Ontology>", "</Ontology>", DEPTH)),
-        (
-            Format::Turtle,
-            format!("{line}{} .", nested("[ <http://p> ", "]", DEPTH)),
-        ),
-        (
-            Format::Turtle,
-            format!("{line}{} .", nested("(", ")", DEPTH)),
-        ),
-        (Format::Turtle, "@base <x/> .\n".repeat(DEPTH)),
-        (
-            Format::TriG,
-            format!("<http://g> {}", nested("{", "}", DEPTH)),
-        ),
-        (
-            Format::NTriples,
-            format!("{} {line}", nested("<< ", ">>", DEPTH)),
-        ),
-        (
-            Format::NQuads,
-            format!("{} {line}", nested("<<(", ")>>", DEPTH)),
-        ),
-        (
-            Format::Obo,
-            format!(
-                "format-version: 1.2\n\n[Term]\nid: A:1\nname: {}\n",
-                nested("{", "}", DEPTH)
-            ),
-        ),
-        (
-            Format::Obo,
-            format!(
-                "format-version: 1.2\n\n[Term]\nid: A:1\ndef: {}\n",
-                nested("\"[", "]", DEPTH)
-            ),
-        ),
-    ]
+fn is_table(text: &[u8], format: Format, options: &Options) -> bool {
+    TermTable::read(text, format, options, DEFAULT_TABLE_BYTES).is_ok()
 }
 
 #[test]
 fn every_format_may_be_nested_to_any_depth() {
-    let texts = deep_texts();
+    let texts = deep_ontologies(DEPTH);
     // A small stack stands for that of any thread that calls.
     let reader = std::thread::Builder::new().stack_size(1 << 20);
-    let read_all = move || -> Vec<(Format, Report)> {
+    let read_all = move || -> Vec<(String, Report, bool)> {
         texts
             .iter()
-            .map(|(format, text)| {
+            .map(|(name, text)| {
                 let _ = detect(text.as_bytes(), None);
-                (*format, read(text, *format))
+                // `.json` is the ending of several formats.
+                let format = Format::from_file_name(name).unwrap_or(Format::OboGraph);
+                let is_table = is_table(text.as_bytes(), format, &Options::default());
+                (name.clone(), read(text, format), is_table)
             })
             .collect()
     };
     let reports = reader.spawn(read_all).unwrap().join().unwrap();
-    for (format, report) in reports {
+    for (name, report, is_table) in reports {
         let is_told = report.outcome != Outcome::Invalid || !report.errors.is_empty();
-        assert!(is_told, "{format}");
+        assert!(is_told, "{name}");
+        if report.outcome != Outcome::NotValidated {
+            let is_valid = report.outcome == Outcome::Valid;
+            assert_eq!(is_valid, is_table, "{name}: {:?}", report.errors);
+        }
+    }
+}
+
+/// JSON that other readers of JSON refuse, or read as something else, is judged alike whether it is
+/// read at once or streamed, for a report and for a comparison.
+#[test]
+fn json_ld_at_the_bounds_of_json_is_judged_alike_by_all_readers() {
+    let node = |value: &str| format!("{{\"@id\":\"http://a\",\"http://p\":{value}}}");
+    let deep = |depth| nested("{\"http://p\":", "}", depth);
+    let long = "9".repeat(400);
+    let half_a_character = Some("half of a character, without the other half");
+    let too_deep = Some("nested more than 127 deep");
+    let cases = [
+        (deep(127), None),
+        (deep(128), too_deep),
+        (deep(129), too_deep),
+        (deep(256), too_deep),
+        (deep(257), too_deep),
+        (node(&nested("[", "]", 127)), too_deep),
+        (node("1e300"), None),
+        (node("-1e-400"), None),
+        (node("1e400"), Some("the number 1e400 is too large")),
+        (node("[1,-1e400]"), Some("the number -1e400 is too large")),
+        (node(&long), Some("the number 999999999999999999999999… is")),
+        (node("\"1e400\""), None),
+        (node("\"\\ud83d\\ude00\""), None),
+        (node("\"\\uD83D\\uDE00\\u00e9\\n\""), None),
+        (node("\"\\ud800\""), half_a_character),
+        (node("\"\\ud800x\""), half_a_character),
+        (node("\"\\ud800\\n\""), half_a_character),
+        (node("{\"\\ud800\":1}"), half_a_character),
+        (node("\"\\udc00\""), half_a_character),
+        (node("\"\\ud800\\u0041\""), half_a_character),
+        (
+            "{\"@context\":{\"t\":1e400},\"t\":1}".to_owned(),
+            Some("the number 1e400 is too large"),
+        ),
+    ];
+    let options = |max_unstreamed_bytes| Options {
+        limits: Limits {
+            max_unstreamed_bytes,
+            ..Limits::default()
+        },
+        ..Options::default()
+    };
+    for (text, refusal) in cases {
+        let bytes = text.as_bytes();
+        let reports = [1 << 20, 1].map(|most| {
+            let report = validate(bytes, Format::JsonLd, &options(most)).unwrap();
+            let is_valid = report.outcome == Outcome::Valid;
+            assert_eq!(is_table(bytes, Format::JsonLd, &options(most)), is_valid);
+            report
+        });
+        for report in &reports {
+            let is_named = match refusal {
+                None => report.errors.is_empty(),
+                Some(why) => report
+                    .errors
+                    .iter()
+                    .any(|error| error.message.contains(why)),
+            };
+            assert!(is_named, "{text}: {report:?}");
+        }
+        let [whole, streamed] = reports;
+        assert_eq!(whole.outcome, streamed.outcome, "{text}");
+        assert_eq!(whole.content_hash, streamed.content_hash, "{text}");
+        if refusal.is_none() {
+            assert_eq!(whole.statements, streamed.statements, "{text}");
+        }
     }
 }
 

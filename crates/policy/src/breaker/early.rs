@@ -41,6 +41,8 @@ pub(super) struct FailedProbe {
     pub(super) jitter_sample: Option<f64>,
     /// How long the host is to be left alone, if that was stated or learned.
     pub(super) wait: Option<Duration>,
+    /// Whether the server refused the request: it is up.
+    pub(super) is_refusal: bool,
 }
 
 impl FailedProbe {

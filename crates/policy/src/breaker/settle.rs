@@ -80,6 +80,7 @@ impl Breaker {
                     sent,
                     jitter_sample: early,
                     wait: settlement.wait.map(|wait| wait.max(SHORTEST_OPEN)),
+                    is_refusal: outcome == Outcome::Throttled,
                 };
                 self.fail(policy, probe, now)
             }
@@ -141,10 +142,12 @@ impl Breaker {
             }
             if recent.len() >= threshold {
                 // Failures between successes are not an outage that a probe can see the end of: the
-                // configured cooldown holds.
+                // configured cooldown applies. A server that refuses a request and says when to come
+                // back is up.
+                let stated = length.filter(|_| probe.is_refusal);
                 let opening = Opening {
                     reason: OpenReason::RollingWindow,
-                    length: Some(window.cooldown),
+                    length: Some(stated.unwrap_or(window.cooldown)),
                     early: None,
                 };
                 return Some(self.open(policy, opening, now));

@@ -215,6 +215,38 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
     }
 }
 
+/// A refusal that states a time opens for that time; a failure of the rolling window opens for its
+/// cooldown whatever it states.
+#[test]
+fn stated_time_of_a_refusal_wins_over_the_cooldown_of_the_rolling_window() {
+    let cooldown = Duration::from_secs(60);
+    let policy = BreakerPolicy {
+        fail_max: NonZeroU32::new(10).expect("not zero"),
+        window: Some(RollingWindow {
+            threshold_failures: NonZeroU32::new(4).expect("not zero"),
+            within: ms(2_000),
+            cooldown,
+        }),
+        ..policy()
+    };
+    let second = Duration::from_secs(1);
+    for (last, expected) in [
+        ((Outcome::Throttled, Some(second)), second),
+        ((Outcome::Throttled, None), cooldown),
+        ((Outcome::Failure, Some(second)), cooldown),
+        ((Outcome::Failure, None), cooldown),
+    ] {
+        let mut site = Site::default();
+        for time in [0, 100, 200] {
+            answer(&mut site, &policy, (Outcome::Failure, None), at(time));
+            assert_eq!(site.breaker().open_until(at(time)), None);
+        }
+        answer(&mut site, &policy, last, at(300));
+        let (until, _) = site.breaker().open_until(at(300)).expect("open");
+        assert_eq!(until.since(at(300)), expected, "{last:?}");
+    }
+}
+
 /// A server that is down and says "in a second" each time is asked ever less often.
 #[test]
 fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {

@@ -38,15 +38,16 @@ fn relayed_requests_wait_for_another_one_no_longer_than_they_may_be_held() {
         mode: Mode::Private,
         hold: seconds(4),
         heuristic: None,
+        ignored_fields: Arc::default(),
     };
-    let requests = (0..3).map(|_| url("/").relayed(relay)).collect();
+    let requests = (0..3).map(|_| url("/").relayed(relay.clone())).collect();
     let outcomes = world.fetch_all(requests);
     assert_eq!(count(&outcomes, "200"), 3, "{outcomes:?}");
     assert_eq!(world.ledger().len(), 3);
     let quick = outcomes.iter().filter(|(at, _)| (4.0..5.0).contains(at));
     assert_eq!(quick.count(), 2, "the leader alone is slow: {outcomes:?}");
     // What the two stored answers the next ones.
-    let again = world.fetch_all((0..3).map(|_| url("/").relayed(relay)).collect());
+    let again = world.fetch_all((0..3).map(|_| url("/").relayed(relay.clone())).collect());
     assert_eq!((count(&again, "200"), world.ledger().len()), (3, 3));
 }
 

@@ -2,12 +2,16 @@
 
 use std::io::{self, Read};
 
+mod values;
+
+use self::values::ValueScan;
 use super::contexts::{ContextScan, SharedBudget};
 use super::{SharedWatch, refuse};
 use crate::format::Limits;
 use crate::format::report::Problem;
 
-/// Passes JSON on; strings and numbers are limited in length, and nesting in depth if asked for.
+/// Passes JSON on; strings and numbers are limited in length. If asked for, nesting is limited in
+/// depth, and values that readers do not agree about are refused.
 pub(crate) struct JsonGuard<R> {
     inner: R,
     limit: usize,
@@ -18,6 +22,7 @@ pub(crate) struct JsonGuard<R> {
     line: u64,
     depth: usize,
     max_depth: Option<usize>,
+    values: Option<ValueScan>,
     contexts: Option<(ContextScan, SharedBudget)>,
 }
 
@@ -34,12 +39,16 @@ impl<R: Read> JsonGuard<R> {
             line: 1,
             depth: 0,
             max_depth: None,
+            values: None,
             contexts: None,
         }
     }
 
+    /// Bounds how deep objects and arrays are nested, and refuses numbers that do not fit a double
+    /// and halves of characters.
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
+        self.values = Some(ValueScan::default());
         self
     }
 
@@ -49,8 +58,8 @@ impl<R: Read> JsonGuard<R> {
         self
     }
 
-    /// Counts brackets in bytes that are not within a string.
-    fn count_depth(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Judges brackets and numbers in bytes that are not within a string.
+    fn judge_code(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(max_depth) = self.max_depth else {
             return Ok(());
         };
@@ -65,7 +74,16 @@ impl<R: Read> JsonGuard<R> {
                 return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
             }
         }
-        Ok(())
+        self.judge_values(|values| values.pass_code(bytes))
+    }
+
+    /// Refuses what is wrong with values, if they are judged.
+    fn judge_values(
+        &mut self,
+        judge: impl FnOnce(&mut ValueScan) -> Result<(), String>,
+    ) -> io::Result<()> {
+        let judged = self.values.as_mut().map_or(Ok(()), judge);
+        judged.map_err(|reason| refuse(&self.watch, Problem::at_line(self.line, reason)))
     }
 
     fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -73,6 +91,7 @@ impl<R: Read> JsonGuard<R> {
         while at < bytes.len() {
             if self.is_escaped {
                 self.is_escaped = false;
+                self.judge_values(|values| values.pass_escaped(bytes[at]))?;
                 at += 1;
                 continue;
             }
@@ -82,8 +101,11 @@ impl<R: Read> JsonGuard<R> {
             } else {
                 memchr::memchr2(b'"', b'\n', rest)
             };
-            if !self.is_string {
-                self.count_depth(&rest[..step.unwrap_or(rest.len())])?;
+            let passed = &rest[..step.unwrap_or(rest.len())];
+            if self.is_string {
+                self.judge_values(|values| values.pass_text(passed))?;
+            } else {
+                self.judge_code(passed)?;
             }
             self.length += step.unwrap_or(rest.len());
             if self.length > self.limit {
@@ -95,7 +117,10 @@ impl<R: Read> JsonGuard<R> {
             match bytes[at] {
                 b'\n' => self.line += 1,
                 b'\\' => self.is_escaped = true,
-                _ => self.is_string = !self.is_string,
+                _ => {
+                    self.judge_values(ValueScan::end_text)?;
+                    self.is_string = !self.is_string;
+                }
             }
             if bytes[at] != b'\\' {
                 self.length = 0;

@@ -105,7 +105,7 @@ local function open(breaker, policy, reason, length, early)
 end
 
 -- `length` is how long an open lasts, if that was stated or learned.
-local function fail(breaker, policy, early, length, sent)
+local function fail(breaker, policy, outcome, early, length, sent)
   breaker.f = breaker.f + 1
   local past = past_of(breaker)
   past.d = now
@@ -119,7 +119,10 @@ local function fail(breaker, policy, early, length, sent)
     while #past.r > policy.threshold or (past.r[1] and past.r[1] + policy.within <= now) do
       table.remove(past.r, 1)
     end
-    if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown, nil) end
+    if #past.r >= policy.threshold then
+      local stated = outcome == 'throttled' and length or nil
+      return open(breaker, policy, 'rolling-window', stated or policy.cooldown, nil)
+    end
   end
   if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', length, early) end
   return nil
@@ -145,7 +148,8 @@ local function breaker_settle(breaker, ask, outcome, generation, sent, wait)
     past_of(breaker).h = now
   end
   local length = wait and math.max(wait, SHORTEST_OPEN)
-  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil, length, sent)
+  local early = policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil
+  return fail(breaker, policy, outcome, early, length, sent)
 end
 
 local function breaker_block(breaker, till, reason)

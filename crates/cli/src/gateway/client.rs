@@ -1,0 +1,131 @@
+//! Clients of the gateway, as its bounds count them: pure.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// The prefix of an IPv6 address that a network assigns to one machine or household: its lower 64
+/// bits are the machine's own choice.
+const IPV6_PREFIX: u128 = !0 << 64;
+
+/// A client by its address: an IPv4 address, however it is written, or the first 64 bits of an IPv6
+/// address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client(IpAddr);
+
+impl Client {
+    /// Returns the client of an address.
+    pub(super) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) if !address.is_loopback() => {
+                let network = u128::from(address) & IPV6_PREFIX;
+                Self(Ipv6Addr::from(network).into())
+            }
+            other => Self(other),
+        }
+    }
+
+    /// Returns whether the client is on this machine, whose programs are one user's and all have
+    /// one address.
+    pub(super) fn is_local(self) -> bool {
+        self.0.is_loopback()
+    }
+}
+
+/// The connections of the clients of other machines: each has half of all at most, so that one
+/// client leaves some for others.
+#[derive(Debug)]
+pub(super) struct ClientConnections {
+    max_of_client: usize,
+    of_clients: Mutex<HashMap<Client, usize>>,
+}
+
+impl ClientConnections {
+    /// Makes the account of this many connections in all.
+    pub(super) fn new(max_connections: usize) -> Self {
+        Self {
+            max_of_client: max_connections.div_ceil(2),
+            of_clients: Mutex::default(),
+        }
+    }
+
+    /// Counts a connection; `None` if its client has too many.
+    pub(super) fn open(self: &Arc<Self>, client: Client) -> Option<ClientConnection> {
+        let mut of_clients = self.of_clients.lock();
+        let own = of_clients.entry(client).or_default();
+        if !client.is_local() && *own >= self.max_of_client {
+            return None;
+        }
+        *own += 1;
+        Some(ClientConnection {
+            account: Arc::clone(self),
+            client,
+        })
+    }
+}
+
+/// A connection of a client, counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct ClientConnection {
+    account: Arc<ClientConnections>,
+    client: Client,
+}
+
+impl Drop for ClientConnection {
+    fn drop(&mut self) {
+        let mut of_clients = self.account.of_clients.lock();
+        if let Some(own) = of_clients.get_mut(&self.client) {
+            *own -= 1;
+            if *own == 0 {
+                of_clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(address: &str) -> Client {
+        Client::of(address.parse().unwrap())
+    }
+
+    #[test]
+    fn client_is_one_however_its_address_is_written() {
+        assert_eq!(client("::ffff:10.0.0.1"), client("10.0.0.1"));
+        assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
+        assert_ne!(client("2001:db8:1:2::1"), client("2001:db8:1:3::1"));
+        assert_ne!(client("10.0.0.1"), client("10.0.0.2"));
+        for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(client(local).is_local(), "{local}");
+        }
+        for other in ["::", "::2", "10.0.0.1", "::ffff:10.0.0.1"] {
+            assert!(!client(other).is_local(), "{other}");
+        }
+    }
+
+    #[test]
+    fn one_client_leaves_connections_for_others() {
+        for (max, of_one) in [(1, 1), (2, 1), (3, 2), (512, 256)] {
+            let account = Arc::new(ClientConnections::new(max));
+            let hosts = (1..=max).map(|host| client(&format!("2001:db8::{host:x}")));
+            let mut open: Vec<_> = hosts.map_while(|own| account.open(own)).collect();
+            assert_eq!(open.len(), of_one, "{max}");
+            assert!(account.open(client("10.0.0.1")).is_some());
+            open.pop();
+            assert!(account.open(client("2001:db8::1")).is_some());
+            open.clear();
+            assert!(account.of_clients.lock().is_empty());
+        }
+    }
+
+    #[test]
+    fn programs_of_this_machine_share_all_connections() {
+        let account = Arc::new(ClientConnections::new(4));
+        let open: Vec<_> = (0..4).map_while(|_| account.open(client("::1"))).collect();
+        assert_eq!(open.len(), 4);
+    }
+}
