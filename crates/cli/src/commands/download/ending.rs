@@ -29,13 +29,12 @@ pub(super) fn finish(
     progress: &Progress,
     recording: &Recording,
     is_partial: bool,
-    inputs: &[String],
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
     // A list that was not read to its end is read again; its known works are skipped.
     let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
-    let known = if is_read { inputs } else { &[] };
-    let resume = resume::command(known, &directory.path);
+    let command = resume::command(is_read, &directory.path);
+    let resume = (command.as_deref()).unwrap_or("the same command with --resume");
     let (ended, report) = match outcome {
         Some(Ok(done)) => done,
         Some(Err(error)) => {
@@ -65,7 +64,7 @@ pub(super) fn finish(
         shown["telemetry_run"] = json!(recording.run.id);
         add_end(&mut shown, &ended, &progress.listed());
         if !matches!(ended, Ended::Complete) {
-            shown["continue_with"] = json!(resume);
+            shown["continue_with"] = json!(command);
         }
         output::json(&shown);
     } else {
