@@ -322,7 +322,7 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
         name,
         source,
         windows: Vec::new(),
-        waiting: budget.waiting_until().count(),
+        waiting: budget.count_waiting(view.now),
         slots: None,
         multiplier: budget.multiplier().share(),
         waits: budget.waits().iter().map(wait).collect(),
