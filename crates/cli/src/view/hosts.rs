@@ -102,8 +102,8 @@ pub(super) struct LongWait<'a> {
 }
 
 /// Returns the strictest window that is a pace.
-fn pace(windows: &[Window]) -> Option<&Window> {
-    let pacing = windows.iter().filter(|window| window.per <= LONGEST_PACE);
+fn pace<'a>(windows: impl Iterator<Item = &'a Window>) -> Option<&'a Window> {
+    let pacing = windows.filter(|window| window.per <= LONGEST_PACE);
     pacing.min_by(|a, b| per_second(a).total_cmp(&per_second(b)))
 }
 
@@ -129,26 +129,6 @@ impl Hosts {
         }
     }
 
-    /// Returns the windows of a host and role, and the common windows of its site.
-    fn windows(&self, host: &Host, role: Role) -> (Vec<Window>, Vec<Window>) {
-        let common = self
-            .config
-            .sites
-            .iter()
-            .filter(|site| site.hosts.contains(host));
-        let common = common
-            .flat_map(|site| {
-                site.common
-                    .iter()
-                    .flat_map(|common| common.rates.value.clone())
-            })
-            .collect();
-        (
-            self.config.limits.of(host, role).rates.value.clone(),
-            common,
-        )
-    }
-
     /// Returns the rate of a role, measured over its own windows, and the tightest of them.
     fn rate(
         &self,
@@ -157,9 +137,9 @@ impl Hosts {
         role: Role,
         now: BootInstant,
     ) -> (f64, Option<Window>) {
-        let (own, common) = self.windows(host, role);
-        let all: Vec<Window> = own.into_iter().chain(common).collect();
-        let tightest = pace(&all);
+        let budgets = self.config.budgets(host, role, None);
+        let windows = budgets.iter().flat_map(|(_, windows)| *windows);
+        let tightest = pace(windows);
         let span = span(tightest);
         let recent = watched
             .sent
