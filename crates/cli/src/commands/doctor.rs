@@ -281,8 +281,8 @@ fn recent_waits(budget: &BudgetReport) -> Option<String> {
 /// there.
 fn waiting(processes: usize) -> String {
     match processes {
-        1 => "1 process waits".to_owned(),
-        several => format!("{several} processes wait"),
+        1 => "1 process waits (its own output counts the works)".to_owned(),
+        several => format!("{several} processes wait (their own output counts the works)"),
     }
 }
 
