@@ -143,33 +143,17 @@ fn wait(event: &Event) -> Option<String> {
         What::WaitRate {
             until: at,
             window: Some(window),
-            spaced: Some(limit),
-            ..
-        } => format!(
-            "wait {} for the distance from the request before it ({})",
-            until(event, *at),
-            limit_in_words(window, Some(limit))
-        ),
-        What::WaitRate {
-            until: at,
-            window: Some(window),
-            is_configured: false,
-            ..
-        } => format!(
-            "wait {} for what the host states or is seen to admit ({})",
-            until(event, *at),
-            window_in_words(window)
-        ),
-        What::WaitRate {
-            until: at,
-            window: Some(window),
-            ..
-        } => format!(
-            "wait {} for the limit of {}; {}",
-            until(event, *at),
-            window_in_words(window),
-            change_hint(event.host.as_str(), event.role)
-        ),
+            basis,
+        } => {
+            let hint = change_hint(event.host.as_str(), event.role);
+            let hint = basis.is_configured().then(|| format!("; {hint}"));
+            format!(
+                "wait {} for a limit ({}){}",
+                until(event, *at),
+                limit_in_words(window, *basis),
+                hint.unwrap_or_default()
+            )
+        }
         What::WaitRate {
             until: at,
             window: None,
