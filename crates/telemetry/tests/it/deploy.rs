@@ -222,6 +222,19 @@ fn every_metric_has_a_type_and_a_help_text() {
     assert!(text.contains("le=\"600\""));
 }
 
+#[test]
+fn a_request_that_is_deferred_does_not_count_as_failed() {
+    let busy = Reply::status(429).header("retry-after", "3600");
+    let world = World::new(
+        [Origin::new("a.example").route("/", [busy])],
+        Flags::default(),
+    );
+    world.fetch(get("http://a.example/").deadline(ms(30_000)));
+    let text = world.end().metrics.lock().text();
+    let deferred = "outcome=\"http_429\",failed=\"no\"} 1";
+    assert!(text.contains(deferred), "{text}");
+}
+
 /// Returns the sum of the samples of several processes that a query selects.
 fn selected_sum(query: &str, texts: &[String]) -> u64 {
     fn matchers(expr: &Expr) -> &[Matcher] {
