@@ -220,6 +220,7 @@ fn learn(row: &LimitRow, config: &Config) -> String {
         Some(Learn::Tighten) => "tighten".to_owned(),
         Some(Learn::UpTo(window)) => format!("up_to {window}"),
     }
+        None if config.limits.learn_unless_set == Learn::Tighten => "tighten".to_owned(),
 }
 
 /// Returns the windows in force: a search upwards takes the place of default windows.
