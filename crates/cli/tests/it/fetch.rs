@@ -245,6 +245,32 @@ fn an_unreachable_host_is_reported_in_a_sentence() {
 }
 
 #[test]
+fn faults_that_open_the_breaker_end_with_the_time_of_the_probe() {
+    let request = [
+        "fetch",
+        "http://down.example/",
+        "--connect-to",
+        "down.example:80=127.0.0.1:1",
+        "--breaker",
+        "down.example=fail_max:1,reset:60",
+    ];
+    let ran = run(&request);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    for said in [
+        "down.example: no connection could be made",
+        "the next attempt is due at ",
+        "is probed; try again then",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    let ran = run(&[&request[..], &["--json"]].concat());
+    let shown = json(&ran.out);
+    assert_eq!((ran.code, &shown["error"]), (3, &"connect".into()));
+    assert!(shown["until"].is_string(), "{shown}");
+    assert!(shown["cooldown_remaining_ms"].is_number(), "{shown}");
+}
+
+#[test]
 fn a_redirect_into_the_private_network_is_refused() {
     let served = Served::start(
         Origin::new("a.example").route("/out", [Reply::redirect(302, "http://localhost:9/secret")]),
