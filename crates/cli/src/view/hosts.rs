@@ -292,8 +292,12 @@ impl Line {
             self.host.clone()
         };
         let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
-        if let Some(allowed) = &self.allowed {
-            text.push_str(&format!(", limit {}", window_in_words(allowed)));
+        match (&self.limit, &self.allowed) {
+            (Some(limit), _) if !limit.basis.is_configured() => {
+                text.push_str(&format!(", {}", limit.in_words()));
+            }
+            (_, Some(allowed)) => text.push_str(&format!(", limit {}", window_in_words(allowed))),
+            _ => {}
         }
         if let Some(open) = self.open {
             text.push_str(&format!(
@@ -379,6 +383,16 @@ mod tests {
         let wait = lines[0].long_wait(Duration::from_secs(10)).unwrap();
         assert_eq!(wait.why, "500 an hour");
         assert!(wait.hint.unwrap().contains("--rate pub.example:artifact="));
+        let learned = What::WaitRate {
+            until: at(9_000),
+            window: "4/SECOND".parse().ok(),
+            basis: LimitBasis::StatedOrLearned,
+        };
+        hosts.note(&event_of(4, Role::Artifact, 99, learned));
+        let shown = hosts.lines(at(100), 8)[0].text(120);
+        let words = "/s, stated by the host or learned, about 4 a second  queue";
+        assert!(shown.contains(words), "{shown}");
+        hosts.note(&event_of(4, Role::Artifact, 99, go()));
         // The request goes early, since an operator ended the pause, say.
         hosts.note(&event_of(2, Role::Artifact, 100, go()));
         let lines = hosts.lines(at(100), 8);

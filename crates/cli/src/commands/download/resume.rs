@@ -11,15 +11,15 @@ use crate::command_line;
 /// of it is a credential. The inputs are left out where they were read to their end.
 pub(super) fn command(are_inputs_read: bool, out: &Path) -> Option<String> {
     command_line::shown(&continuation(
-        command_line::arguments(),
+        &command_line::arguments(),
         are_inputs_read,
         out,
     ))
 }
 
 /// Returns the arguments with `--resume`, and without the inputs if these are known.
-fn continuation(words: Vec<String>, are_inputs_read: bool, out: &Path) -> Vec<String> {
-    let places = command_line::positionals(&Arguments::command(), &words);
+fn continuation(words: &[String], are_inputs_read: bool, out: &Path) -> Vec<String> {
+    let places = command_line::positionals(&Arguments::command(), words);
     let Some(command) = places.first().filter(|place| words[**place] == "download") else {
         // Another command has made the run.
         let mut words = ["download", "--resume", "--out"]
@@ -49,8 +49,8 @@ mod tests {
     use super::*;
 
     fn shown(line: &str, are_inputs_read: bool) -> Option<String> {
-        let words = line.split(' ').map(str::to_owned).collect();
-        let words = continuation(words, are_inputs_read, Path::new("a dir"));
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let words = continuation(&words, are_inputs_read, Path::new("a dir"));
         command_line::shown(&words)
     }
 
