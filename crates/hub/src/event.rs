@@ -153,6 +153,8 @@ pub enum What {
         by: RefusedBy,
         /// How long it had waited for the rate by then.
         waited: Duration,
+        /// What the limit that refused it is based on.
+        basis: LimitBasis,
     },
     /// A breaker in shadow mode would have refused it.
     Shadowed(Refusal),

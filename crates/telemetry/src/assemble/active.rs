@@ -120,6 +120,7 @@ impl ActiveRequest {
                 refusal,
                 by,
                 waited,
+                basis: _,
             } => {
                 let remaining = refusal.until.since(at);
                 if let Some(state) = refusing_state(&refusal) {
