@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use docstokg_config::{Problem, Sourced, both, section};
+use docstokg_config::{Problem, Source, Sourced, both, section};
 use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
@@ -141,10 +141,9 @@ fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems>
     };
     let backend = &mut config.limits.backend;
     let is_elsewhere = backend.kind.value != BackendKind::Sqlite || !backend.dsn.is_empty();
-    if backend.kind.source.is_written() && is_elsewhere {
+    if let Some((section, source)) = written_backend(settings).filter(|_| is_elsewhere) {
         let message = format!(
-            "limits.backend ({}) names another place for the state of limits; remove one of the two",
-            backend.kind.source
+            "{section} ({source}) names another place for the state of limits; remove one of the two"
         );
         let key = "ontology.ratelimit.shared_dir";
         return Err(Problems(vec![Problem::new(
@@ -157,6 +156,23 @@ fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems>
     backend.kind = Sourced::new(BackendKind::Sqlite, directory.source.clone());
     backend.dsn = file.display().to_string();
     Ok(())
+}
+
+/// Returns the section that says where the state of limits is kept, and its source, if one does.
+fn written_backend(settings: &Settings) -> Option<(&'static str, &Source)> {
+    let sections = [
+        ("limits.backend", &settings.hub.limits.backend),
+        (
+            "breakers.cooldown_store",
+            &settings.hub.breakers.cooldown_store,
+        ),
+    ];
+    sections.into_iter().find_map(|(name, backend)| {
+        let kind = backend.kind.as_ref().map(|set| &set.source);
+        let dsn = backend.dsn.as_ref().map(|set| &set.source);
+        let mut written = kind.into_iter().chain(dsn);
+        Some((name, written.find(|source| source.is_written())?))
+    })
 }
 
 /// Reads and resolves every section: the problems of all of them come at once.

@@ -199,6 +199,15 @@ impl LookupFailure {
         Failure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
     }
 
+    /// Tells whether a request was sent: what was held back is not an attempt.
+    pub(crate) fn was_requested(&self) -> bool {
+        let is_held_back = matches!(
+            self.reason,
+            Reason::BreakerOpen | Reason::RateLimited | Reason::Offline
+        );
+        self.http_status.is_some() || !is_held_back
+    }
+
     /// Tells whether the service is only to be asked at another time.
     pub(crate) fn is_about_time(&self) -> bool {
         self.retry.is_some()

@@ -260,6 +260,16 @@ impl Limits {
         }
     }
 
+    /// Charges HEAD requests wherever the user does not say whether they are charged.
+    pub fn count_head_unless_set(&mut self) {
+        let of_hosts = self.hosts.values_mut().flat_map(|host| &mut host.roles);
+        for role in self.defaults.iter_mut().chain(of_hosts) {
+            if !role.count_head.source.is_written() {
+                role.count_head.value = true;
+            }
+        }
+    }
+
     /// Returns how the rates of a host, or of hosts without an entry of their own, adapt to
     /// throttling, if they do.
     #[must_use]

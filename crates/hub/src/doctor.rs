@@ -8,14 +8,14 @@ use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
 use docstokg_policy::quota::{Need, Quotas};
-use docstokg_policy::rate::{Window, limit_in_words, window_in_words};
+use docstokg_policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
 use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
 use docstokg_stores::process::may_run;
 use docstokg_stores::{BudgetKey, SiteView, StoreError};
 
-use crate::admission::LaneKey;
+use crate::admission::{Lane, LaneKey};
 use crate::clock::BootInstant;
 use crate::config::read_network_key;
 use crate::hub::Hub;
@@ -67,19 +67,8 @@ pub struct Unreachable {
 /// What a request would wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A window is full.
-    Window(Window),
-    /// The distance from the request before it, by even pacing.
-    Spacing {
-        /// The distance.
-        window: Window,
-        /// The limit whose requests are spaced.
-        limit: Window,
-    },
-    /// A limit that was learned, as a window.
-    Learned(Window),
-    /// A quota that the host states: so many are left for so long.
-    Stated(Window),
+    /// A limit, and what it is based on.
+    Limit(Window, LimitBasis),
     /// So many requests with a reservation come first: the window has capacity left, but for them.
     Queue(usize, Window),
     /// The breaker, for a reason.
@@ -93,10 +82,8 @@ impl Obstacle {
     #[must_use]
     pub fn limit(&self) -> Option<&Window> {
         match self {
-            Self::Window(limit)
-            | Self::Spacing { limit, .. }
-            | Self::Learned(limit)
-            | Self::Stated(limit)
+            Self::Limit(_, LimitBasis::Spacing(limit))
+            | Self::Limit(limit, _)
             | Self::Queue(_, limit) => Some(limit),
             Self::Breaker(_) | Self::Slots => None,
         }
@@ -105,24 +92,30 @@ impl Obstacle {
     /// Returns whether the configuration can change it.
     #[must_use]
     pub fn is_configured(&self) -> bool {
-        matches!(
-            self,
-            Self::Window(_) | Self::Spacing { .. } | Self::Queue(..)
-        )
+        match self {
+            Self::Limit(_, basis) => basis.is_configured(),
+            Self::Queue(..) => true,
+            Self::Breaker(_) | Self::Slots => false,
+        }
     }
 }
 
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let words = self.limit().map(window_in_words).unwrap_or_default();
         match self {
-            Self::Window(_) => write!(f, "the limit of {words} is reached"),
-            Self::Spacing { window, limit } => f.write_str(&limit_in_words(window, Some(limit))),
-            Self::Learned(_) => write!(f, "learned limit, about {words}"),
-            Self::Stated(_) => write!(f, "stated by the host, {words} left"),
-            Self::Queue(1, _) => write!(f, "1 waiting request comes first ({words})"),
-            Self::Queue(waiting, _) => {
-                write!(f, "{waiting} waiting requests come first ({words})")
+            Self::Limit(window, basis) => {
+                let words = limit_in_words(window, *basis);
+                match basis {
+                    LimitBasis::Configured => write!(f, "the limit of {words} is reached"),
+                    _ => f.write_str(&words),
+                }
+            }
+            Self::Queue(waiting, limit) => {
+                let words = window_in_words(limit);
+                match waiting {
+                    1 => write!(f, "1 waiting request comes first ({words})"),
+                    _ => write!(f, "{waiting} waiting requests come first ({words})"),
+                }
             }
             Self::Breaker(reason) => write!(f, "breaker: {reason}"),
             Self::Slots => f.write_str("every shared slot is taken"),
@@ -204,13 +197,13 @@ impl Hub {
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => {
-                    let because = obstacle(&refusal.reason, &lane.costs, &budgets);
+                    let because = obstacle(&refusal.reason, &lane, &budgets);
                     (refusal.until, because.map(|it| stated_or(it, &ask, &view)))
                 }
                 Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
                 Entry::Wait(reserved) => {
                     let because = reserved.because;
-                    let because = because.map(|it| rate_obstacle(it, &lane.costs, &budgets));
+                    let because = because.map(|it| rate_obstacle(it, &lane, &budgets));
                     (reserved.at, because.map(|it| stated_or(it, &ask, &view)))
                 }
                 Entry::Go(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => {
@@ -322,7 +315,7 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
         name,
         source,
         windows: Vec::new(),
-        waiting: budget.waiting_until().count(),
+        waiting: budget.count_waiting(view.now),
         slots: None,
         multiplier: budget.multiplier().share(),
         waits: budget.waits().iter().map(wait).collect(),
@@ -331,7 +324,7 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
 
 /// Tells a quota that the host states from a limit that was learned.
 fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
-    let Obstacle::Learned(window) = obstacle else {
+    let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
     };
     let need = Need {
@@ -341,9 +334,9 @@ fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
     let quotas = view.site.quotas().zip(ask.quota_lane);
     let turn = quotas.and_then(|(quotas, lane)| quotas.turn(lane, need, view.now));
     if turn.and_then(|turn| turn.window) == Some(window) {
-        Obstacle::Stated(window)
+        Obstacle::Limit(window, LimitBasis::Stated)
     } else {
-        Obstacle::Learned(window)
+        Obstacle::Limit(window, LimitBasis::Learned)
     }
 }
 
@@ -357,9 +350,9 @@ fn backlog(budgets: &[BudgetReport]) -> u32 {
     }
 }
 
-fn obstacle(reason: &RefusalReason, costs: &[Cost], budgets: &[BudgetReport]) -> Option<Obstacle> {
+fn obstacle(reason: &RefusalReason, lane: &Lane, budgets: &[BudgetReport]) -> Option<Obstacle> {
     match reason {
-        RefusalReason::Rate { window } => Some(rate_obstacle((*window)?, costs, budgets)),
+        RefusalReason::Rate { window } => Some(rate_obstacle((*window)?, lane, budgets)),
         RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker(
             "half-open, its probes are out".to_owned(),
         )),
@@ -369,25 +362,18 @@ fn obstacle(reason: &RefusalReason, costs: &[Cost], budgets: &[BudgetReport]) ->
 }
 
 /// Describes a window that asks for a wait: a limit, its even pacing, the queue, or what was learned.
-fn rate_obstacle(window: Window, costs: &[Cost], budgets: &[BudgetReport]) -> Obstacle {
-    let mut known = budgets.iter().flat_map(|budget| &budget.windows);
-    if !known.any(|(other, _)| *other == window) {
-        let mut costs = costs.iter();
-        let limit = costs.find_map(|cost| cost.windows.limit_spaced_by(&window));
-        return match limit {
-            Some(limit) => Obstacle::Spacing { window, limit },
-            None => Obstacle::Learned(window),
-        };
-    }
+fn rate_obstacle(window: Window, lane: &Lane, budgets: &[BudgetReport]) -> Obstacle {
+    let basis = lane.basis_of(&window);
     let is_full = |budget: &BudgetReport| {
         let mut windows = budget.windows.iter();
         windows.any(|(other, used)| *other == window && *used >= u64::from(window.limit.get()))
     };
     let waiting = budgets.iter().map(|budget| budget.waiting).max();
     let waiting = waiting.unwrap_or(0);
-    if waiting > 0 && !budgets.iter().any(is_full) {
+    let has_capacity = basis == LimitBasis::Configured && !budgets.iter().any(is_full);
+    if waiting > 0 && has_capacity {
         Obstacle::Queue(waiting, window)
     } else {
-        Obstacle::Window(window)
+        Obstacle::Limit(window, basis)
     }
 }

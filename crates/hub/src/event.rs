@@ -8,7 +8,7 @@ use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
-use docstokg_policy::rate::Window;
+use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::retry::StopReason;
 use docstokg_policy::role::Role;
@@ -111,11 +111,8 @@ pub enum What {
         until: BootInstant,
         /// For which window; `None` for the jitter of a probe.
         window: Option<Window>,
-        /// The limit whose requests the window spaces, where it is not a limit itself.
-        spaced: Option<Window>,
-        /// Whether the configuration has the window; if not, the host states it, or refusals have
-        /// taught it.
-        is_configured: bool,
+        /// What the window is based on.
+        basis: LimitBasis,
     },
     /// It waits behind others for the same host and role.
     WaitTurn {
@@ -156,6 +153,8 @@ pub enum What {
         by: RefusedBy,
         /// How long it had waited for the rate by then.
         waited: Duration,
+        /// What the limit that refused it is based on.
+        basis: LimitBasis,
     },
     /// A breaker in shadow mode would have refused it.
     Shadowed(Refusal),

@@ -1,5 +1,6 @@
 //! How long the limits of a site make many requests take, as the store sees them now.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, State};
@@ -7,7 +8,7 @@ use docstokg_policy::budget::{Budget, Demand};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::{Confirmed, Shape};
 use docstokg_policy::learned::Learned;
-use docstokg_policy::rate::Window;
+use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{Quota, Unit};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Cost;
@@ -79,11 +80,24 @@ pub struct SiteForecast {
     /// The time until it goes.
     pub after: Duration,
     /// The limit that most of that time is waited for, and whose it is.
-    pub because: Option<(Host, Role, Window)>,
+    pub because: Option<ForecastLimit>,
     /// How many permits a request uses.
     pub permits_each: f64,
     /// The reason why nothing is sent now, if nothing is.
     pub pause: Option<SitePause>,
+}
+
+/// A limit that requests wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForecastLimit {
+    /// The host that has it.
+    pub host: Host,
+    /// The role that it applies to.
+    pub role: Role,
+    /// The limit.
+    pub window: Window,
+    /// What it is based on.
+    pub basis: LimitBasis,
 }
 
 /// Why nothing is sent to a site.
@@ -144,7 +158,12 @@ impl Hub {
             let permits_each = latest.permits_each.max(of_role.permits_each);
             if of_role.after >= latest.after {
                 let because = of_role.because;
-                latest.because = because.map(|window| (host.clone(), demand.role, window));
+                latest.because = because.map(|(window, basis)| ForecastLimit {
+                    host: host.clone(),
+                    role: demand.role,
+                    window,
+                    basis,
+                });
                 latest.after = of_role.after;
             }
             latest.permits_each = permits_each;
@@ -156,7 +175,7 @@ impl Hub {
 
 struct RoleForecast {
     after: Duration,
-    because: Option<Window>,
+    because: Option<(Window, LimitBasis)>,
     permits_each: f64,
 }
 
@@ -169,11 +188,16 @@ fn forecast_role(
     skipped: usize,
     begin: BootInstant,
 ) -> RoleForecast {
-    let distance = demand.distance.max(learned_distance(view));
+    let learned = learned_distance(view);
+    let distance = demand.distance.max(learned);
+    let is_learned = !learned.is_zero() && learned >= demand.distance;
     let times = u32::try_from(demand.requests.saturating_sub(1)).unwrap_or(u32::MAX);
     let mut latest = RoleForecast {
         after: distance.saturating_mul(times),
-        because: None,
+        because: is_learned.then(|| {
+            let window = Window::new(NonZeroU32::MIN, learned);
+            (window, LimitBasis::Learned)
+        }),
         permits_each: demand.permits_each,
     };
     let empty = Budget::default();
@@ -202,7 +226,7 @@ fn forecast_role(
         if found.after > latest.after || (found.after == latest.after && found.because.is_some()) {
             latest = RoleForecast {
                 after: found.after,
-                because: found.because,
+                because: found.because.map(|window| (window, LimitBasis::Configured)),
                 permits_each,
             };
         }
@@ -210,7 +234,8 @@ fn forecast_role(
     if let Some((after, window)) = stated_wait(lane, demand.requests, view, begin)
         && after > latest.after
     {
-        (latest.after, latest.because) = (after, window);
+        latest.after = after;
+        latest.because = window.map(|window| (window, LimitBasis::Stated));
     }
     latest
 }
@@ -263,10 +288,7 @@ fn stated_wait(
         if quota.unit != Unit::Requests || requests <= left {
             return None;
         }
-        let window = quota
-            .limit
-            .and_then(std::num::NonZeroU32::new)
-            .zip(quota.window);
+        let window = quota.limit.and_then(NonZeroU32::new).zip(quota.window);
         let window = window.map(|(limit, per)| Window::new(limit, per));
         let more = window.map_or(Duration::ZERO, |window| {
             let turns = (requests - left - 1) / u64::from(window.limit.get());

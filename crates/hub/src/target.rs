@@ -119,13 +119,7 @@ impl Inner {
     /// Returns the lane that a hop takes into its site.
     fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> Lane {
         let (host, role) = (&named.host, named.role);
-        let count_head = &self.config.limits.of(host, role).count_head;
-        // Clients of a gateway send as many as they like: there only the user makes HEAD free.
-        let is_head_counted = if request.relay.is_some() && !count_head.source.is_written() {
-            true
-        } else {
-            count_head.value
-        };
+        let is_head_counted = self.config.limits.of(host, role).count_head.value;
         self.registry.lane(&LaneKey {
             kind: request.kind.clone(),
             service: request.service.clone(),

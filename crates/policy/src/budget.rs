@@ -267,12 +267,13 @@ impl Budget {
         }
     }
 
-    /// Returns the instants at which waiting requests are to confirm.
-    pub fn waiting_until(&self) -> impl Iterator<Item = BootInstant> {
-        self.reservations
-            .iter()
-            .filter(|reservation| reservation.is_waiting())
-            .map(|reservation| reservation.at)
+    /// Counts the requests that wait at `now`. The holder of an expired reservation is gone.
+    #[must_use]
+    pub fn count_waiting(&self, now: BootInstant) -> usize {
+        let reservations = self.reservations.iter();
+        let waiting = reservations
+            .filter(|reservation| reservation.is_waiting() && reservation.expires > now);
+        waiting.count()
     }
 
     /// Notes a wait that has ended.

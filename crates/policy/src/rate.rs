@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use words::{limit_in_words, rates_in_words, window_in_words};
+pub use words::{LimitBasis, limit_in_words, rates_in_words, window_in_words};
 
 mod words;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Host, Role};
 
 /// A record and its time.
@@ -265,7 +266,7 @@ pub struct EndRecord {
     /// The last status.
     pub status: Option<u16>,
     /// Why there was no further attempt, when the last one failed.
-    pub stopped: Option<&'static str>,
+    pub stopped: Option<StopReason>,
     /// The class of the error, where there was no answer.
     pub error: Option<&'static str>,
     /// From the first hop to the end.
@@ -308,9 +309,12 @@ impl RobotsState {
 
 impl EndRecord {
     /// Returns whether the request failed, as the summary counts it
-    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)); a refusal until later is not a failure
-    /// either.
+    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)); a refusal or deferral until later is
+    /// not a failure either.
     pub(crate) fn is_failure(&self) -> bool {
+        if self.stopped.and_then(StopReason::until).is_some() {
+            return false;
+        }
         let status = match (self.error, self.status) {
             (Some("cancelled" | "breaker_open" | "rate_limited" | "robots_unreachable"), _) => {
                 return false;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::config::show::change_hint;
-use docstokg_hub::config::{Config, Learn, RoleLimits, read_network_key};
+use docstokg_hub::config::{Config, Learn, read_network_key};
 use docstokg_hub::doctor::{
     BudgetReport, Diagnosis, LearnedReport, LimitSource, Obstacle, is_exceeded,
 };
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::window_in_words;
-use docstokg_hub::{Host, Hub};
+use docstokg_hub::{Host, Hub, Role};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{LatestRobots, latest_robots};
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ fn text(host: &Host, diagnosis: &Diagnosis, config: &Config) -> String {
         ));
     }
     lines.extend(diagnosis.learned.iter().flat_map(learned_lines));
-    lines.push(pacing_line(config.limits.of(host, diagnosis.role), config));
+    lines.push(pacing_line(host, diagnosis.role, config));
     let budgets = diagnosis.budgets.iter();
     let budgets = budgets.filter(|budget| budget.source == LimitSource::Configuration);
     lines.extend(budgets.flat_map(budget_lines));
@@ -281,17 +281,18 @@ fn recent_waits(budget: &BudgetReport) -> Option<String> {
 /// there.
 fn waiting(processes: usize) -> String {
     match processes {
-        1 => "1 process waits".to_owned(),
-        several => format!("{several} processes wait"),
+        1 => "1 process waits (its own output counts the works)".to_owned(),
+        several => format!("{several} processes wait (their own output counts the works)"),
     }
 }
 
-/// Describes how requests are spread over the windows of a role.
-fn pacing_line(limits: &RoleLimits, config: &Config) -> String {
-    let windows = limits.rates.value.iter();
+/// Describes how requests are spread over the windows of a role, those of its site included.
+fn pacing_line(host: &Host, role: Role, config: &Config) -> String {
+    let budgets = config.budgets(host, role, None);
+    let windows = budgets.iter().flat_map(|(_, windows)| *windows);
     let short = windows.filter(|window| window.per <= Duration::from_secs(60));
     let distance = short.map(|window| window.per / window.limit.get()).max();
-    let word = pacing(limits, config);
+    let word = pacing(config.limits.of(host, role), config);
     match distance.filter(|_| word != Pacing::Burst.as_str()) {
         Some(distance) => format!("  pacing: {word}, one request every {}", seconds(distance)),
         None => format!("  pacing: {word}"),

@@ -226,7 +226,6 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     let tokio = start_tokio()?;
     let interrupts = Interrupts::catch(&tokio)?;
     let is_partial = job.options.mode != RunMode::Full;
-    let inputs = &job.arguments.inputs;
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
     loaded.config.limits.learn_unless_set = Learn::Tighten;
@@ -283,7 +282,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     // After the second interrupt the process does not wait for active tasks.
     tokio.shutdown_background();
     let ended = ending::finish(
-        global, &directory, &progress, &recording, is_partial, inputs, outcome,
+        global, &directory, &progress, &recording, is_partial, outcome,
     );
     recording.close();
     ended

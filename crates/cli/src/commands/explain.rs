@@ -2,9 +2,10 @@
 
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::show::change_hint;
+use docstokg_hub::doctor::Obstacle;
 use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::Transition;
-use docstokg_hub::policy::rate::{limit_in_words, window_in_words};
+use docstokg_hub::policy::rate::{LimitBasis, limit_in_words};
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 
 use super::stated;
@@ -128,10 +129,12 @@ fn admission(event: &Event) -> Option<String> {
             breaker_wait.as_secs_f64()
         ),
         What::HeadSkipped => "HEAD spends no token here".to_owned(),
-        What::Refused { refusal, .. } => format!("refused, {}", reason(event, refusal)),
+        What::Refused { refusal, basis, .. } => {
+            format!("refused, {}", reason(event, refusal, *basis))
+        }
         What::Shadowed(refusal) => format!(
             "shadow mode lets through what would be refused, {}",
-            reason(event, refusal)
+            reason(event, refusal, LimitBasis::Configured)
         ),
         _ => return wait(event),
     })
@@ -143,33 +146,11 @@ fn wait(event: &Event) -> Option<String> {
         What::WaitRate {
             until: at,
             window: Some(window),
-            spaced: Some(limit),
-            ..
-        } => format!(
-            "wait {} for the distance from the request before it ({})",
-            until(event, *at),
-            limit_in_words(window, Some(limit))
-        ),
-        What::WaitRate {
-            until: at,
-            window: Some(window),
-            is_configured: false,
-            ..
-        } => format!(
-            "wait {} for what the host states or is seen to admit ({})",
-            until(event, *at),
-            window_in_words(window)
-        ),
-        What::WaitRate {
-            until: at,
-            window: Some(window),
-            ..
-        } => format!(
-            "wait {} for the limit of {}; {}",
-            until(event, *at),
-            window_in_words(window),
-            change_hint(event.host.as_str(), event.role)
-        ),
+            basis,
+        } => {
+            let (until, words) = (until(event, *at), limit_in_words(window, *basis));
+            format!("wait {until} for a limit ({words}){}", hint(event, *basis))
+        }
         What::WaitRate {
             until: at,
             window: None,
@@ -243,7 +224,16 @@ fn length_and_reason(transition: &Transition) -> String {
     format!("{length}{reason}")
 }
 
-fn reason(event: &Event, refusal: &Refusal) -> String {
+/// Says how to change a limit, where the configuration has it.
+fn hint(event: &Event, basis: LimitBasis) -> String {
+    if !basis.is_configured() {
+        return String::new();
+    }
+    format!("; {}", change_hint(event.host.as_str(), event.role))
+}
+
+/// Describes why a request was refused, by a limit with this basis where a limit did.
+fn reason(event: &Event, refusal: &Refusal, basis: LimitBasis) -> String {
     let until = until(event, refusal.until);
     match &refusal.reason {
         RefusalReason::Open { probing: true, .. } => {
@@ -252,12 +242,50 @@ fn reason(event: &Event, refusal: &Refusal) -> String {
         RefusalReason::Open { reason, .. } => format!("the breaker is open ({reason}) for {until}"),
         RefusalReason::Rate {
             window: Some(window),
-        } => format!(
-            "the limit of {} is reached for {until}; {}",
-            window_in_words(window),
-            change_hint(event.host.as_str(), event.role)
-        ),
+        } => {
+            let limit = Obstacle::Limit(*window, basis);
+            format!("{limit} for {until}{}", hint(event, basis))
+        }
         RefusalReason::Rate { window: None } => format!("other requests are ahead, for {until}"),
         RefusalReason::Slots => "no slot is free".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docstokg_hub::policy::role::Role;
+    use docstokg_hub::{Host, RefusedBy};
+
+    use super::*;
+
+    #[test]
+    fn only_a_configured_limit_is_explained_with_how_to_change_it() {
+        let refused = |basis| {
+            let window = "4/SECOND".parse().ok();
+            let refusal = Refusal {
+                until: BootInstant::from_micros(3_000_000),
+                reason: RefusalReason::Rate { window },
+            };
+            let event = Event {
+                at: BootInstant::from_micros(1_000_000),
+                request: 1,
+                host: Host::parse("a.example").unwrap(),
+                role: Role::Metadata,
+                what: What::Refused {
+                    refusal,
+                    by: RefusedBy::Host,
+                    waited: std::time::Duration::ZERO,
+                    basis,
+                },
+            };
+            admission(&event).unwrap()
+        };
+        let configured = refused(LimitBasis::Configured);
+        assert!(configured.contains("the limit of 4 a second is reached for 2.000 s"));
+        assert!(configured.contains("--rate a.example:metadata="));
+        assert_eq!(
+            refused(LimitBasis::StatedOrLearned),
+            "refused, stated by the host or learned, about 4 a second for 2.000 s"
+        );
     }
 }

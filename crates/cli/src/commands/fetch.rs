@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
@@ -63,7 +64,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
             }
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
-                Err(error) => failed(global, &error, &recording),
+                Err(error) => failed(global, &error, &recording, clock),
             }),
         };
         // The last changes must reach the store before the process ends. If they do not, its leases
@@ -157,18 +158,13 @@ fn answered(
     clock: TokioRuntime,
 ) -> ExitCode {
     let status = fetched.head.status;
-    // A wait that is too long is a refusal for now: the origin, or the breaker, stated the time of
-    // the next attempt.
-    let stopped = fetched.journey.stopped;
-    let later = stopped.and_then(StopReason::until);
-    let later = later.map(|until| until.since(clock.boot()));
+    let later = NextAttempt::of(&fetched.journey, clock);
     let ok = status.is_success() || status.is_redirection();
     if global.json {
         let mut shown = answer_json(fetched, recording);
         shown["ok"] = json!(ok);
-        if let Some(wait) = later {
-            shown["cooldown_remaining_ms"] = json!(millis(wait));
-            shown["until"] = json!((clock.wall() + wait).to_string());
+        if let Some(later) = &later {
+            later.add_to(&mut shown, clock);
         }
         output::json(&shown);
     } else if arguments.output.is_none() && (ok || !fetched.body.is_empty()) {
@@ -190,20 +186,46 @@ fn answered(
         "{host}: the answer is {status} after {}",
         attempts(&fetched.journey)
     ));
-    let Some(wait) = later else {
+    let Some(later) = later else {
         return ExitCode::from(exit::FAILED);
     };
-    output::hint(&format!(
-        "the next attempt is due at {} (in {:.0} s), {}; try again then",
-        clock.wall() + wait,
-        wait.as_secs_f64().ceil(),
-        if let Some(StopReason::BreakerOpen { .. }) = stopped {
-            "when the host, which is paused after failures, is probed"
-        } else {
-            "which is after the deadline"
-        },
-    ));
+    later.tell(clock);
     ExitCode::from(exit::REFUSED)
+}
+
+/// The next attempt of a request that ended because its wait is too long: a refusal for now. The
+/// origin, or the breaker, stated its time.
+struct NextAttempt {
+    wait: Duration,
+    is_probe: bool,
+}
+
+impl NextAttempt {
+    fn of(journey: &Journey, clock: TokioRuntime) -> Option<Self> {
+        let stopped = journey.stopped?;
+        Some(Self {
+            wait: stopped.until()?.since(clock.boot()),
+            is_probe: matches!(stopped, StopReason::BreakerOpen { .. }),
+        })
+    }
+
+    fn add_to(&self, shown: &mut Value, clock: TokioRuntime) {
+        shown["cooldown_remaining_ms"] = json!(millis(self.wait));
+        shown["until"] = json!((clock.wall() + self.wait).to_string());
+    }
+
+    fn tell(&self, clock: TokioRuntime) {
+        output::hint(&format!(
+            "the next attempt is due at {} (in {:.0} s), {}; try again then",
+            clock.wall() + self.wait,
+            self.wait.as_secs_f64().ceil(),
+            if self.is_probe {
+                "when the host, which is paused after failures, is probed"
+            } else {
+                "which is after the deadline"
+            },
+        ));
+    }
 }
 
 fn answer_json(fetched: &Fetched, recording: &Recording) -> Value {
@@ -230,11 +252,20 @@ fn answer_json(fetched: &Fetched, recording: &Recording) -> Value {
     shown
 }
 
-fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCode {
+fn failed(
+    global: &Global,
+    error: &FetchError,
+    recording: &Recording,
+    clock: TokioRuntime,
+) -> ExitCode {
     let refused = error.kind.refused();
+    let later = NextAttempt::of(&error.journey, clock).filter(|_| refused.is_none());
     output::complain(&error.sentence());
     if let Some(hint) = error.kind.hint() {
         output::hint(hint);
+    }
+    if let Some(later) = &later {
+        later.tell(clock);
     }
     if global.json {
         let mut shown = json!({
@@ -245,6 +276,9 @@ fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCod
             "run_id": recording.run.id,
             "journey": journey_json(&error.journey),
         });
+        if let Some(later) = &later {
+            later.add_to(&mut shown, clock);
+        }
         if let Some(refused) = refused {
             shown["host"] = json!(refused.host.as_str());
             shown["role"] = json!(refused.role.as_str());
@@ -257,7 +291,7 @@ fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCod
         }
         output::json(&shown);
     }
-    ExitCode::from(if refused.is_some() {
+    ExitCode::from(if refused.is_some() || later.is_some() {
         exit::REFUSED
     } else {
         exit::FAILED

@@ -195,37 +195,49 @@ impl FileKind {
                 .iter()
                 .any(|entry| keys.contains(&entry.key.as_str()))
         };
-        let below = |group: &str, keys: &[&str]| {
-            let group = entries.iter().find(|entry| entry.key == group);
-            let Some(Value::Map(inner)) = group.map(|group| &group.node.value) else {
-                return false;
-            };
-            inner.iter().any(|entry| keys.contains(&entry.key.as_str()))
+        let in_policies = |keys: &[&str]| {
+            let defaults = group(entries, "defaults");
+            let hosts = group(entries, "hosts");
+            let of_hosts = hosts.iter().flat_map(|host| inner(&host.node));
+            let mut policies = defaults.iter().chain(of_hosts);
+            policies.any(|entry| keys.contains(&entry.key.as_str()))
         };
         if has(&["ontologies"]) {
             Some(Self::Ontologies)
-        } else if has(&["storage", "controller"]) {
+        } else if has(&["storage", "controller"]) || in_policies(&CACHE_KEYS) {
             Some(Self::Cache)
-        } else if has(&["backend", "aimd", "global_max_inflight"])
-            || below("defaults", &["metadata", "landing", "artifact"])
-        {
+        } else if has(&["backend", "aimd", "global_max_inflight"]) || in_policies(&LIMITS_KEYS) {
             Some(Self::Limits)
-        } else if has(&["advanced", "resolvers"])
-            || below(
-                "defaults",
-                &[
-                    "fail_max",
-                    "reset_timeout_s",
-                    "classify",
-                    "half_open",
-                    "roles",
-                ],
-            )
-        {
+        } else if has(&["advanced", "resolvers"]) || in_policies(&BREAKERS_KEYS) {
             Some(Self::Breakers)
         } else {
             None
         }
+    }
+}
+
+/// Keys below `defaults`, or below a host, that only one kind of file has.
+const CACHE_KEYS: [&str; 3] = ["ttl_s", "swrv_s", "role"];
+const LIMITS_KEYS: [&str; 3] = ["metadata", "landing", "artifact"];
+const BREAKERS_KEYS: [&str; 6] = [
+    "fail_max",
+    "reset_timeout_s",
+    "retry_after_cap_s",
+    "classify",
+    "half_open",
+    "roles",
+];
+
+/// Returns the entries below a key.
+fn group<'a>(entries: &'a [Entry], key: &str) -> &'a [Entry] {
+    let entry = entries.iter().find(|entry| entry.key == key);
+    entry.map_or(&[], |entry| inner(&entry.node))
+}
+
+fn inner(node: &Node) -> &[Entry] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ => &[],
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow};
-use docstokg_hub::config::{Config, Learn, RoleLimits, Source};
+use docstokg_hub::config::{BudgetLimits, Config, Learn, RoleLimits, Source};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::{Window, format_rates, rates_in_words};
 use docstokg_hub::stores::StoreError;
@@ -188,14 +188,19 @@ fn rates(row: &LimitRow, config: &Config) -> String {
         [] => "unlimited".to_owned(),
         windows => format_rates(windows),
     };
-    match (site, common.is_empty()) {
+    let own = match (site, common.is_empty()) {
         (Some(_), false) if own == common.join("+") => own,
         (Some(site), false) if own == "unlimited" => {
             format!("{} (site {})", common.join("+"), site.name)
         }
         (Some(site), false) => format!("{own}, {} (site {})", common.join("+"), site.name),
         _ => own,
-    }
+    };
+    let kinds = row.kinds.iter();
+    let kinds = kinds.filter(|(_, kind)| !kind.rates.value.is_empty());
+    let kinds =
+        kinds.map(|(name, kind)| format!(", {} (kind {name})", format_rates(&kind.rates.value)));
+    own + &kinds.collect::<String>()
 }
 
 /// Returns how requests are spread over the windows of a host and role.
@@ -215,6 +220,7 @@ fn learn_of(row: &LimitRow, config: &Config) -> Option<Learn> {
 
 fn learn(row: &LimitRow, config: &Config) -> String {
     match learn_of(row, config) {
+        None if config.limits.learn_unless_set == Learn::Tighten => "tighten".to_owned(),
         None => "tighten in bulk runs".to_owned(),
         Some(Learn::Off) => "off".to_owned(),
         Some(Learn::Tighten) => "tighten".to_owned(),
@@ -267,6 +273,14 @@ const OVER_DEFAULTS: &str = " [1]";
 const OVER_DEFAULTS_NOTE: &str = "[1] published by the operator of this host, and not replaced \
     by limits.defaults; to change it, set limits.hosts.HOST.ROLE";
 
+fn kind_json(kind: &BudgetLimits) -> serde_json::Value {
+    json!({
+        "rates": kind.rates.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "max_concurrent": kind.max_concurrent.value,
+        "source": kind.rates.source.to_string(),
+    })
+}
+
 fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
     let limits = &row.limits;
     let sources: serde_json::Map<String, serde_json::Value> = row
@@ -274,9 +288,15 @@ fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
         .iter()
         .map(|(key, source)| ((*key).to_owned(), json!(source.to_string())))
         .collect();
+    let kinds: serde_json::Map<String, serde_json::Value> = row
+        .kinds
+        .iter()
+        .map(|(name, kind)| (name.to_string(), kind_json(kind)))
+        .collect();
     json!({
         "host": row.host,
         "role": row.role.as_str(),
+        "kinds": kinds,
         "rates": windows(row, config).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "max_delay_ms": u64::try_from(limits.max_delay.value.as_millis()).unwrap_or(u64::MAX),
         "count_head": limits.count_head.value,

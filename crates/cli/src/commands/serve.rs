@@ -133,6 +133,8 @@ fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     // Clients send lists as fast as they can, like a bulk run.
     config.limits.pacing = Pacing::Even;
     config.limits.learn_unless_set = Learn::Tighten;
+    // They send as many HEAD requests as they like: only the user makes these free.
+    config.limits.count_head_unless_set();
     if global.deadline.is_none() {
         // A large body takes as long as it takes; idle and slow ones are cut off all the same.
         config.transport.deadline = None;

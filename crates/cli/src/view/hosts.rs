@@ -10,7 +10,7 @@ use docstokg_hub::config::Config;
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::State;
-use docstokg_hub::policy::rate::{Window, limit_in_words, window_in_words};
+use docstokg_hub::policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
 use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -31,25 +31,42 @@ pub(super) struct Hosts {
 #[derive(Default)]
 struct Watched {
     sent: VecDeque<(BootInstant, Role)>,
-    waits: [RoleWait; 3],
+    /// What each request waits for, by its number.
+    waits: HashMap<u64, HostWait>,
     open_until: Option<BootInstant>,
     throttled: u64,
 }
 
-/// What the requests of one role of a host wait for.
-#[derive(Clone, Copy, Default)]
-struct RoleWait {
+/// What a request waits for.
+#[derive(Clone, Copy)]
+struct HostWait {
+    role: Role,
     until: BootInstant,
     limit: Option<BindingLimit>,
 }
 
-impl RoleWait {
-    /// Takes a wait in: the one that ends last counts, with the limit that made it, if one did.
-    fn wait_until(&mut self, until: BootInstant, limit: Option<BindingLimit>) {
-        if until >= self.until {
-            self.until = until;
-            self.limit = limit.or(self.limit);
-        }
+impl Watched {
+    fn wait(&mut self, event: &Event, until: BootInstant, limit: Option<BindingLimit>) {
+        let earlier = self.waits.get(&event.request);
+        let limit = limit.or(earlier.and_then(|wait| wait.limit));
+        let role = event.role;
+        let wait = HostWait { role, until, limit };
+        self.waits.insert(event.request, wait);
+    }
+
+    fn end_wait(&mut self, event: &Event) {
+        self.waits.remove(&event.request);
+    }
+
+    /// Returns how long the requests of a role wait at most, and for which limit. Requests that
+    /// wait behind others may not know the limit.
+    fn longest_wait(&self, role: Role, now: BootInstant) -> (Duration, Option<BindingLimit>) {
+        let of_role = || self.waits.values().filter(|wait| wait.role == role);
+        let until = of_role().map(|wait| wait.until).max();
+        let limited = of_role().filter(|wait| wait.limit.is_some());
+        let limit = limited.max_by_key(|wait| wait.until);
+        let left = until.map_or(Duration::ZERO, |until| until.since(now));
+        (left, limit.and_then(|wait| wait.limit))
     }
 }
 
@@ -57,24 +74,20 @@ impl RoleWait {
 #[derive(Clone, Copy)]
 struct BindingLimit {
     window: Window,
-    /// The limit whose requests the window spaces, where it is not a limit itself.
-    spaced: Option<Window>,
-    is_configured: bool,
+    basis: LimitBasis,
 }
 
 impl BindingLimit {
     /// Returns the limit, without its even pacing.
     fn limit(&self) -> &Window {
-        self.spaced.as_ref().unwrap_or(&self.window)
+        match &self.basis {
+            LimitBasis::Spacing(limit) => limit,
+            _ => &self.window,
+        }
     }
 
     fn in_words(&self) -> String {
-        let words = limit_in_words(&self.window, self.spaced.as_ref());
-        if self.is_configured || self.spaced.is_some() {
-            words
-        } else {
-            format!("the host admits about {words}")
-        }
+        limit_in_words(&self.window, self.basis)
     }
 }
 
@@ -102,8 +115,8 @@ pub(super) struct LongWait<'a> {
 }
 
 /// Returns the strictest window that is a pace.
-fn pace(windows: &[Window]) -> Option<&Window> {
-    let pacing = windows.iter().filter(|window| window.per <= LONGEST_PACE);
+fn pace<'a>(windows: impl Iterator<Item = &'a Window>) -> Option<&'a Window> {
+    let pacing = windows.filter(|window| window.per <= LONGEST_PACE);
     pacing.min_by(|a, b| per_second(a).total_cmp(&per_second(b)))
 }
 
@@ -129,26 +142,6 @@ impl Hosts {
         }
     }
 
-    /// Returns the windows of a host and role, and the common windows of its site.
-    fn windows(&self, host: &Host, role: Role) -> (Vec<Window>, Vec<Window>) {
-        let common = self
-            .config
-            .sites
-            .iter()
-            .filter(|site| site.hosts.contains(host));
-        let common = common
-            .flat_map(|site| {
-                site.common
-                    .iter()
-                    .flat_map(|common| common.rates.value.clone())
-            })
-            .collect();
-        (
-            self.config.limits.of(host, role).rates.value.clone(),
-            common,
-        )
-    }
-
     /// Returns the rate of a role, measured over its own windows, and the tightest of them.
     fn rate(
         &self,
@@ -157,9 +150,9 @@ impl Hosts {
         role: Role,
         now: BootInstant,
     ) -> (f64, Option<Window>) {
-        let (own, common) = self.windows(host, role);
-        let all: Vec<Window> = own.into_iter().chain(common).collect();
-        let tightest = pace(&all);
+        let budgets = self.config.budgets(host, role, None);
+        let windows = budgets.iter().flat_map(|(_, windows)| *windows);
+        let tightest = pace(windows);
         let span = span(tightest);
         let recent = watched
             .sent
@@ -174,9 +167,9 @@ impl Hosts {
         let open = watched.open_until.map(|until| until.since(now));
         let open = open.filter(|left| !left.is_zero());
         let of_role = |role: Role| {
-            let wait = watched.waits[role.index()];
+            let (waits, limit) = watched.longest_wait(role, now);
             let (rate, tightest) = self.rate(host, watched, role, now);
-            (wait.until.since(now), rate, role, tightest, wait.limit)
+            (waits, rate, role, tightest, limit)
         };
         let roles = Role::ALL.map(of_role).into_iter();
         let (waits, rate, role, tightest, limit) =
@@ -209,6 +202,7 @@ impl Hosts {
             {
                 watched.sent.pop_front();
             }
+            watched.waits.retain(|_, wait| wait.until > now);
             lines.extend(self.line(host, watched, now));
         }
         drop(known);
@@ -238,25 +232,25 @@ impl Observer for Hosts {
             change(known.entry(event.host.clone()).or_default());
         };
         match &event.what {
-            What::Go { .. } => note(&|watched| watched.sent.push_back((event.at, event.role))),
+            What::Go { .. } => note(&|watched| {
+                watched.end_wait(event);
+                watched.sent.push_back((event.at, event.role));
+            }),
             What::WaitRate {
                 until,
                 window,
-                spaced,
-                is_configured,
-            } => note(&|watched| {
-                watched.waits[event.role.index()].wait_until(
-                    *until,
-                    window.map(|window| BindingLimit {
-                        window,
-                        spaced: *spaced,
-                        is_configured: *is_configured,
-                    }),
-                );
-            }),
+                basis,
+            } => {
+                let limit = window.map(|window| BindingLimit {
+                    window,
+                    basis: *basis,
+                });
+                note(&|watched| watched.wait(event, *until, limit));
+            }
             What::WaitTurn {
                 not_before: until, ..
-            } => note(&|watched| watched.waits[event.role.index()].wait_until(*until, None)),
+            } => note(&|watched| watched.wait(event, *until, None)),
+            What::Refused { .. } | What::End { .. } => note(&|watched| watched.end_wait(event)),
             What::Headers { status, .. } if status.as_u16() == 429 => {
                 note(&|watched| watched.throttled += 1);
             }
@@ -280,7 +274,7 @@ impl Line {
             left: self.waits,
             why: limit.map_or_else(|| "its limit".to_owned(), BindingLimit::in_words),
             hint: limit
-                .filter(|limit| limit.is_configured || limit.spaced.is_some())
+                .filter(|limit| limit.basis.is_configured())
                 .map(|_| change_hint(&self.host, self.role)),
         })
     }
@@ -298,8 +292,12 @@ impl Line {
             self.host.clone()
         };
         let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
-        if let Some(allowed) = &self.allowed {
-            text.push_str(&format!(", limit {}", window_in_words(allowed)));
+        match (&self.limit, &self.allowed) {
+            (Some(limit), _) if !limit.basis.is_configured() => {
+                text.push_str(&format!(", {}", limit.in_words()));
+            }
+            (_, Some(allowed)) => text.push_str(&format!(", limit {}", window_in_words(allowed))),
+            _ => {}
         }
         if let Some(open) = self.open {
             text.push_str(&format!(
@@ -341,13 +339,14 @@ mod tests {
         let hosts = Hosts::new(&docstokg_hub::config::load::shipped().unwrap());
         let host = Host::parse("pub.example").unwrap();
         let at = |seconds: u64| BootInstant::from_micros(seconds * 1_000_000);
-        let event = |role, seconds, what| Event {
+        let event_of = |request, role, seconds, what| Event {
             at: at(seconds),
-            request: 1,
+            request,
             host: host.clone(),
             role,
             what,
         };
+        let event = |role, seconds, what| event_of(1, role, seconds, what);
         let go = || What::Go {
             attempt: 1,
             probe: false,
@@ -367,12 +366,13 @@ mod tests {
         let waits = |until: u64, window: &str| What::WaitRate {
             until: at(until),
             window: window.parse().ok(),
-            spaced: None,
-            is_configured: true,
+            basis: LimitBasis::Configured,
         };
-        hosts.note(&event(Role::Artifact, 98, waits(3_600, "500/HOUR")));
-        // A request that a shorter wait ends before it changes nothing.
-        hosts.note(&event(Role::Artifact, 99, waits(101, "2/SECOND")));
+        let long = waits(3_600, "500/HOUR");
+        hosts.note(&event_of(2, Role::Artifact, 98, long));
+        // The shorter wait of another request changes nothing.
+        let short = waits(101, "2/SECOND");
+        hosts.note(&event_of(3, Role::Artifact, 99, short));
         let lines = hosts.lines(at(100), 8);
         assert!((lines[0].rate - 1.0).abs() < 0.3, "{}", lines[0].rate);
         assert!(
@@ -383,6 +383,24 @@ mod tests {
         let wait = lines[0].long_wait(Duration::from_secs(10)).unwrap();
         assert_eq!(wait.why, "500 an hour");
         assert!(wait.hint.unwrap().contains("--rate pub.example:artifact="));
+        let learned = What::WaitRate {
+            until: at(9_000),
+            window: "4/SECOND".parse().ok(),
+            basis: LimitBasis::StatedOrLearned,
+        };
+        hosts.note(&event_of(4, Role::Artifact, 99, learned));
+        let shown = hosts.lines(at(100), 8)[0].text(120);
+        let words = "/s, stated by the host or learned, about 4 a second  queue";
+        assert!(shown.contains(words), "{shown}");
+        hosts.note(&event_of(4, Role::Artifact, 99, go()));
+        // The request goes early, since an operator ended the pause, say.
+        hosts.note(&event_of(2, Role::Artifact, 100, go()));
+        let lines = hosts.lines(at(100), 8);
+        let artifact = lines[0].long_wait(Duration::from_millis(500)).unwrap();
+        assert_eq!(artifact.why, "2 a second");
+        hosts.note(&event_of(3, Role::Artifact, 100, go()));
+        let lines = hosts.lines(at(100), 8);
+        assert!(lines[0].long_wait(Duration::from_millis(1)).is_none());
     }
 
     #[test]

@@ -36,6 +36,30 @@ fn the_body_goes_to_stdout_and_nothing_else_does() {
 }
 
 #[test]
+fn verbose_prints_the_limits_of_the_host_before_the_request() {
+    let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
+    let rate = "a.example:metadata=rates:3/SECOND,count_head:true,max_delay_ms:150";
+    let ran = fetch(&served, "/x", &["-v", "--rate", rate]);
+    assert_eq!(ran.out, "the body");
+    let rows: Vec<Vec<&str>> = ran
+        .err
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let table = ["host", "role", "rates", "max_delay_ms", "count_head"];
+    assert!(rows[0].starts_with(&table), "{}", ran.err);
+    let metadata = ["a.example", "metadata", "3/SECOND", "150", "true"];
+    assert!(rows[1].starts_with(&metadata), "{}", ran.err);
+    assert!(
+        rows[1..4].iter().all(|row| row[0] == "a.example"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(rows[2][1], "landing", "{}", ran.err);
+    assert_eq!(rows[2][4], "false", "{}", ran.err);
+}
+
+#[test]
 fn robots_txt_is_obeyed_when_that_is_asked_for() {
     let rules = "User-agent: *\nDisallow: /private\nCrawl-delay: 0.01\n";
     let served = Served::start(
@@ -218,6 +242,32 @@ fn an_unreachable_host_is_reported_in_a_sentence() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn faults_that_open_the_breaker_end_with_the_time_of_the_probe() {
+    let request = [
+        "fetch",
+        "http://down.example/",
+        "--connect-to",
+        "down.example:80=127.0.0.1:1",
+        "--breaker",
+        "down.example=fail_max:1,reset:60",
+    ];
+    let ran = run(&request);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    for said in [
+        "down.example: no connection could be made",
+        "the next attempt is due at ",
+        "is probed; try again then",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    let ran = run(&[&request[..], &["--json"]].concat());
+    let shown = json(&ran.out);
+    assert_eq!((ran.code, &shown["error"]), (3, &"connect".into()));
+    assert!(shown["until"].is_string(), "{shown}");
+    assert!(shown["cooldown_remaining_ms"].is_number(), "{shown}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod many;
 // Starting a gateway, and asking it.
 mod running;
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
@@ -57,6 +58,42 @@ fn the_gateway_shows_its_state_and_how_it_is_used() {
     let own = format!("http://{}/-/health", gateway.address);
     assert_eq!(gateway.get(&own).status, 200);
     assert_eq!(gateway.page("/-/other").status, 404);
+}
+
+#[test]
+fn the_table_at_the_start_has_the_limits_of_a_gateway() {
+    let directory = state();
+    let mut child = sharing(directory.path())
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args([
+            "--rate",
+            "a.example:landing=rates:3/SECOND,count_head:false",
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program");
+    let lines = BufReader::new(child.stderr.take().expect("its errors")).lines();
+    let lines = lines.map_while(Result::ok);
+    let table: Vec<String> = lines
+        .take_while(|line| !line.contains("listening on"))
+        .collect();
+    child.kill().expect("a living process");
+    child.wait().expect("its end");
+    let row = |host: &str, role: &str| -> Vec<&str> {
+        let rows = table.iter().map(|line| line.split_whitespace().collect());
+        let mut rows = rows.filter(|row: &Vec<&str>| row.starts_with(&[host, role]));
+        rows.next().unwrap_or_else(|| panic!("{table:#?}"))
+    };
+    let names = row("host", "role");
+    let place = |name: &str| names.iter().position(|other| *other == name).expect(name);
+    let (head, pacing, learn) = (place("count_head"), place("pacing"), place("learn"));
+    let others = row("*", "landing");
+    assert_eq!(
+        [others[head], others[pacing], others[learn]],
+        ["true", "even", "tighten"]
+    );
+    assert_eq!(row("a.example", "landing")[head], "false");
 }
 
 #[test]

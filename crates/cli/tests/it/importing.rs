@@ -186,6 +186,44 @@ fn what_is_written_is_a_valid_configuration() {
 }
 
 #[test]
+fn files_of_hosts_or_defaults_alone_are_recognised() {
+    for (text, key, value) in [
+        (
+            "hosts: { a.example: { artifact: { rates: [\"1/SECOND\"] } } }\n",
+            "/limits/hosts/a.example/artifact/rates/0",
+            Value::from("1/SECOND"),
+        ),
+        (
+            "defaults: { landing: { max_delay_ms: 70 } }\n",
+            "/limits/defaults/landing/max_delay_ms",
+            70.into(),
+        ),
+        (
+            "hosts: { a.example: { retry_after_cap_s: 600 } }\n",
+            "/breakers/hosts/a.example/retry_after_cap_s",
+            600.0.into(),
+        ),
+        (
+            "defaults: { fail_max: 7 }\n",
+            "/breakers/defaults/fail_max",
+            7.into(),
+        ),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ran = import(directory.path(), &[("one.yaml", text)], &["--json"]);
+        assert_eq!(ran.code, 0, "{text}: {}", ran.err);
+        let shown: Value = serde_json::from_str(&ran.out).expect("JSON");
+        let read = shown["config"].pointer(key).cloned();
+        let as_number = |value: &Value| value.as_f64().map_or(value.clone(), Value::from);
+        assert_eq!(
+            read.as_ref().map(as_number),
+            Some(as_number(&value)),
+            "{text}: {shown}"
+        );
+    }
+}
+
+#[test]
 fn other_files_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let ran = import(directory.path(), &[("other.yaml", "a: 1\n")], &[]);

@@ -184,6 +184,13 @@ fn limits_show_the_source_of_each_value() {
     let shown: serde_json::Value =
         serde_json::from_str(&run(&["limits", "show", "--json"]).out).expect("JSON");
     assert!(shown["limits"].as_array().expect("rows").len() > 30);
+    let ran = run(&["limits", "show", "api.crossref.org"]);
+    assert!(ran.out.contains("3/SECOND (kind list)"), "{}", ran.out);
+    let ran = run(&["limits", "show", "api.crossref.org", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let list = &shown["limits"][0]["kinds"]["list"];
+    assert_eq!(list["rates"][0], "3/SECOND", "{shown}");
+    assert_eq!(list["source"], "shipped", "{shown}");
 }
 
 #[test]

@@ -252,6 +252,18 @@ fn the_shared_directory_holds_the_limits_of_pulls() {
         "{}",
         refused.err
     );
+    world.config(
+        "100/SECOND",
+        "breakers: { cooldown_store: { kind: memory } }\n",
+    );
+    let refused = run("one", &["rl", "doctor"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused.err.contains("breakers.cooldown_store (")
+            && !refused.err.contains("limits.backend"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

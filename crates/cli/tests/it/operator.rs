@@ -378,3 +378,19 @@ fn the_doctor_shows_robots_txt_once_and_pacing_per_role() {
     assert_eq!(row["robots"]["crawl_delay_s"], 1.0, "{row}");
     assert_eq!(row["pacing"], "even", "{row}");
 }
+
+#[test]
+fn the_pacing_of_a_role_includes_the_common_windows_of_its_site() {
+    let state = tempfile::tempdir().expect("a directory");
+    let file = state.path().join("docstokg.yaml");
+    let text = "version: 1
+sites: { a: { hosts: [a.example], common: { rates: [\"1/2SECOND\"] } } }
+limits: { hosts: { a.example: { metadata: { rates: [\"10/SECOND\"] } } } }
+";
+    std::fs::write(&file, text).expect("a file");
+    let file = file.display().to_string();
+    let words = ["limits", "doctor", "a.example", "--config", &file];
+    let shown = run(state.path(), &words).out;
+    let line = "  pacing: even, one request every 2.000 s";
+    assert!(shown.contains(line), "{shown}");
+}

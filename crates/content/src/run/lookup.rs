@@ -76,7 +76,7 @@ impl Works {
                 learned: Learned::default(),
             });
             let outcome = self.watch_network(outcome).await;
-            rows.push(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
+            rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
             item.state.resolved(id, outcome, self.clock.now());
         }
         self.record_attempts(rows).await
@@ -104,7 +104,7 @@ impl Works {
         let outcome = self.watch_network(outcome).await;
         let row = self.lookup_row(&item.name, landing::ID, &outcome, elapsed_ms);
         item.state.read(candidate, outcome, self.clock.now());
-        self.record_attempts(vec![row]).await
+        self.record_attempts(row.into_iter().collect()).await
     }
 
     pub(super) fn millis_since(&self, begun: BootInstant) -> f64 {
@@ -112,13 +112,14 @@ impl Works {
         elapsed.as_secs_f64() * 1_000.0
     }
 
+    /// Describes a lookup; `None` if no request was sent for it.
     fn lookup_row(
         &self,
         work_id: &str,
         resolver: ResolverId,
         outcome: &Outcome,
         elapsed_ms: f64,
-    ) -> AttemptRow {
+    ) -> Option<AttemptRow> {
         let asked = Attempt {
             work_id,
             resolver,
@@ -141,6 +142,7 @@ impl Works {
                 detail: Some(detail),
                 ..asked
             },
+            Outcome::Failed(failure) if !failure.was_requested() => return None,
             Outcome::Failed(failure) => Attempt {
                 status: "error",
                 http_status: failure.http_status,
@@ -149,6 +151,6 @@ impl Works {
                 ..asked
             },
         };
-        self.records.attempt(&attempt, self.clock.runtime().wall())
+        Some(self.records.attempt(&attempt, self.clock.runtime().wall()))
     }
 }

@@ -139,6 +139,24 @@ fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
     assert_eq!(manifest(&world)["classification"], "pdf");
 }
 
+#[test]
+fn lookups_that_were_held_back_are_not_recorded_as_attempts() {
+    let world = world(|_, _, _| Reply::status(503).header("retry-after", "900"));
+    let (ended, ..) = run(&world, "10.5555/a", |options| {
+        options.max_wait = Duration::ZERO;
+    });
+    assert!(
+        matches!(ended, Ended::Deferred { left: 1, .. }),
+        "{ended:?}"
+    );
+    let mut attempts = world.records();
+    attempts.retain(|record| record["record_type"] == "attempt");
+    assert!(!attempts.is_empty(), "the first lookup was sent");
+    for attempt in &attempts {
+        assert_eq!(attempt["http_status"], 503, "{attempt}");
+    }
+}
+
 /// A network that is there, or not.
 struct Switch(AtomicBool);
 

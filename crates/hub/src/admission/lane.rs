@@ -12,7 +12,7 @@ use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::LearnPolicy;
-use docstokg_policy::rate::Window;
+use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{
     Hints, ImpliedWindow, Reading, Trust, tighten, tighten_concurrency,
 };
@@ -225,19 +225,16 @@ impl LaneState {
         }
     }
 
-    /// Returns the limit whose requests a window spaces, if it is not a limit itself.
-    pub(super) fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
+    /// Returns what a window that asks for a wait is based on.
+    pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
         let mut costs = self.costs.iter();
-        if self.is_configured(window) {
-            return None;
+        if costs.any(|cost| cost.windows.list().contains(window)) {
+            return LimitBasis::Configured;
         }
-        costs.find_map(|cost| cost.windows.limit_spaced_by(window))
-    }
-
-    /// Returns whether a window is one of the configured limits.
-    pub(super) fn is_configured(&self, window: &Window) -> bool {
         let mut costs = self.costs.iter();
-        costs.any(|cost| cost.windows.list().contains(window))
+        costs
+            .find_map(|cost| cost.windows.limit_spaced_by(window))
+            .map_or(LimitBasis::StatedOrLearned, LimitBasis::Spacing)
     }
 
     /// Returns the even distance between requests in the limits of up to a minute.

@@ -9,7 +9,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::rate::Window;
+use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::site::{Entry, Permit, QueuePosition, Refusal, RefusalReason, Reserved};
 
 use super::queue::Overlap;
@@ -255,8 +255,9 @@ impl<'a, 'b> Admission<'a, 'b> {
         self.note(What::WaitRate {
             until: reserved.at,
             window,
-            spaced: window.and_then(|window| self.waiting.lane.limit_spaced_by(&window)),
-            is_configured: window.is_none_or(|window| self.waiting.lane.is_configured(&window)),
+            basis: window.map_or(LimitBasis::Configured, |window| {
+                self.waiting.lane.basis_of(&window)
+            }),
         });
         let slept = self.sleep(reserved.at).await;
         self.count_rate(reserved.because, slept);

@@ -1,6 +1,7 @@
 //! The effective configuration as tables and JSON.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use docstokg_config::{Source, document};
 use docstokg_policy::host::Host;
@@ -9,7 +10,7 @@ use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
 use super::settings::Settings;
-use super::{Config, RoleLimits};
+use super::{BudgetLimits, Config, RoleLimits};
 
 /// Says how to change the limits of a host and role.
 #[must_use]
@@ -26,6 +27,8 @@ pub struct LimitRow {
     pub role: Role,
     /// Rates, waits and concurrency, each with its source.
     pub limits: RoleLimits,
+    /// The limits of kinds of requests, by name, beside those of the metadata requests of the host.
+    pub kinds: Vec<(Arc<str>, BudgetLimits)>,
     /// Keys whose shipped value for this host applies although the user's `limits.defaults` set
     /// another.
     pub over_defaults: Vec<&'static str>,
@@ -44,6 +47,7 @@ impl LimitRow {
             host: host.to_owned(),
             role,
             limits: limits.clone(),
+            kinds: kinds_of(host, role, config),
             over_defaults,
         }
     }
@@ -53,6 +57,17 @@ impl LimitRow {
     pub fn sources(&self) -> [(&'static str, &Source); 4] {
         by_key(&self.limits)
     }
+}
+
+fn kinds_of(host: &str, role: Role, config: &Config) -> Vec<(Arc<str>, BudgetLimits)> {
+    let host = Host::parse(host).ok().filter(|_| role == Role::Metadata);
+    let limits = host.and_then(|host| config.limits.hosts.get(&host));
+    let kinds = limits.into_iter().flat_map(|limits| &limits.kinds);
+    let mut kinds: Vec<_> = kinds
+        .map(|(name, kind)| (Arc::clone(name), kind.clone()))
+        .collect();
+    kinds.sort_by(|a, b| a.0.cmp(&b.0));
+    kinds
 }
 
 fn by_key(limits: &RoleLimits) -> [(&'static str, &Source); 4] {
@@ -80,10 +95,12 @@ pub fn limit_rows(config: &Config, only: Option<&Host>) -> Vec<LimitRow> {
     let by_name: BTreeMap<_, _> = config.limits.hosts.iter().collect();
     let hosts = by_name.into_iter().flat_map(|(host, limits)| {
         let said = Role::ALL.into_iter().filter(|role| {
-            says_something(
-                &limits.roles[role.index()],
-                &config.limits.defaults[role.index()],
-            )
+            let has_kinds = *role == Role::Metadata && !limits.kinds.is_empty();
+            has_kinds
+                || says_something(
+                    &limits.roles[role.index()],
+                    &config.limits.defaults[role.index()],
+                )
         });
         said.map(|role| row(host.as_str(), role, &limits.roles[role.index()]))
             .collect::<Vec<_>>()

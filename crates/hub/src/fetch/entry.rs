@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use docstokg_policy::rate::LimitBasis;
 use docstokg_policy::site::{Patience, RefusalReason};
 
 use crate::admission::{Denied, Permits, Terms, Waits};
@@ -96,6 +97,12 @@ impl Inner {
             refusal: refusal.clone(),
             by: by.clone(),
             waited,
+            basis: match &refusal.reason {
+                RefusalReason::Rate {
+                    window: Some(window),
+                } => target.route.site.basis_of(window),
+                _ => LimitBasis::Configured,
+            },
         });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
         let now = (self.runtime.boot(), self.runtime.wall());

@@ -372,3 +372,46 @@ fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
     );
     assert_eq!(metadata.budgets[0].waiting, 1);
 }
+
+#[test]
+fn the_doctor_does_not_count_what_a_dead_process_reserved() {
+    let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
+    let hub = |runtime| {
+        let rate = vec!["a.example:metadata=rates:1/10SECOND".into()];
+        let flags = Flags {
+            rate,
+            ..Flags::default()
+        };
+        Hub::builder(config(flags))
+            .runtime(runtime)
+            .store(Arc::clone(&world.store))
+            .random(Random::seeded(3))
+            .transport(SimTransport::new(&world.simulation, &world.web))
+            .build()
+            .expect("a hub")
+    };
+    let process = world.simulation.process();
+    let (killed, doctor) = (hub(process.runtime()), hub(world.simulation.runtime()));
+    for _ in 0..2 {
+        let hub = killed.clone();
+        process.run(async move {
+            let request = get("http://a.example/");
+            let _ = hub
+                .fetch(request.rate_wait(docstokg_hub::RateWait::Deadline))
+                .await;
+        });
+    }
+    let waiting = || {
+        let doctor = doctor.clone();
+        let found = world.simulation.block_on(async move {
+            let found = doctor.diagnose(&host("a.example")).await;
+            found.expect("it answers")
+        });
+        found[0].budgets[0].waiting
+    };
+    world.simulation.run_for(seconds(1));
+    assert_eq!(waiting(), 1);
+    process.kill();
+    world.simulation.run_for(seconds(60));
+    assert_eq!(waiting(), 0);
+}

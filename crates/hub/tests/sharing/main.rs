@@ -241,7 +241,7 @@ fn two_hundred_waiting_callers_leave_one_reservation() {
         .site
         .budgets()
         .iter()
-        .map(|budget| budget.waiting_until().count())
+        .map(|budget| budget.count_waiting(view.now))
         .sum();
     assert!(
         waiting <= 1,

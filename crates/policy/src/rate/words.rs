@@ -28,16 +28,45 @@ pub fn rates_in_words(windows: &[Window]) -> String {
     windows.join(", ")
 }
 
-/// Describes the limit that a request waits for: `500 an hour`, or, where `window` only spaces the
-/// requests of the limit `spaced`, `2 a second, spread evenly: one every 0.5 s`.
+/// What a limit that holds requests back is based on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitBasis {
+    /// The configuration.
+    Configured,
+    /// The distance between the requests of this configured limit.
+    Spacing(Window),
+    /// Rate headers of the host.
+    Stated,
+    /// Refusals of the host.
+    Learned,
+    /// Rate headers or refusals of the host.
+    StatedOrLearned,
+}
+
+impl LimitBasis {
+    /// Returns whether the configuration can change the limit.
+    #[must_use]
+    pub const fn is_configured(self) -> bool {
+        matches!(self, Self::Configured | Self::Spacing(_))
+    }
+}
+
+/// Describes the limit that a request waits for: `500 an hour`, `2 a second, spread evenly: one
+/// every 0.5 s`, `learned limit, about 4 a second`.
 #[must_use]
-pub fn limit_in_words(window: &Window, spaced: Option<&Window>) -> String {
-    let Some(limit) = spaced else {
-        return window_in_words(window);
-    };
-    let distance = time_in_words(window.per / window.limit.get());
-    let limit = window_in_words(limit);
-    format!("{limit}, spread evenly: one every {distance}")
+pub fn limit_in_words(window: &Window, basis: LimitBasis) -> String {
+    let words = window_in_words(window);
+    match basis {
+        LimitBasis::Configured => words,
+        LimitBasis::Spacing(limit) => {
+            let distance = time_in_words(window.per / window.limit.get());
+            let limit = window_in_words(&limit);
+            format!("{limit}, spread evenly: one every {distance}")
+        }
+        LimitBasis::Stated => format!("stated by the host: {words}"),
+        LimitBasis::Learned => format!("learned limit, about {words}"),
+        LimitBasis::StatedOrLearned => format!("stated by the host or learned, about {words}"),
+    }
 }
 
 /// Formats a length of time exactly to a millisecond, without needless digits: `7.2 s`, `10 min`.
@@ -74,16 +103,37 @@ mod tests {
     }
 
     #[test]
-    fn a_spacing_names_its_limit_and_its_distance() {
+    fn a_limit_is_described_with_its_basis() {
         let read = |text: &str| text.parse::<Window>().unwrap();
-        assert_eq!(
-            limit_in_words(&read("1/7200ms"), Some(&read("500/HOUR"))),
-            "500 an hour, spread evenly: one every 7.2 s"
-        );
-        assert_eq!(
-            limit_in_words(&read("4/20ms"), Some(&read("200/SECOND"))),
-            "200 a second, spread evenly: one every 0.005 s"
-        );
-        assert_eq!(limit_in_words(&read("500/HOUR"), None), "500 an hour");
+        for (window, basis, words) in [
+            (
+                "1/7200ms",
+                LimitBasis::Spacing(read("500/HOUR")),
+                "500 an hour, spread evenly: one every 7.2 s",
+            ),
+            (
+                "4/20ms",
+                LimitBasis::Spacing(read("200/SECOND")),
+                "200 a second, spread evenly: one every 0.005 s",
+            ),
+            ("500/HOUR", LimitBasis::Configured, "500 an hour"),
+            (
+                "7/60s",
+                LimitBasis::Stated,
+                "stated by the host: 7 a minute",
+            ),
+            (
+                "4/SECOND",
+                LimitBasis::Learned,
+                "learned limit, about 4 a second",
+            ),
+            (
+                "1/3SECOND",
+                LimitBasis::StatedOrLearned,
+                "stated by the host or learned, about one every 3 s",
+            ),
+        ] {
+            assert_eq!(limit_in_words(&read(window), basis), words);
+        }
     }
 }

@@ -67,7 +67,7 @@ fn check(site: impl Fn(&str) -> Arc<dyn SiteHandle>) {
     let waiting = view("waiting.example");
     assert_eq!(used(&waiting, "1/20SECOND"), [1]);
     assert_eq!(
-        waiting.site.budgets()[0].waiting_until().count(),
+        waiting.site.budgets()[0].count_waiting(waiting.now),
         0,
         "reservations are not: they had no positions"
     );

@@ -96,10 +96,9 @@ fn a_killed_process_leaves_a_reservation_that_expires() {
         worker.hear("holding");
         worker.kill();
         let client = Client::new(store, "reservation", "1/SECOND", None);
+        let view = arrive(client.site.view());
         assert_eq!(
-            arrive(client.site.view()).site.budgets()[0]
-                .waiting_until()
-                .count(),
+            view.site.budgets()[0].count_waiting(view.now),
             1,
             "{location}"
         );

@@ -9,6 +9,7 @@ use docstokg_hub::event::What;
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::policy::classify::Outcome;
 use docstokg_hub::policy::rate::Window;
+use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 use docstokg_hub::{RateWait, RefusedBy};
 
@@ -28,7 +29,7 @@ pub(super) struct ActiveRequest {
     free: bool,
     attempts: u32,
     status: Option<u16>,
-    stopped: Option<&'static str>,
+    stopped: Option<StopReason>,
     attempt: Option<ActiveAttempt>,
 }
 
@@ -119,6 +120,7 @@ impl ActiveRequest {
                 refusal,
                 by,
                 waited,
+                basis: _,
             } => {
                 let remaining = refusal.until.since(at);
                 if let Some(state) = refusing_state(&refusal) {
@@ -151,7 +153,7 @@ impl ActiveRequest {
                 reason,
             } => emit(self.cache("stale", Some(status), Some(age), Some(reason.as_str()))),
             What::CacheStored => emit(self.cache("stored", None, None, None)),
-            What::Stop { reason } => self.stopped = Some(reason.as_str()),
+            What::Stop { reason } => self.stopped = Some(reason),
             what => self.take_answer(&what, emit),
         }
     }

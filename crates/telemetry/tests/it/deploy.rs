@@ -6,6 +6,7 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::{Repeatable, Request, RobotsPolicy, Role};
 use docstokg_origin_sim::{Origin, Reply};
 use docstokg_telemetry::sink::metrics::Metrics;
+use promql_parser::label::Matcher;
 use promql_parser::parser::{self, Expr};
 
 use crate::support::{World, get, ms};
@@ -219,6 +220,84 @@ fn every_metric_has_a_type_and_a_help_text() {
     }
     assert!(text.contains("rate_acquired_total{host=\"a.example\",role=\"metadata\"}"));
     assert!(text.contains("le=\"600\""));
+}
+
+#[test]
+fn a_request_that_is_deferred_does_not_count_as_failed() {
+    let busy = Reply::status(429).header("retry-after", "3600");
+    let world = World::new(
+        [Origin::new("a.example").route("/", [busy])],
+        Flags::default(),
+    );
+    world.fetch(get("http://a.example/").deadline(ms(30_000)));
+    let text = world.end().metrics.lock().text();
+    let deferred = "outcome=\"http_429\",failed=\"no\"} 1";
+    assert!(text.contains(deferred), "{text}");
+}
+
+/// Returns the sum of the samples of several processes that a query selects.
+fn selected_sum(query: &str, texts: &[String]) -> u64 {
+    fn matchers(expr: &Expr) -> &[Matcher] {
+        match expr {
+            Expr::VectorSelector(vector) => &vector.matchers.matchers,
+            Expr::MatrixSelector(matrix) => &matrix.vs.matchers.matchers,
+            Expr::Aggregate(aggregate) => matchers(&aggregate.expr),
+            Expr::Binary(binary) => matchers(&binary.lhs),
+            Expr::Call(call) => matchers(&call.args.args[0]),
+            _ => &[],
+        }
+    }
+    let expr = parser::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    let labels = matchers(&expr)
+        .iter()
+        .map(|matcher| format!("{}=\"{}\"", matcher.name, matcher.value));
+    let labels: Vec<String> = labels.collect();
+    texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter(|line| line.starts_with("breaker_opens_total{"))
+        .filter(|line| labels.iter().all(|label| line.contains(label)))
+        .map(|line| line.rsplit_once(' ').expect("a value").1)
+        .map(|value| value.parse::<u64>().expect("a number"))
+        .sum()
+}
+
+#[test]
+fn an_open_that_two_processes_see_counts_once() {
+    let flags = || Flags {
+        breaker: vec!["a.example=fail_max:1,reset:60".into()],
+        ..Flags::default()
+    };
+    let origin = || Origin::new("a.example").route("/bad", [Reply::status(500)]);
+    let one = World::sharing([origin()], flags());
+    let other = one.beside([origin()], flags());
+    for world in [&one, &other] {
+        world.fetch(get("http://a.example/bad").repeatable(Repeatable::No));
+    }
+    let texts = [one, other].map(|world| world.end().metrics.lock().text());
+    assert_eq!(
+        selected_sum("breaker_opens_total", &texts),
+        2,
+        "both have seen it"
+    );
+    let (rules, dashboard) = (
+        deploy("prometheus/docstokg.rules.yml"),
+        deploy("grafana/docstokg.json"),
+    );
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let shown = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().expect("targets"))
+        .filter_map(|target| target["expr"].as_str());
+    let alerts = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("expr: "));
+    let counting = alerts
+        .chain(shown)
+        .filter(|query| query.contains("breaker_opens_total"));
+    let sums: Vec<u64> = counting.map(|query| selected_sum(query, &texts)).collect();
+    assert_eq!(sums, [1, 1], "the alert and the panel");
 }
 
 #[test]

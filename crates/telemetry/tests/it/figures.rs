@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::{Patience, Request, Role};
+use docstokg_hub::{Patience, Repeatable, Request, Role};
 use docstokg_origin_sim::{Ledger, Origin, Outage, Reply, Throttle};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, BreakerSummary, HostSummary, RunChoice, Summary};
@@ -78,6 +78,32 @@ fn the_figures_agree_with_the_origins_own_ledger() {
     assert_the_breaker_agrees(&summary);
     // The first answer of the host that cuts bodies is wasted.
     assert!(row(&summary, "cut.example").wasted_bytes >= 5);
+}
+
+#[test]
+fn the_adaptive_rate_is_in_the_text_and_on_the_page() {
+    let flags = Flags {
+        aimd: Some("enabled=true,window_s=1,decrease=50".into()),
+        breaker: vec!["a.example=fail_max:1000".into()],
+        ..Flags::default()
+    };
+    let busy = Origin::new("a.example").handler(|_, _| Reply::status(429));
+    let world = World::new([busy], flags);
+    for _ in 0..5 {
+        world.fetch(get("http://a.example/").repeatable(Repeatable::No));
+        world.simulation.run_for(ms(600));
+    }
+    let ended = world.end();
+    let summary = ended.summary();
+    let share = row(&summary, "a.example").multiplier.expect("it moved");
+    assert!(share <= 0.5, "{share}");
+    let percent = format!("{:.1} %", share * 100.0);
+    let text = summary::text(&summary, &[]);
+    let line = format!("adaptive rate at the end: a.example:metadata {percent}\n");
+    assert!(text.contains(&line), "{text}");
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let page = docstokg_telemetry::report::page(&database, &summary).expect("a page");
+    assert!(page.contains(&format!("<td>{percent}</tr>")), "{page}");
 }
 
 fn row<'a>(summary: &'a Summary, host: &str) -> &'a HostSummary {

@@ -31,6 +31,7 @@ pub(crate) fn get(url: &str) -> Request {
 /// A hub under simulated time whose run is recorded by every sink there is.
 pub(crate) struct World {
     pub(crate) simulation: Simulation,
+    store: Arc<dyn StateStore>,
     pub(crate) web: Web,
     pub(crate) hub: Hub,
     pub(crate) directory: TempDir,
@@ -51,6 +52,12 @@ impl World {
         let simulation = Simulation::new();
         let store = simulation.shared_store();
         Self::on(simulation, store, origins, flags)
+    }
+
+    /// Another process in this world, with origins of its own.
+    pub(crate) fn beside(&self, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        let store = Arc::clone(&self.store);
+        Self::on(self.simulation.clone(), store, origins, flags)
     }
 
     /// A world in which everything wakes at the exact instant.
@@ -102,7 +109,7 @@ impl World {
         metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
-            .store(store)
+            .store(Arc::clone(&store))
             .random(Random::seeded(7))
             .transport(SimTransport::new(&simulation, &web))
             .observer(recorder.observer())
@@ -110,6 +117,7 @@ impl World {
             .expect("a hub");
         Self {
             simulation,
+            store,
             web,
             hub,
             directory,

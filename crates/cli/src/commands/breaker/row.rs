@@ -138,3 +138,35 @@ impl Row {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docstokg_hub::clock::BootInstant;
+
+    use super::*;
+
+    #[test]
+    fn the_reset_in_force_is_shown_beside_the_configured_one() {
+        let policy = BreakerPolicy {
+            reset: Duration::from_secs(60),
+            ..BreakerPolicy::default()
+        };
+        let view = SiteView {
+            site: docstokg_hub::policy::site::Site::default(),
+            budgets: Vec::new(),
+            now: BootInstant::ZERO,
+        };
+        let mut breaker = Breaker::default();
+        let row = |breaker: &Breaker| Row::new("a.example".to_owned(), breaker, &policy, &view);
+        assert_eq!(row(&breaker).cells()[5], "60");
+        // A server that twice asks for a longer pause is left alone for as long.
+        for _ in 0..2 {
+            breaker.learn(&policy, Duration::from_secs(120));
+        }
+        let row = row(&breaker);
+        assert_eq!(row.cells()[5], "120");
+        let shown = row.json();
+        assert_eq!(shown["reset_timeout_s"], 120.0);
+        assert_eq!(shown["configured_reset_timeout_s"], 60.0);
+    }
+}

@@ -12,7 +12,7 @@ use docstokg_content::run::Report;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::forecast::SiteForecast;
-use docstokg_hub::policy::rate::window_in_words;
+use docstokg_hub::policy::rate::limit_in_words;
 use serde_json::{Value, json};
 
 use super::resume;
@@ -29,13 +29,12 @@ pub(super) fn finish(
     progress: &Progress,
     recording: &Recording,
     is_partial: bool,
-    inputs: &[String],
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
     // A list that was not read to its end is read again; its known works are skipped.
     let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
-    let known = if is_read { inputs } else { &[] };
-    let resume = resume::command(known, &directory.path);
+    let command = resume::command(is_read, &directory.path);
+    let resume = (command.as_deref()).unwrap_or("the same command with --resume");
     let (ended, report) = match outcome {
         Some(Ok(done)) => done,
         Some(Err(error)) => {
@@ -65,7 +64,7 @@ pub(super) fn finish(
         shown["telemetry_run"] = json!(recording.run.id);
         add_end(&mut shown, &ended, &progress.listed());
         if !matches!(ended, Ended::Complete) {
-            shown["continue_with"] = json!(resume);
+            shown["continue_with"] = json!(command);
         }
         output::json(&shown);
     } else {
@@ -151,11 +150,13 @@ pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> Strin
 
 /// Formats the limit that makes a dry run wait longest, and how to change it.
 fn binding(least: &SiteForecast) -> String {
-    let Some((host, role, window)) = &least.because else {
+    let Some(limit) = &least.because else {
         return String::new();
     };
-    let (words, hint) = (window_in_words(window), change_hint(host.as_str(), *role));
-    format!(", set by {words} at {host}; {hint}")
+    let (words, host) = (limit_in_words(&limit.window, limit.basis), &limit.host);
+    let hint = change_hint(host.as_str(), limit.role);
+    let hint = (limit.basis.is_configured()).then(|| format!("; {hint}"));
+    format!(", set by {words} at {host}{}", hint.unwrap_or_default())
 }
 
 /// Formats that there is no network, in one line.

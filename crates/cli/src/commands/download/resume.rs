@@ -2,64 +2,105 @@
 
 use std::path::Path;
 
+use clap::CommandFactory as _;
+
+use crate::arguments::Arguments;
 use crate::command_line;
 
-/// Returns the command that continues the download of this process, which has these inputs and this
-/// output directory.
-pub(super) fn command(inputs: &[String], out: &Path) -> String {
-    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    continuation(arguments.skip(1), inputs, out)
+/// Returns the command that continues the download of this process in a directory; `None` if a part
+/// of it is a credential. The inputs are left out where they were read to their end.
+pub(super) fn command(are_inputs_read: bool, out: &Path) -> Option<String> {
+    command_line::shown(&continuation(
+        &command_line::arguments(),
+        are_inputs_read,
+        out,
+    ))
 }
 
-/// Returns the command with the arguments of the one that was interrupted: its inputs are known, and
-/// everything else is said again.
-fn continuation(arguments: impl Iterator<Item = String>, inputs: &[String], out: &Path) -> String {
-    let mut kept: Vec<String> = arguments
-        .filter(|argument| !inputs.contains(argument) && argument != "--resume")
-        .collect();
-    match kept.iter().position(|argument| argument == "download") {
-        Some(place) => kept.insert(place + 1, "--resume".to_owned()),
+/// Returns the arguments with `--resume`, and without the inputs if these are known.
+fn continuation(words: &[String], are_inputs_read: bool, out: &Path) -> Vec<String> {
+    let places = command_line::positionals(&Arguments::command(), words);
+    let Some(command) = places.first().filter(|place| words[**place] == "download") else {
         // Another command has made the run.
-        None => kept = ["download", "--resume", "--out"].map(str::to_owned).into(),
+        let mut words = ["download", "--resume", "--out"]
+            .map(str::to_owned)
+            .to_vec();
+        words.push(out.display().to_string());
+        return words;
+    };
+    let is_kept = |place: usize, word: &str| {
+        word != "--resume"
+            && (place <= *command || !are_inputs_read || !(places.contains(&place) || word == "--"))
+    };
+    let mut kept = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        if is_kept(place, word) {
+            kept.push(word.clone());
+        }
+        if place == *command {
+            kept.push("--resume".to_owned());
+        }
     }
-    if kept.last().is_some_and(|last| last == "--out") {
-        kept.push(out.display().to_string());
-    }
-    format!("docstokg {}", command_line::joined(&kept))
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(line: &[&str], inputs: &[&str]) -> String {
-        let inputs: Vec<String> = inputs.iter().map(|input| (*input).to_owned()).collect();
-        let arguments = line.iter().map(|word| (*word).to_owned());
-        continuation(arguments, &inputs, Path::new("a dir"))
+    fn shown(line: &str, are_inputs_read: bool) -> Option<String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let words = continuation(&words, are_inputs_read, Path::new("a dir"));
+        command_line::shown(&words)
+    }
+
+    fn of(line: &str, are_inputs_read: bool) -> String {
+        shown(line, are_inputs_read).unwrap()
+    }
+
+    #[test]
+    fn a_credential_is_not_said_again() {
+        let line = "download --out p https://a.example/x.pdf?token=s3cret";
+        assert_eq!(shown(line, false), None);
+        assert_eq!(of(line, true), "docstokg download --resume --out p");
+        let line = "--rate-dsn redis://:s3cret@a.example/0 download --out p 10.1/x";
+        assert_eq!(shown(line, true), None);
     }
 
     #[test]
     fn everything_but_the_inputs_is_said_again() {
-        let line = [
-            "--state-dir",
-            "s",
-            "download",
-            "10.1/x",
-            "list.txt",
-            "--out",
-            "my papers",
-        ];
+        for (line, again) in [
+            (
+                "--state-dir s download 10.1/x list.txt --out papers",
+                "--state-dir s download --resume --out papers",
+            ),
+            (
+                "download --resume --out=p --kinds pdf",
+                "download --resume --out=p --kinds pdf",
+            ),
+            (
+                "download -qo papers papers --max-park 5 -- -",
+                "download --resume -qo papers --max-park 5",
+            ),
+            ("demo", "download --resume --out 'a dir'"),
+            ("demo --out download", "download --resume --out 'a dir'"),
+        ] {
+            assert_eq!(of(line, true), format!("docstokg {again}"), "{line}");
+        }
         assert_eq!(
-            of(&line, &["10.1/x", "list.txt"]),
-            "docstokg --state-dir s download --resume --out 'my papers'"
+            of("download 10.1/x --resume --out p", false),
+            "docstokg download --resume 10.1/x --out p"
         );
+    }
+
+    #[test]
+    fn the_word_download_may_also_be_a_value_or_an_input() {
         assert_eq!(
-            of(&["download", "--resume", "--out=p", "--kinds", "pdf"], &[]),
-            "docstokg download --resume --out=p --kinds pdf"
-        );
-        assert_eq!(
-            of(&["demo"], &[]),
-            "docstokg download --resume --out 'a dir'"
+            of(
+                "--state-dir download download download --out download",
+                true
+            ),
+            "docstokg --state-dir download download --resume --out download"
         );
     }
 }

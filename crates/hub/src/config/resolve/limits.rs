@@ -16,6 +16,7 @@ use crate::config::settings::{
     AimdSettings, BackendSettings, HeadersSettings, HostSettings, RoleSettings, RolesSettings,
     Settings, SharedSettings,
 };
+use crate::config::values::Rates;
 use crate::config::{
     Backend, BackendKind, BudgetLimits, Concurrency, Headers, HostLimits, Learn, Limits,
     OnStoreFailure, RoleLimits,
@@ -153,6 +154,7 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
         kinds: written
             .kinds
             .iter()
+            .filter(|(_, kind)| !is_kind_replaced(&kind.shared, written))
             .map(|(name, kind)| (Arc::from(name.as_str()), budget(&kind.shared)))
             .collect(),
         kind_credits: written
@@ -167,6 +169,14 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
         adapts: written.aimd.clone(),
         headers: headers(&written.headers),
     }
+}
+
+/// Returns whether the user's rates replace the shipped ones of a kind: kinds are kinds of metadata
+/// requests, and the shipped rates of both belong together.
+fn is_kind_replaced(kind: &SharedSettings, host: &HostSettings) -> bool {
+    let is_shipped = |rates: &Sourced<Rates>| rates.source == Source::Shipped;
+    let own = host.roles.of(Role::Metadata).rates.as_ref();
+    kind.rates.as_ref().is_some_and(is_shipped) && own.is_some_and(|set| set.source.is_written())
 }
 
 fn headers(written: &HeadersSettings) -> Headers {

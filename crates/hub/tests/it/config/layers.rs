@@ -55,6 +55,31 @@ fn later_layers_win_key_by_key() {
     assert!(shown(&limits.max_concurrent.source).ends_with("docstokg.yaml:3"));
 }
 
+#[test]
+fn the_rates_of_the_user_replace_those_of_shipped_kinds() {
+    let kind_of = |text: &str| {
+        let (_directory, sources) = file(text);
+        let (config, _) = load(&sources).expect("a configuration");
+        let shown = docstokg_hub::config::show::limit_rows(&config, None);
+        let mut rows = shown.into_iter();
+        let row = rows.find(|row| row.host == "api.crossref.org" && row.role == Role::Metadata);
+        let kinds = row.expect("a row").kinds.into_iter();
+        kinds
+            .map(|(name, kind)| format!("{name} {}", format_rates(&kind.rates.value)))
+            .collect::<Vec<_>>()
+    };
+    let of_host = |limits: &str| format!("limits: {{ hosts: {{ api.crossref.org: {limits} }} }}\n");
+    let files = of_host("{ artifact: { rates: [\"50/SECOND\"] } }");
+    assert_eq!(kind_of(&files), ["list 3/SECOND"], "other requests");
+    let metadata = of_host("{ metadata: { rates: [\"50/SECOND\"] } }");
+    assert!(kind_of(&metadata).is_empty(), "{:?}", kind_of(&metadata));
+    let own = "metadata: { rates: [\"50/SECOND\"] }, kinds: { list: { rates: [\"20/SECOND\"] } }";
+    assert_eq!(
+        kind_of(&of_host(&format!("{{ {own} }}"))),
+        ["list 20/SECOND"]
+    );
+}
+
 const RATELIMITS: &str = r#"version: 1
 defaults:
   # two windows: per-second smoothing + per-hour politeness

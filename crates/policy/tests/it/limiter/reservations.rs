@@ -151,7 +151,7 @@ fn an_overlapping_request_goes_or_leaves_nothing() {
         site.enter(&overlapping, at(1)).entry,
         Entry::Queue { at: at(1_000) }
     );
-    assert_eq!(site.budgets()[0].waiting_until().count(), 0);
+    assert_eq!(site.budgets()[0].count_waiting(at(1)), 0);
 }
 
 /// A request whose reservation met its bound is not refused when it wakes a little late.

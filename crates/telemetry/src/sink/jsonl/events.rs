@@ -1,6 +1,7 @@
 //! The events of a record, under the names that operators search for.
 
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::retry::StopReason;
 use serde_json::{Value, json};
 
 use super::millis;
@@ -107,7 +108,7 @@ fn request_end(end: &EndRecord) -> Value {
         "url": &*end.url,
         "attempts": end.attempts,
         "status": end.status,
-        "stopped": end.stopped,
+        "stopped": end.stopped.map(StopReason::as_str),
         "error": end.error,
         "elapsed_ms": millis(end.elapsed),
     });

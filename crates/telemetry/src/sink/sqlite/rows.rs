@@ -1,6 +1,7 @@
 //! One row per record.
 
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::retry::StopReason;
 use rusqlite::{Params, Transaction, params};
 
 use super::integer;
@@ -155,7 +156,7 @@ impl Rows<'_> {
                 end.context.resolver.as_deref(),
                 end.attempts,
                 end.status,
-                end.stopped,
+                end.stopped.map(StopReason::as_str),
                 end.error,
                 millis(end.elapsed),
                 (!good).then_some(&*end.url)
