@@ -253,7 +253,6 @@ fn late_wake_ups_cost_time_and_no_refusal() {
 #[test]
 fn a_run_that_searches_for_the_limits_is_refused_little_and_gets_every_file() {
     let run = run(Simulation::exact(), NOT_TOLD);
-    println!("{}", run.line());
     let brief = |host: &&Host| matches!(host.limit, Limit::Cap(_) | Limit::Window(_, 1));
     for host in hosts().iter().filter(brief) {
         let found = run.by_host.iter().find(|(name, ..)| *name == host.name);
@@ -267,7 +266,6 @@ fn a_run_that_searches_for_the_limits_is_refused_little_and_gets_every_file() {
 #[test]
 fn an_outage_during_the_search_loses_no_file_when_wake_ups_are_late() {
     let run = run(Simulation::new(), NOT_TOLD);
-    println!("{}", run.line());
     assert!(run.refused <= 75, "{}", run.line());
     assert!(run.ratio <= 1.17, "{}", run.line());
 }

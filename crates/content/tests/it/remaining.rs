@@ -265,7 +265,7 @@ fn the_crawl_delay_of_a_host_sets_the_pace() {
         let mut world = world(Simulation::new(), "2/SECOND", vec![host]);
         let at = [delay + 5, 5 * delay + 5, 12 * delay + 5];
         let took = check(&mut world, urls(1, 20), &at, |options| {
-            options.ignore_robots = false
+            options.ignore_robots = false;
         });
         assert!(took >= seconds(19 * delay), "{took:?}");
     }
