@@ -194,7 +194,9 @@ fn a_process_gets_through_beside_many_that_never_pause() {
         let mut workers: Vec<Worker> = (0..8)
             .map(|_| Worker::start("hammer", location, "crowd"))
             .collect();
-        workers.iter_mut().for_each(|worker| worker.hear("holding"));
+        for worker in &mut workers {
+            worker.hear("holding");
+        }
         let client = Client::new(store, "crowd", "300/SECOND+2000/HOUR", Some(3));
         for _ in 0..20 {
             let _ = client.enter();
