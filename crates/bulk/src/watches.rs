@@ -7,6 +7,8 @@ use std::time::Duration;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{Host, HostWatch, Hub};
 
+use crate::job::Awaited;
+
 /// How many hosts are watched at a time. Items of others come back when they are due.
 const MOST: usize = 1_024;
 /// How many items of a paused host come back to probe it.
@@ -64,19 +66,35 @@ impl Watches {
     }
 
     /// Watches a host that an item waits for, and the source on whose behalf.
-    pub(crate) fn add(&mut self, host: &str, source: Option<&str>) {
+    pub(crate) fn add(&mut self, awaited: &Awaited) {
+        self.insert(awaited, false);
+    }
+
+    /// Watches a host again that was paused when an item began to wait for it, and was back before
+    /// the item was in the file. Returns whether it was: its items come back, that one included.
+    pub(crate) fn add_missed(&mut self, awaited: &Awaited) -> bool {
+        self.insert(awaited, true)
+    }
+
+    /// Watches a host unless it is watched already.
+    fn insert(&mut self, awaited: &Awaited, was_paused: bool) -> bool {
+        let Awaited { host, source, .. } = awaited;
         if self.hosts.contains_key(host) || self.hosts.len() >= MOST {
-            return;
+            return false;
         }
-        let Ok(name) = Host::parse(host) else { return };
+        let Ok(name) = Host::parse(host) else {
+            return false;
+        };
         let mut watches = vec![self.hub.watch(&name)];
+        let source = source.as_deref();
         watches.extend(source.map(|source| self.hub.watch_resolver(source)));
         let entry = Watched {
             watches,
-            was_paused: false,
+            was_paused,
             probers: Probers::default(),
         };
-        self.hosts.insert(host.to_owned(), entry);
+        self.hosts.insert(host.clone(), entry);
+        true
     }
 
     /// Returns when an item comes back that may be tried at `until`: then, or when enough other items

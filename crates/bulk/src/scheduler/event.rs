@@ -6,7 +6,7 @@ use docstokg_policy::time::Timestamp;
 use tokio::sync::mpsc;
 
 use super::RunError;
-use crate::job::{ActiveItem, Job};
+use crate::job::{ActiveItem, Awaited, Job};
 use crate::lane::LaneKey;
 use crate::queue::LaneBacklog;
 
@@ -24,8 +24,8 @@ pub(super) enum Event<J: Job> {
     Stepped(LaneKey, Vec<ActiveItem<J>>),
     /// An item was put back into a lane of the file.
     PutBack(LaneKey),
-    /// An item was deferred until a time.
-    Deferred(Timestamp),
+    /// An item was deferred until a time, and waits for this.
+    Deferred(Timestamp, Awaited),
     /// The breaker of a host has changed, here or elsewhere.
     BreakerChanged,
     /// The run cannot go on.

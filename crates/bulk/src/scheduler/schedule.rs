@@ -149,9 +149,11 @@ impl<J: Job> Schedule<J> {
                 self.pending -= 1;
                 self.stored(&lane, 1);
             }
-            Event::Deferred(until) => {
+            Event::Deferred(until, awaited) => {
                 self.pending -= 1;
                 self.due = Some(self.due.map_or(until, |due| due.min(until)));
+                // The host may have come back while the item was on its way to the file.
+                self.has_breaker_changed |= self.watches.add_missed(&awaited);
             }
             Event::BreakerChanged => self.has_breaker_changed = true,
             Event::Broken(error) => return Err(error),
@@ -202,17 +204,18 @@ impl<J: Job> Schedule<J> {
         let now = self.run.clock.now();
         let served_ago = self.served_ago(&awaited.host);
         self.silences.begin(&awaited.host, served_ago, now);
-        self.watches.add(&awaited.host, awaited.source.as_deref());
+        self.watches.add(&awaited);
         let due = self.watches.due(&awaited.host, until, now);
         let deferral = Deferral {
-            host: awaited.host,
+            host: awaited.host.clone(),
             until: due,
-            why: awaited.why,
+            why: awaited.why.clone(),
             ready_at: (due != until).then_some(until),
         };
         self.run.progress.defer(&deferral);
         *item.state.deferral() = Some(deferral);
-        self.write_back(item, LaneKey::Start, Some(due), Event::Deferred(due));
+        let done = Event::Deferred(due, awaited);
+        self.write_back(item, LaneKey::Start, Some(due), done);
     }
 
     fn write_back(
