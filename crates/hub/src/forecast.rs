@@ -85,6 +85,8 @@ pub struct SiteForecast {
     pub permits_each: f64,
     /// The reason why nothing is sent now, if nothing is.
     pub pause: Option<SitePause>,
+    /// Whether the shared store is lost: the limits are this process's share of them.
+    pub is_store_lost: bool,
 }
 
 /// A limit that requests wait for.
@@ -137,11 +139,16 @@ impl Hub {
                 ..LaneKey::plain(&host, demand.role)
             })
         };
-        let lanes: Vec<(Lane, RoleDemand)> = demands.iter().map(|it| (lane(it), *it)).collect();
-        let Some((first, _)) = lanes.first() else {
+        let Some(first) = demands.first() else {
             return Ok(None);
         };
-        let view = first.site.handle.view().await?;
+        let handle = lane(first).site.handle.clone();
+        let view = handle.view().await.or_else(|error| {
+            let own = handle.own_share(&[]).ok_or(error)?;
+            Ok::<_, StoreError>(own.view)
+        })?;
+        let role = |demand: &RoleDemand| RoleLane::new(lane(demand), *demand, view.now);
+        let lanes: Vec<RoleLane> = demands.iter().map(role).collect();
         // The requests may go to any of the hosts that a site joins: only their common budget is
         // certain.
         let skipped = usize::from(joined.is_some_and(|joined| joined.hosts.len() > 1));
@@ -150,17 +157,18 @@ impl Hub {
             because: None,
             permits_each: 1.0,
             pause: reason_of_pause(&view),
+            is_store_lost: lanes.iter().any(|role| role.is_store_lost),
         };
         // What is used of the windows leaves them during a pause, too.
         let begin = view.now + from.max(pause(&view));
-        for (lane, demand) in &lanes {
-            let of_role = forecast_role(lane, demand, &lanes, &view, skipped, begin);
+        for role in &lanes {
+            let of_role = forecast_role(role, &lanes, &view, skipped, begin);
             let permits_each = latest.permits_each.max(of_role.permits_each);
             if of_role.after >= latest.after {
                 let because = of_role.because;
                 latest.because = because.map(|(window, basis)| ForecastLimit {
                     host: host.clone(),
-                    role: demand.role,
+                    role: role.demand.role,
                     window,
                     basis,
                 });
@@ -173,6 +181,27 @@ impl Hub {
     }
 }
 
+/// The requests of one role, and what each costs.
+struct RoleLane {
+    lane: Lane,
+    costs: Vec<Cost>,
+    demand: RoleDemand,
+    is_store_lost: bool,
+}
+
+impl RoleLane {
+    fn new(lane: Lane, demand: RoleDemand, now: BootInstant) -> Self {
+        let costs = lane.costs_now(now).into_owned();
+        let own = lane.site.handle.own_share(&costs);
+        Self {
+            is_store_lost: own.is_some(),
+            costs: own.map_or(costs, |own| own.costs),
+            lane,
+            demand,
+        }
+    }
+}
+
 struct RoleForecast {
     after: Duration,
     because: Option<(Window, LimitBasis)>,
@@ -181,14 +210,14 @@ struct RoleForecast {
 
 /// Computes how long after `begin` the last request of a role goes, beside those of the other roles.
 fn forecast_role(
-    lane: &Lane,
-    demand: &RoleDemand,
-    lanes: &[(Lane, RoleDemand)],
+    role: &RoleLane,
+    lanes: &[RoleLane],
     view: &SiteView,
     skipped: usize,
     begin: BootInstant,
 ) -> RoleForecast {
     let learned = learned_distance(view);
+    let demand = &role.demand;
     let distance = demand.distance.max(learned);
     let is_learned = !learned.is_zero() && learned >= demand.distance;
     let times = u32::try_from(demand.requests.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -201,14 +230,14 @@ fn forecast_role(
         permits_each: demand.permits_each,
     };
     let empty = Budget::default();
-    for cost in lane.costs_now(view.now).iter().skip(skipped) {
+    for cost in role.costs.iter().skip(skipped) {
         let budget = view.site.budgets().get(cost.budget).unwrap_or(&empty);
-        let charges = |(other, _): &&(Lane, RoleDemand)| {
+        let charges = |other: &&RoleLane| {
             let mut costs = other.costs.iter();
             costs.any(|other| other.budget == cost.budget)
         };
         let sharing = lanes.iter().filter(charges);
-        let requests: u64 = sharing.map(|(_, demand)| demand.requests).sum();
+        let requests: u64 = sharing.map(|other| other.demand.requests).sum();
         let permits_each = demand.permits_each(budget, cost, view);
         let found = budget.forecast(
             &cost.windows,
@@ -231,7 +260,7 @@ fn forecast_role(
             };
         }
     }
-    if let Some((after, window)) = stated_wait(lane, demand.requests, view, begin)
+    if let Some((after, window)) = stated_wait(&role.lane, demand.requests, view, begin)
         && after > latest.after
     {
         latest.after = after;

@@ -11,7 +11,9 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
+use docstokg_policy::site::{
+    Ask, Condition, Cost, Entered, Permit, Report, Settled, Site, Standing,
+};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
@@ -218,6 +220,22 @@ pub trait SiteHandle: Send + Sync {
 
     /// Returns a copy of the state of the site.
     fn view(&self) -> Answer<SiteView>;
+
+    /// Returns what counts for a question with these costs while a shared store is lost: the state of
+    /// the site in the own store, and the costs there, this process's share of the windows. `None`
+    /// unless it is lost.
+    fn own_share(&self, _costs: &[Cost]) -> Option<OwnShare> {
+        None
+    }
+}
+
+/// What counts for a question while a shared store is lost.
+#[derive(Clone, Debug)]
+pub struct OwnShare {
+    /// The state of the site in the own store.
+    pub view: SiteView,
+    /// The costs of the question there.
+    pub costs: Vec<Cost>,
 }
 
 /// Returns whether a result changes nothing: a good answer to a request that found a healthy

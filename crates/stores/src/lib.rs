@@ -24,8 +24,8 @@ pub mod sqlite;
 
 pub use error::StoreError;
 pub use handle::{
-    Answer, Availability, BudgetKey, Coming, HeartbeatObserver, SiteHandle, SiteKey, SiteView,
-    StateStore,
+    Answer, Availability, BudgetKey, Coming, HeartbeatObserver, OwnShare, SiteHandle, SiteKey,
+    SiteView, StateStore,
 };
 
 /// How long a shared store keeps a site after its last permit: the longest window there is, and a

@@ -103,7 +103,12 @@ impl<J: Job> Scheduler<J> {
         now: Now,
     ) -> Option<SiteEnd> {
         let found = self.hub.forecast(site, demands, from).await;
-        paces.lock().note_store(found.is_err(), now.boot);
+        let is_store_lost = match &found {
+            Ok(Some(found)) => found.is_store_lost,
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        paces.lock().note_store(is_store_lost, now.boot);
         if let Ok(Some(found)) = found {
             let site = SiteKey::clone(site);
             paces.lock().learn_permits(site, found.permits_each);

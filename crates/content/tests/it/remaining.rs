@@ -165,11 +165,11 @@ fn requests_of_another_run_on_a_shared_store_count() {
     check(&mut world, urls(1, 150), &[30, 60, 100, 140], |_| {});
 }
 
-#[test]
-fn the_share_of_a_run_whose_store_is_lost_counts() {
+/// A world whose shared store is lost after 40 s: the run goes on with a quarter of the limits.
+fn losing_its_store(rates: &str) -> World {
     let simulation = Simulation::new();
     let origin = vec![origin("h0.example", seconds(0))];
-    let mut world = world(simulation.clone(), "2/SECOND", origin);
+    let mut world = world(simulation.clone(), rates, origin);
     let time = simulation.clone();
     let losing = Wrapped::new(simulation.shared_store(), move |_| {
         if time.elapsed() < seconds(40) {
@@ -180,11 +180,29 @@ fn the_share_of_a_run_whose_store_is_lost_counts() {
             why: "a test".to_owned(),
         })
     });
-    // It takes a quarter of the limits when the store is lost.
     let clock: Arc<dyn Clock> = Arc::new(simulation);
-    let fallback = Fallback::new(Arc::new(losing), clock, Arc::new(|_: &str| ()), 4);
+    let fallback = Fallback::new(
+        Arc::new(losing.with_peers(4)),
+        clock,
+        Arc::new(|_: &str| ()),
+        4,
+    );
     world.store = Some(Arc::new(fallback));
+    world
+}
+
+#[test]
+fn the_share_of_a_run_whose_store_is_lost_counts() {
+    let mut world = losing_its_store("2/SECOND");
     check(&mut world, urls(1, 150), &[50, 65], |_| {});
+    let mut world = losing_its_store(DEFAULT);
+    let took = check(
+        &mut world,
+        urls(1, 300),
+        &[50, 100, 200, 1_000, 3_500],
+        |_| {},
+    );
+    assert!(took > seconds(3_600), "{took:?}");
 }
 
 #[test]

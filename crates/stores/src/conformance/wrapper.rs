@@ -34,6 +34,7 @@ type Hook = Arc<dyn Fn(&'static str) -> Treatment + Send + Sync>;
 pub struct Wrapped {
     inner: Arc<dyn StateStore>,
     hook: Hook,
+    peers: Option<u32>,
 }
 
 impl Wrapped {
@@ -45,6 +46,16 @@ impl Wrapped {
         Self {
             inner,
             hook: Arc::new(hook),
+            peers: None,
+        }
+    }
+
+    /// Says that so many processes share the store.
+    #[must_use]
+    pub fn with_peers(self, peers: u32) -> Self {
+        Self {
+            peers: Some(peers),
+            ..self
         }
     }
 }
@@ -111,7 +122,7 @@ impl StateStore for Wrapped {
     }
 
     fn peers(&self) -> Option<u32> {
-        self.inner.peers()
+        self.peers.or_else(|| self.inner.peers())
     }
 
     fn has_settled_peers(&self) -> bool {

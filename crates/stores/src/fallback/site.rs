@@ -19,7 +19,9 @@ use super::fill::Filled;
 use super::watch::{Found, Watch};
 use super::{Fallback, LOCAL_ID};
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, EnterOrConfirm, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{
+    Answer, BudgetKey, EnterOrConfirm, OwnShare, SiteHandle, SiteKey, SiteView, StateStore,
+};
 use crate::memory::MemorySite;
 
 pub(super) struct FallbackSite(Arc<Site>);
@@ -42,6 +44,10 @@ pub(super) struct Site {
 impl Site {
     /// Converts a question for the own store: its budgets, and this process's share of the windows.
     pub(super) fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
+        ask.to_owned().with_costs(self.own_costs(ask.costs, peers))
+    }
+
+    fn own_costs(&self, costs: &[Cost], peers: u32) -> Vec<Cost> {
         let indices = self.indices.lock();
         let cost = |cost: &Cost| {
             let windows = if peers > 1 {
@@ -58,8 +64,7 @@ impl Site {
                 slots: cost.slots,
             }
         };
-        let costs = ask.costs.iter().map(cost).collect();
-        ask.to_owned().with_costs(costs)
+        costs.iter().map(cost).collect()
     }
 
     /// Answers without the shared store.
@@ -398,5 +403,16 @@ impl SiteHandle for FallbackSite {
 
     fn view(&self) -> Answer<SiteView> {
         self.0.shared.view()
+    }
+
+    fn own_share(&self, costs: &[Cost]) -> Option<OwnShare> {
+        if !self.0.watch.was_lost() {
+            return None;
+        }
+        let Answer::Ready(Ok(view)) = self.0.own.view() else {
+            return None;
+        };
+        let costs = self.0.own_costs(costs, self.0.watch.peers());
+        Some(OwnShare { view, costs })
     }
 }
