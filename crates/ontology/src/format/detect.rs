@@ -84,13 +84,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Names the format of a file that starts with `head`; [`HEAD_BYTES`] are enough.
+/// Names the format of a file that starts with `head`, of which [`HEAD_BYTES`] are looked at.
 ///
 /// `hint` is what a media type or file name suggests. It decides between formats that the bytes
 /// leave open (every N-Triples file is Turtle as well), and names the format of a text that is
 /// broken from its beginning; it never overrules the bytes.
 #[must_use]
 pub fn detect(head: &[u8], hint: Option<Format>) -> Detected {
+    // More would cost more, and change nothing.
+    let head = head.get(..HEAD_BYTES).unwrap_or(head);
     if let Some(detected) = by_magic(head) {
         return detected;
     }
