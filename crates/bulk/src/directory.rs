@@ -184,7 +184,7 @@ impl Directory {
             // Without a record it was not verified yet, and the run goes on with it, too.
             for recorded in &self.queue.files_of(item).await? {
                 let place = self.path.join(&recorded.path);
-                let fits = fs::metadata(&file).is_ok_and(|meta| Some(meta.len()) == recorded.bytes)
+                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == recorded.bytes)
                     && sha256_of(&file).is_ok_and(|found| found == recorded.sha256);
                 if fits && !place.exists() {
                     if let Some(parent) = place.parent() {
@@ -293,9 +293,7 @@ pub async fn verify(
         refuse_links(link_below(&directory.path, parent))?;
         let flaw = match fs::metadata(&place) {
             Err(_) => Some("it is missing"),
-            Ok(meta) if file.bytes.is_some_and(|bytes| bytes != meta.len()) => {
-                Some("it has another length")
-            }
+            Ok(meta) if meta.len() != file.bytes => Some("it has another length"),
             Ok(_) => match sha256_of(&place) {
                 Ok(found) if found == file.sha256 => None,
                 Ok(_) => Some("it has another checksum"),

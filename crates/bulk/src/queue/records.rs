@@ -99,14 +99,14 @@ pub struct FileRow {
     pub sha256: String,
     /// What it is.
     pub classification: String,
-    /// Its size; unknown where the item shares the file of another.
-    pub bytes: Option<u64>,
+    /// Its size.
+    pub bytes: u64,
     /// When it was recorded.
     pub recorded_at: Timestamp,
 }
 
 const FILES: &str =
-    "SELECT item, path, sha256, classification, content_length, timestamp FROM manifests
+    "SELECT item, path, sha256, classification, coalesce(content_length, 0), timestamp FROM manifests
                      WHERE path IS NOT NULL AND sha256 IS NOT NULL";
 
 fn file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
@@ -115,9 +115,7 @@ fn file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
         path: row.get(1)?,
         sha256: row.get(2)?,
         classification: row.get(3)?,
-        bytes: row
-            .get::<_, Option<i64>>(4)?
-            .and_then(|bytes| bytes.try_into().ok()),
+        bytes: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(0),
         recorded_at: Timestamp::from_secs_f64(row.get(5)?),
     })
 }

@@ -109,24 +109,6 @@ fn verify_downloads_changed_files_again() {
     }
 }
 
-/// The record of a work that shares the file of another has no length.
-#[test]
-fn verify_keeps_a_file_that_works_share() {
-    let world = World::plain();
-    let list = world.path("list.csv");
-    let rows = "doi,url\n10.5555/a,http://a.example/1.pdf\n10.5555/b,http://a.example/1.pdf\n";
-    std::fs::write(&list, rows).expect("a list");
-    let ran = world.run(&[list.to_str().expect("a path")]);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
-    assert_eq!(world.manifests()[1]["classification"], "cached");
-    let ran = world.run(&["--verify"]);
-    assert!(
-        text(&ran.stderr).contains("2 files checked, 0 changed or missing"),
-        "{}",
-        text(&ran.stderr)
-    );
-}
-
 /// What was changed and is whole stays, as does the record of a file that was moved away.
 #[test]
 fn resume_downloads_damaged_files_again() {

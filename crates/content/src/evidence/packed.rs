@@ -253,7 +253,8 @@ mod tests {
     fn packed_objects_that_overlap_are_left_out() {
         for is_encrypted in [false, true] {
             let mut document = Document::load_mem(&paper("A title", "text")).unwrap();
-            let index: String = (100..1_100).map(|number| format!("{number} 0 ")).collect();
+            let index: Vec<String> = (100..1_100).map(|number| format!("{number} 0 ")).collect();
+            let index = index.concat();
             add_packed(&mut document, &index, &format!("[{}]", "1 ".repeat(100)));
             let objects = document.objects.len();
             if is_encrypted {

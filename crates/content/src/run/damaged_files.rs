@@ -55,7 +55,7 @@ fn may_have_changed(meta: &Metadata, file: &FileRow) -> bool {
             .saturating_mul(1_000_000)
             .saturating_add(meta.mtime_nsec() / 1_000),
     );
-    file.bytes.is_some_and(|bytes| bytes != meta.len())
+    file.bytes != meta.len()
         || written > file.recorded_at
         || meta.blocks().saturating_mul(BLOCK_BYTES) < meta.len()
 }
@@ -67,11 +67,10 @@ fn flaw_since_recorded(
     file: &FileRow,
     min_pdf_bytes: u64,
 ) -> Option<&'static str> {
-    let extension = Path::new(&file.path).extension();
-    let is_pdf = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
+    let is_pdf = place.extension().is_some_and(|ending| ending == "pdf");
     if is_pdf && file.classification != Kind::Other.as_str() {
         return flaw_of(place, Expected::Pdf, min_pdf_bytes);
     }
-    let is_shorter = file.bytes.is_some_and(|bytes| meta.len() < bytes);
+    let is_shorter = meta.len() < file.bytes;
     is_shorter.then_some("it is shorter than it was")
 }
