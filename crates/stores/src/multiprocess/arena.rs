@@ -65,7 +65,7 @@ impl Arena {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let arena = Self::over(path, file);
         let first = arena.segment(0)?;
-        first.make_mutex(header::LOCK)?;
+        first.make_mutex(0, header::LOCK)?;
         first
             .word(header::NEXT_FREE)
             .store(header::END as u64, Relaxed);
@@ -165,7 +165,7 @@ impl Arena {
 
     /// Takes the lock of the directory.
     pub(super) fn lock(&self) -> Result<SharedMutexGuard<'_>, ArenaError> {
-        Ok(self.segment(0)?.mutex(header::LOCK).lock(LOCK_TIMEOUT)?)
+        Ok(self.segment(0)?.mutex(0, header::LOCK).lock(LOCK_TIMEOUT)?)
     }
 
     /// Returns how many segments there are.

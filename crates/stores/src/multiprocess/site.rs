@@ -93,7 +93,7 @@ impl MultiprocessSite {
                 None => self.look_up(local)?,
             };
             let (segment, base) = self.arena.at(offset)?;
-            let guard = segment.mutex(base + block::LOCK).lock(LOCK_TIMEOUT)?;
+            let guard = segment.mutex(base, block::LOCK).lock(LOCK_TIMEOUT)?;
             if segment
                 .word(base + block::GENERATION)
                 .load(Ordering::Relaxed)

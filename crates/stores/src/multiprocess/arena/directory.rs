@@ -65,7 +65,7 @@ impl Arena {
             0 => {
                 let offset = self.take(block::LENGTH)?;
                 let (segment, base) = self.at(offset)?;
-                segment.make_mutex(base + block::LOCK)?;
+                segment.make_mutex(base, block::LOCK)?;
                 offset
             }
             // The lock of a block is made once: a process with an old offset may still be waiting
@@ -78,7 +78,7 @@ impl Arena {
         };
         let area = self.take_area(Class(0))?;
         let (segment, base) = self.at(offset)?;
-        let guard = segment.mutex(base + block::LOCK).lock(LOCK_TIMEOUT)?;
+        let guard = segment.mutex(base, block::LOCK).lock(LOCK_TIMEOUT)?;
         segment.write(base + block::ACTIVE, &[0; block::LENGTH - block::ACTIVE]);
         segment.word(base + block::GENERATION).fetch_add(1, Relaxed);
         segment
@@ -101,7 +101,7 @@ impl Arena {
         for (key, offset) in self.list()? {
             let (segment, base) = self.at(offset)?;
             // A site whose lock is held is in use.
-            let Ok(guard) = segment.mutex(base + block::LOCK).lock(Duration::ZERO) else {
+            let Ok(guard) = segment.mutex(base, block::LOCK).lock(Duration::ZERO) else {
                 continue;
             };
             let word = |at: usize| segment.word(base + at).load(Relaxed);

@@ -1,6 +1,6 @@
 //! The layout of the file: the offsets of its fields, and the size classes of areas.
 
-use super::super::sys::MUTEX;
+use super::super::sys::{MUTEX, MutexPlace};
 use crate::replica::ENTRY;
 
 /// How many changes the log of a small site holds.
@@ -12,13 +12,18 @@ pub(super) const BUCKETS: usize = 4_096;
 
 /// The offsets of fields in the header of the file.
 pub(super) mod header {
+    use super::MutexPlace;
+
     pub(in super::super::super) const MAGIC: usize = 0;
     pub(in super::super::super) const VERSION: usize = 8;
     pub(in super::super::super) const BOOT_ID: usize = 16;
     pub(in super::super::super) const BOOT_ID_LENGTH: usize = 64;
     pub(in super::super::super) const ANCHOR_BOOT: usize = 80;
     pub(in super::super::super) const ANCHOR_WALL: usize = 88;
-    pub(in super::super::super) const LOCK: usize = 96;
+    pub(in super::super::super) const LOCK: MutexPlace = MutexPlace {
+        lock: 96,
+        yield_until: 136,
+    };
     pub(in super::super::super) const NEXT_FREE: usize = 160;
     pub(in super::super::super) const FREE_AREAS: usize = 168;
     pub(in super::super::super) const FREE_BLOCKS: usize = 256;
@@ -28,9 +33,12 @@ pub(super) mod header {
 
 /// The offsets of fields in the block of a site.
 pub(in super::super) mod block {
-    use super::MUTEX;
+    use super::{MUTEX, MutexPlace};
 
-    pub(in super::super::super) const LOCK: usize = 0;
+    pub(in super::super::super) const LOCK: MutexPlace = MutexPlace {
+        lock: 0,
+        yield_until: LENGTH - 8,
+    };
     pub(in super::super::super) const GENERATION: usize = MUTEX;
     pub(in super::super::super) const NEXT: usize = MUTEX + 8;
     pub(in super::super::super) const KEY_LENGTH: usize = MUTEX + 16;
@@ -41,7 +49,7 @@ pub(in super::super) mod block {
     pub(in super::super::super) const RECORD: usize = 72;
     pub(in super::super::super) const KEY: usize = RECORDS + 2 * RECORD;
     pub(in super::super::super) const LENGTH: usize = 512;
-    pub(in super::super::super) const LONGEST_KEY: usize = LENGTH - KEY;
+    pub(in super::super::super) const LONGEST_KEY: usize = LENGTH - 8 - KEY;
 }
 
 /// The size class of an area: two headers, two snapshots and two logs, each doubled with the class;

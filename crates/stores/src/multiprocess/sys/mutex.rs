@@ -3,6 +3,8 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::mem::size_of;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub(super) fn check(failed: libc::c_int) -> io::Result<()> {
@@ -14,37 +16,69 @@ pub(super) fn check(failed: libc::c_int) -> io::Result<()> {
 }
 
 /// A mutex in shared memory. If its holder dies, the next process recovers it.
-#[repr(transparent)]
-pub(in super::super) struct SharedMutex(pub(super) UnsafeCell<libc::pthread_mutex_t>);
+///
+/// The lock of the C library goes to whoever asks at the right moment: a process that uses it without
+/// pause takes it again before any other has woken. One that has waited for a while says so, and the
+/// others let it go first. (A lock with priority inheritance would be handed over, but knows its
+/// holder by a number that means another thread in another container.)
+#[derive(Clone, Copy)]
+pub(in super::super) struct SharedMutex<'a> {
+    pub(super) lock: &'a UnsafeCell<libc::pthread_mutex_t>,
+    /// Until when others let a process go first that has waited long, in microseconds of the
+    /// monotonic clock.
+    pub(super) yield_until: &'a AtomicU64,
+}
 
-/// The bytes that a mutex takes.
+/// Where the parts of a mutex are in a structure.
+#[derive(Clone, Copy)]
+pub(in super::super) struct MutexPlace {
+    pub(in super::super) lock: usize,
+    pub(in super::super) yield_until: usize,
+}
+
+/// The bytes that the lock of a mutex takes.
 pub(in super::super) const MUTEX: usize = size_of::<libc::pthread_mutex_t>().next_multiple_of(8);
 /// How often a waiter spins before it sleeps.
 const SPIN_ATTEMPTS: u32 = 8;
 
-/// How long a waiter spins between two attempts, in nanoseconds. Meanwhile the holder runs many
-/// operations with the memory in its cache, which two processes that alternate would move for every
-/// operation; to sleep and to wake takes longer.
-const SPIN_NANOS: i64 = 10_000;
+/// How long a waiter spins between two attempts. Meanwhile the holder runs many operations with the
+/// memory in its cache, which two processes that alternate would move for every operation; to sleep
+/// and to wake takes longer.
+const SPIN: Duration = Duration::from_micros(10);
+
+/// After this time a waiter asks the others to let it go first.
+const LONG_WAIT: Duration = Duration::from_millis(10);
+/// For how long they do: it may have died.
+const YIELD: Duration = Duration::from_millis(50);
+/// How often those that let others go first look again.
+const YIELD_CHECK: Duration = Duration::from_micros(200);
 
 /// Proof that a mutex is held.
-pub(in super::super) struct SharedMutexGuard<'a>(&'a SharedMutex);
+pub(in super::super) struct SharedMutexGuard<'a>(SharedMutex<'a>);
 
-impl SharedMutex {
+impl<'a> SharedMutex<'a> {
     /// Takes the mutex, waiting no longer than `timeout` for its holder.
     #[inline]
-    pub(in super::super) fn lock(&self, timeout: Duration) -> io::Result<SharedMutexGuard<'_>> {
+    pub(in super::super) fn lock(self, timeout: Duration) -> io::Result<SharedMutexGuard<'a>> {
+        if self.yield_until.load(Relaxed) != 0 && !timeout.is_zero() {
+            self.let_others_go_first();
+        }
         match self.try_lock()? {
             Some(guard) => Ok(guard),
             None => self.wait(timeout),
         }
     }
 
+    /// Forgets who waits for it.
+    pub(super) fn forget_waiters(self) {
+        self.yield_until.store(0, Relaxed);
+    }
+
     /// Takes the mutex if it is free.
     #[inline]
-    fn try_lock(&self) -> io::Result<Option<SharedMutexGuard<'_>>> {
+    fn try_lock(self) -> io::Result<Option<SharedMutexGuard<'a>>> {
         // SAFETY: the mutex was made before its offset was published, and is never destroyed.
-        match unsafe { libc::pthread_mutex_trylock(self.0.get()) } {
+        match unsafe { libc::pthread_mutex_trylock(self.lock.get()) } {
             0 => Ok(Some(SharedMutexGuard(self))),
             libc::EBUSY => Ok(None),
             libc::EOWNERDEAD => self.recover().map(Some),
@@ -52,15 +86,63 @@ impl SharedMutex {
         }
     }
 
+    /// Waits while a process that has waited long is to go first, but not long itself.
+    #[cold]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the lock is held for microseconds, by processes that run in real time"
+    )]
+    fn let_others_go_first(self) {
+        let start = monotonic();
+        loop {
+            let now = monotonic();
+            let until = Duration::from_micros(self.yield_until.load(Relaxed));
+            // A time far ahead was written by another clock; one that has passed, by a process that
+            // is gone.
+            if until <= now || until > now + YIELD {
+                return self.forget_waiters();
+            }
+            if now >= start + LONG_WAIT {
+                return;
+            }
+            std::thread::sleep(YIELD_CHECK);
+        }
+    }
+
     /// Waits for the holder: spins first, then sleeps.
     #[cold]
-    fn wait(&self, timeout: Duration) -> io::Result<SharedMutexGuard<'_>> {
+    fn wait(self, timeout: Duration) -> io::Result<SharedMutexGuard<'a>> {
         for _ in 0..SPIN_ATTEMPTS {
-            spin_for(SPIN_NANOS);
+            spin_for(SPIN);
             if let Some(guard) = self.try_lock()? {
                 return Ok(guard);
             }
         }
+        let deadline = monotonic() + timeout;
+        let mut has_asked = false;
+        loop {
+            let left = deadline.saturating_sub(monotonic());
+            if let Some(guard) = self.sleep(left.min(LONG_WAIT))? {
+                if has_asked {
+                    self.forget_waiters();
+                }
+                return Ok(guard);
+            }
+            let now = monotonic();
+            if now >= deadline {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "another process holds its lock and does not go on",
+                ));
+            }
+            let until = u64::try_from((now + YIELD).as_micros()).unwrap_or(0);
+            self.yield_until.store(until, Relaxed);
+            has_asked = true;
+        }
+    }
+
+    /// Sleeps until the mutex is taken or the time is over.
+    fn sleep(self, timeout: Duration) -> io::Result<Option<SharedMutexGuard<'a>>> {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let nanos = now.tv_nsec.unsigned_abs() + u64::from(timeout.subsec_nanos());
         let seconds = timeout.as_secs() + nanos / 1_000_000_000;
@@ -68,14 +150,11 @@ impl SharedMutex {
             tv_sec: now.tv_sec + libc::time_t::try_from(seconds).unwrap_or(1),
             tv_nsec: libc::c_long::try_from(nanos % 1_000_000_000).unwrap_or(0),
         };
-        // SAFETY: as in `lock`; the timespec is well-formed.
-        match unsafe { libc::pthread_mutex_timedlock(self.0.get(), &raw const until) } {
-            0 => Ok(SharedMutexGuard(self)),
-            libc::EOWNERDEAD => self.recover(),
-            libc::ETIMEDOUT => Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "another process holds its lock and does not go on",
-            )),
+        // SAFETY: as in `try_lock`; the timespec is well-formed.
+        match unsafe { libc::pthread_mutex_timedlock(self.lock.get(), &raw const until) } {
+            0 => Ok(Some(SharedMutexGuard(self))),
+            libc::EOWNERDEAD => self.recover().map(Some),
+            libc::ETIMEDOUT => Ok(None),
             failed => Err(io::Error::from_raw_os_error(failed)),
         }
     }
@@ -83,21 +162,24 @@ impl SharedMutex {
     /// Recovers the mutex of a holder that died. Its data is complete up to its last commit:
     /// records are flipped in one write.
     #[cold]
-    fn recover(&self) -> io::Result<SharedMutexGuard<'_>> {
+    fn recover(self) -> io::Result<SharedMutexGuard<'a>> {
         // SAFETY: the mutex is held by this thread, in the state that this call ends.
-        check(unsafe { libc::pthread_mutex_consistent(self.0.get()) })?;
+        check(unsafe { libc::pthread_mutex_consistent(self.lock.get()) })?;
         Ok(SharedMutexGuard(self))
     }
 }
 
-/// Spins for a number of nanoseconds.
-fn spin_for(nanos: i64) {
-    let now = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let start = now();
+/// Returns the time of the clock that all processes share.
+fn monotonic() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default()
+}
+
+fn spin_for(length: Duration) {
+    let start = monotonic();
     loop {
         (0..16).for_each(|_| std::hint::spin_loop());
-        let here = now();
-        if (here.tv_sec - start.tv_sec) * 1_000_000_000 + here.tv_nsec - start.tv_nsec >= nanos {
+        if monotonic() >= start + length {
             return;
         }
     }
@@ -109,7 +191,7 @@ impl Drop for SharedMutexGuard<'_> {
         // SAFETY: held by this thread: `SharedMutexGuard` is made by a lock, and not sent elsewhere
         // (it borrows a `!Sync` cell).
         unsafe {
-            libc::pthread_mutex_unlock(self.0.0.get());
+            libc::pthread_mutex_unlock(self.0.lock.get());
         }
     }
 }

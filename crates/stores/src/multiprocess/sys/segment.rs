@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::mutex::{SharedMutex, check};
+use super::mutex::{MUTEX, MutexPlace, SharedMutex, check};
 use super::truncation;
 
 /// A mapped part of a file.
@@ -113,38 +113,27 @@ impl Segment {
         }
     }
 
-    /// Returns the mutex at `offset`, which [`Segment::make_mutex`] has made.
+    /// Returns the mutex of the structure at `base`, which [`Segment::make_mutex`] has made.
     #[inline]
-    pub(in super::super) fn mutex(&self, offset: usize) -> &SharedMutex {
+    pub(in super::super) fn mutex(&self, base: usize, place: MutexPlace) -> SharedMutex<'_> {
+        let offset = base + place.lock;
         assert!(
-            offset.is_multiple_of(8) && offset + size_of::<SharedMutex>() <= self.length,
+            offset.is_multiple_of(8) && offset + MUTEX <= self.length,
             "a mutex is within its segment"
         );
         // SAFETY: in bounds and aligned to eight, as the C library's mutex is; it is only ever used
         // through a shared reference, and the C library expects several users.
-        #[expect(
-            clippy::cast_ptr_alignment,
-            reason = "the mapping starts at a page, and the offset is a multiple of eight"
-        )]
-        unsafe {
-            &*self.start.as_ptr().add(offset).cast::<SharedMutex>()
+        let lock = unsafe { &*self.start.as_ptr().add(offset).cast() };
+        SharedMutex {
+            lock,
+            yield_until: self.word(base + place.yield_until),
         }
     }
 
-    /// Makes a mutex at `offset`, where none is in use yet. Its holder hands it to the process that
-    /// waits longest, where the kernel can do that: otherwise a process that uses it without pause
-    /// takes it again before any other has woken.
-    pub(in super::super) fn make_mutex(&self, offset: usize) -> io::Result<()> {
-        match self.make_mutex_of(offset, libc::PTHREAD_PRIO_INHERIT) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTSUP) => {
-                self.make_mutex_of(offset, libc::PTHREAD_PRIO_NONE)
-            }
-            made => made,
-        }
-    }
-
-    fn make_mutex_of(&self, offset: usize, protocol: libc::c_int) -> io::Result<()> {
-        let mutex = self.mutex(offset);
+    /// Makes the mutex of the structure at `base`, where none is in use yet.
+    pub(in super::super) fn make_mutex(&self, base: usize, place: MutexPlace) -> io::Result<()> {
+        let mutex = self.mutex(base, place);
+        mutex.forget_waiters();
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         // SAFETY: the attributes are initialised by the first call before the others use them; the
         // mutex is at its final place and, as the caller says, unused.
@@ -158,11 +147,10 @@ impl Segment {
                 attributes.as_mut_ptr(),
                 libc::PTHREAD_MUTEX_ROBUST,
             ))?;
-            check(libc::pthread_mutexattr_setprotocol(
-                attributes.as_mut_ptr(),
-                protocol,
+            check(libc::pthread_mutex_init(
+                mutex.lock.get(),
+                attributes.as_ptr(),
             ))?;
-            check(libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()))?;
             check(libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()))
         }
     }
