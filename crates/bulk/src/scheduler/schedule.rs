@@ -50,6 +50,12 @@ pub(super) struct Schedule<J: Job> {
     pub(super) silences: Silences,
     /// A breaker has changed since the hosts were looked at.
     pub(super) has_breaker_changed: bool,
+    /// Deferred items that are on their way to the file.
+    pub(super) deferring: usize,
+    /// How many of these were not in the file yet when all deferred items were planned anew.
+    pub(super) missed_by_replan: usize,
+    /// The last of those has arrived: all are planned anew once more.
+    pub(super) must_replan: bool,
 }
 
 impl<J: Job> Schedule<J> {
@@ -74,6 +80,9 @@ impl<J: Job> Schedule<J> {
             watches,
             silences: Silences::default(),
             has_breaker_changed: false,
+            deferring: 0,
+            missed_by_replan: 0,
+            must_replan: false,
         }
     }
 
@@ -151,6 +160,11 @@ impl<J: Job> Schedule<J> {
             }
             Event::Deferred(until, awaited) => {
                 self.pending -= 1;
+                self.deferring -= 1;
+                if self.missed_by_replan > 0 {
+                    self.missed_by_replan -= 1;
+                    self.must_replan |= self.missed_by_replan == 0;
+                }
                 self.due = Some(self.due.map_or(until, |due| due.min(until)));
                 // The host may have come back while the item was on its way to the file.
                 self.has_breaker_changed |= self.watches.add_missed(&awaited);
@@ -214,6 +228,7 @@ impl<J: Job> Schedule<J> {
         };
         self.run.progress.defer(&deferral);
         *item.state.deferral() = Some(deferral);
+        self.deferring += 1;
         let done = Event::Deferred(due, awaited);
         self.write_back(item, LaneKey::Start, Some(due), done);
     }

@@ -29,6 +29,10 @@ impl<J: Job> Schedule<J> {
             return self.wind_down().await;
         }
         if self.run.connectivity.take_restored() {
+            self.missed_by_replan = self.deferring;
+            self.replan().await?;
+        }
+        if std::mem::take(&mut self.must_replan) {
             self.replan().await?;
         }
         if std::mem::take(&mut self.has_breaker_changed) {
