@@ -297,7 +297,11 @@ pub async fn verify(
             Ok(_) => match sha256_of(&place) {
                 Ok(found) if found == file.sha256 => None,
                 Ok(_) => Some("it has another checksum"),
-                Err(_) => Some("it cannot be read"),
+                Err(_) => {
+                    // What cannot be read now may be whole.
+                    wrong.push((file.path.clone(), "it cannot be read"));
+                    continue;
+                }
             },
         };
         if let Some(flaw) = flaw {

@@ -258,10 +258,18 @@ impl Queue {
                 params![item, path],
             )?;
             to.execute("DELETE FROM urls WHERE item = ?1", [item])?;
-            to.execute(
+            let mut queue = to.prepare(
                 "UPDATE items SET state = 'queued', lane = ?2, attempts = 0, progress = NULL, not_before = 0 WHERE id = ?1",
-                params![item, LaneKey::Start],
             )?;
+            queue.execute(params![item, LaneKey::Start])?;
+            // Those that share the file have a record of it without owning it.
+            let mut shared = to.prepare(
+                "DELETE FROM manifests WHERE path IS NULL AND classification = 'cached' AND payload ->> '$.path' = ?1 RETURNING item",
+            )?;
+            let mut sharing = shared.query([&path])?;
+            while let Some(row) = sharing.next()? {
+                queue.execute(params![row.get::<_, i64>(0)?, LaneKey::Start])?;
+            }
             Ok(())
         })
         .await

@@ -9,3 +9,5 @@
 mod pages;
 // Whole runs of that job under simulated time: all items end, waits have names, runs are resumed.
 mod runs;
+// What becomes of works that share a file which is lost.
+mod shared_files;

@@ -372,7 +372,7 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
         ));
     }
     if arguments.resume && !arguments.verify {
-        let damaged = run::requeue_damaged(directory, arguments.min_pdf_bytes).await;
+        let damaged = run::requeue_damaged(directory).await;
         for (path, flaw) in damaged.map_err(halted)? {
             output::note(&format!("{path}: {flaw}; downloading again"));
         }

@@ -25,7 +25,6 @@ const BLOCK_BYTES: u64 = 512;
 /// The queue cannot be read or written.
 pub async fn requeue_damaged(
     directory: &Directory,
-    min_pdf_bytes: u64,
 ) -> Result<Vec<(String, &'static str)>, DirectoryError> {
     let mut damaged = Vec::new();
     for file in directory.queue.files().await? {
@@ -33,8 +32,9 @@ pub async fn requeue_damaged(
         let Ok(meta) = fs::metadata(&place) else {
             continue;
         };
-        let flaw = if may_have_changed(&meta, &file) {
-            flaw_since_recorded(&place, &meta, &file, min_pdf_bytes)
+        // What cannot be read now is no damage.
+        let flaw = if may_have_changed(&meta, &file) && fs::File::open(&place).is_ok() {
+            flaw_since_recorded(&place, &meta, &file)
         } else {
             None
         };
@@ -61,15 +61,10 @@ fn may_have_changed(meta: &Metadata, file: &FileRow) -> bool {
 }
 
 /// Says what is wrong with a file that may have changed.
-fn flaw_since_recorded(
-    place: &Path,
-    meta: &Metadata,
-    file: &FileRow,
-    min_pdf_bytes: u64,
-) -> Option<&'static str> {
+fn flaw_since_recorded(place: &Path, meta: &Metadata, file: &FileRow) -> Option<&'static str> {
     let is_pdf = place.extension().is_some_and(|ending| ending == "pdf");
     if is_pdf && file.classification != Kind::Other.as_str() {
-        return flaw_of(place, Expected::Pdf, min_pdf_bytes);
+        return flaw_of(place, Expected::Pdf, 0);
     }
     let is_shorter = meta.len() < file.bytes;
     is_shorter.then_some("it is shorter than it was")
