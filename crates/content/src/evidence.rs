@@ -13,6 +13,8 @@ mod inside;
 mod packed;
 mod weight;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 pub(crate) use examiner::Examiner;
@@ -194,10 +196,21 @@ struct PageDoi {
 
 /// Tells whether a DOI stands on a page with white space in it, as at the end of a line.
 fn is_broken_in(doi: &Doi, page: &str) -> bool {
-    let without_space = |text: &str| text.to_lowercase().split_whitespace().collect::<String>();
-    let (page, doi) = (without_space(page), without_space(doi.as_str()));
-    page.match_indices(&doi)
-        .any(|(at, _)| is_end(&doi, &page[at + doi.len()..]))
+    let doi = doi.as_str().to_lowercase();
+    let mut squeezed = String::new();
+    // The places behind which there was white space.
+    let mut gaps = BTreeSet::new();
+    for word in page.to_lowercase().split_whitespace() {
+        squeezed.push_str(word);
+        gaps.insert(squeezed.len());
+    }
+    squeezed.match_indices(&doi).any(|(at, _)| {
+        let end = at + doi.len();
+        let next = squeezed[end..].chars().next();
+        // A digit may be the rest of a longer DOI on the next line.
+        let is_apart = gaps.contains(&end) && !next.is_some_and(|next| next.is_ascii_digit());
+        is_apart || is_end(&doi, &squeezed[end..])
+    })
 }
 
 /// Returns the DOIs that a text names, each once. What stands right behind one may be stuck to it.
@@ -372,8 +385,14 @@ mod tests {
                 "{other}"
             );
         }
-        let broken = page("doi: 10.1000/ right.1 Received");
-        assert!(is_broken_in(&doi, &broken));
+        for own in [
+            "doi: 10.1000/ right.1 Received",
+            "10.1000/ right.1 J. Smith",
+            "10.1000/right. 1 by",
+        ] {
+            assert!(is_broken_in(&doi, &page(own)), "{own}");
+        }
+        assert!(!is_broken_in(&doi, &page("10.1000/ right.1 2")));
     }
 
     #[test]
