@@ -143,10 +143,11 @@ impl Hub {
             return Ok(None);
         };
         let handle = lane(first).site.handle.clone();
-        let view = handle.view().await.or_else(|error| {
-            let own = handle.own_share(&[]).ok_or(error)?;
-            Ok::<_, StoreError>(own.view)
-        })?;
+        // The state and the costs have to be of the same store.
+        let view = match handle.own_share(&[]) {
+            Some(own) => own.view,
+            None => handle.view().await?,
+        };
         let role = |demand: &RoleDemand| RoleLane::new(lane(demand), *demand, view.now);
         let lanes: Vec<RoleLane> = demands.iter().map(role).collect();
         // The requests may go to any of the hosts that a site joins: only their common budget is

@@ -154,8 +154,10 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
         kinds: written
             .kinds
             .iter()
-            .filter(|(_, kind)| !is_kind_replaced(&kind.shared, written))
-            .map(|(name, kind)| (Arc::from(name.as_str()), budget(&kind.shared)))
+            .filter_map(|(name, kind)| {
+                let limits = kind_beside(&kind.shared, written)?;
+                Some((Arc::from(name.as_str()), budget(&limits)))
+            })
             .collect(),
         kind_credits: written
             .kinds
@@ -171,12 +173,27 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
     }
 }
 
-/// Returns whether the user's rates replace the shipped ones of a kind: kinds are kinds of metadata
-/// requests, and the shipped rates of both belong together.
-fn is_kind_replaced(kind: &SharedSettings, host: &HostSettings) -> bool {
+/// Returns what holds for a kind of metadata requests. The user's rates for all of them replace the
+/// shipped ones of a kind, since both belong together; nothing else may be left of it.
+fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSettings> {
     let is_shipped = |rates: &Sourced<Rates>| rates.source == Source::Shipped;
     let own = host.roles.of(Role::Metadata).rates.as_ref();
-    kind.rates.as_ref().is_some_and(is_shipped) && own.is_some_and(|set| set.source.is_written())
+    let is_replaced = kind.rates.as_ref().is_some_and(is_shipped)
+        && own.is_some_and(|set| set.source.is_written());
+    if !is_replaced {
+        return Some(kind.clone());
+    }
+    let has_other_values = is_written(&kind.max_concurrent)
+        || is_written(&kind.concurrency)
+        || is_written(&kind.pacing);
+    has_other_values.then(|| SharedSettings {
+        rates: None,
+        ..kind.clone()
+    })
+}
+
+fn is_written<T>(set: &Option<Sourced<T>>) -> bool {
+    set.as_ref().is_some_and(|set| set.source.is_written())
 }
 
 fn headers(written: &HeadersSettings) -> Headers {

@@ -18,7 +18,7 @@ section! {
         threshold_failures: NonZeroU32 = "none",
         /// Within how many seconds
         window_s: NonZeroU32 = "none",
-        /// For how many seconds it opens, unless a 429 states a time
+        /// For how many seconds it opens, unless a 429 states a time or limits are learned
         cooldown_s: NonZeroU32 = "reset_timeout_s",
     }
 }
