@@ -12,7 +12,7 @@ pub(super) const BUCKETS: usize = 4_096;
 
 /// The offsets of fields in the header of the file.
 pub(super) mod header {
-    use super::MutexPlace;
+    use super::{MUTEX, MutexPlace};
 
     pub(in super::super::super) const MAGIC: usize = 0;
     pub(in super::super::super) const VERSION: usize = 8;
@@ -22,7 +22,7 @@ pub(super) mod header {
     pub(in super::super::super) const ANCHOR_WALL: usize = 88;
     pub(in super::super::super) const LOCK: MutexPlace = MutexPlace {
         lock: 96,
-        yield_until: 136,
+        yield_until: 96 + MUTEX,
     };
     pub(in super::super::super) const NEXT_FREE: usize = 160;
     pub(in super::super::super) const FREE_AREAS: usize = 168;
