@@ -177,6 +177,21 @@ impl Lane {
     pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
+
+    /// Returns what a window that asks for a wait is based on. While a shared store is lost, a share
+    /// of the configured windows applies.
+    pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
+        let own = self.site.handle.own_share(&self.costs);
+        let costs = own.as_ref().map_or(&self.costs[..], |own| &own.costs);
+        let mut windows = costs.iter().map(|cost| cost.windows.list());
+        if windows.any(|list| list.contains(window)) {
+            return LimitBasis::Configured;
+        }
+        let mut costs = costs.iter();
+        costs
+            .find_map(|cost| cost.windows.limit_spaced_by(window))
+            .map_or(LimitBasis::StatedOrLearned, LimitBasis::Spacing)
+    }
 }
 
 impl LaneState {
@@ -223,18 +238,6 @@ impl LaneState {
         } else {
             Arc::clone(site)
         }
-    }
-
-    /// Returns what a window that asks for a wait is based on.
-    pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
-        let mut costs = self.costs.iter();
-        if costs.any(|cost| cost.windows.list().contains(window)) {
-            return LimitBasis::Configured;
-        }
-        let mut costs = self.costs.iter();
-        costs
-            .find_map(|cost| cost.windows.limit_spaced_by(window))
-            .map_or(LimitBasis::StatedOrLearned, LimitBasis::Spacing)
     }
 
     /// Returns the even distance between requests in the limits of up to a minute.
