@@ -127,9 +127,11 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Returns whether less has ended than the limits, by which all ends after `busy`, explain.
+    /// Returns whether less has ended than the limits, by which all ends after `busy`, explain, or
+    /// nothing tells how long anything takes.
     pub(crate) fn is_unexplained(&self, busy: Duration) -> bool {
-        self.at_overall_pace.is_none() && self.measured_for > busy.max(MAX_SILENT_START)
+        let is_silent = self.measured_for > busy.max(MAX_SILENT_START);
+        self.at_overall_pace.is_none() && (is_silent || busy.is_zero())
     }
 }
 
@@ -235,6 +237,7 @@ impl Paces {
         let pending = self.pending(queues, settled);
         let is_begun =
             |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Start | LaneKey::MissingInput);
+        let has_unplanned = queues.iter().any(|queue| !is_begun(&queue));
         let elsewhere = queues.iter().filter(|queue| queue.site.is_none());
         let elsewhere: u64 = elsewhere.filter(is_begun).map(|queue| queue.requests).sum();
         let at_sites: u64 = pending.values().map(|(_, _, requests)| requests).sum();
@@ -248,7 +251,7 @@ impl Paces {
         Outlook {
             sites: longest(sites),
             at_overall_pace: match (at_sites + elsewhere, self.overall.distance()) {
-                (0, _) => Some(Duration::ZERO),
+                (0, _) if !has_unplanned => Some(Duration::ZERO),
                 (_, Duration::ZERO) => None,
                 (requests, distance) => Some(times(distance, requests)),
             },
@@ -474,7 +477,8 @@ mod tests {
             let outlook = paces.outlook(&queues, 0, at(now));
             outlook.is_unexplained(Duration::from_secs(busy))
         };
-        assert!(!is_unexplained(9, 0));
+        assert!(is_unexplained(9, 0));
+        assert!(!is_unexplained(9, 1));
         assert!(is_unexplained(20, 0));
         // A host that asks for a pause of a minute.
         assert!(!is_unexplained(50, 60));

@@ -74,5 +74,5 @@ pub fn docstokg() -> ExitCode {
         Command::Summary(summary) => commands::summary::run(global, summary),
         Command::Config(config) => commands::config::run(global, config),
     };
-    outcome.unwrap_or_else(|failure| failure.report(global.json))
+    output::exit_code(outcome.unwrap_or_else(|failure| failure.report(global.json)))
 }

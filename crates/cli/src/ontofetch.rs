@@ -54,5 +54,5 @@ pub fn main() -> ExitCode {
         Command::Summary(summary) => commands::summary::run(global, summary),
         Command::Demo(demo) => demo::run(global, demo),
     };
-    outcome.unwrap_or_else(|failure| failure.report(global.json))
+    crate::output::exit_code(outcome.unwrap_or_else(|failure| failure.report(global.json)))
 }

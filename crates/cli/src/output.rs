@@ -1,7 +1,9 @@
 //! Data goes to stdout, messages go to stderr. A closed pipe ends the output and not the program.
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -32,8 +34,29 @@ pub(crate) fn text(text: &str) {
 /// Writes data to stdout, as it is.
 pub(crate) fn data(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
-    // The reader of a closed pipe needs no more output.
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush())
+        // The reader of a closed pipe needs no more output.
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        let _ = LOST_OUTPUT.set(error.to_string());
+    }
+}
+
+/// Why stdout could not be written, if it could not.
+static LOST_OUTPUT: OnceLock<String> = OnceLock::new();
+
+/// Returns the exit code of a program: output that was lost is a failure.
+pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
+    let Some(why) = LOST_OUTPUT.get() else {
+        return code;
+    };
+    complain(&format!("the output cannot be written: {why}"));
+    hint("make room for it, or write it elsewhere");
+    if code == ExitCode::SUCCESS {
+        ExitCode::FAILURE
+    } else {
+        code
+    }
 }
 
 /// Writes a line to stdout.

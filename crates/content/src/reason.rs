@@ -272,7 +272,7 @@ const WORDS: [(Reason, &str, &[&str], &str); 35] = [
         Reason::InputNeeded,
         "input_needed",
         &[],
-        "its URL was not kept; give the input again",
+        "its URL was not kept; give the input again with --retry-failed",
     ),
     (Reason::DryRun, "dry_run", &[], "dry run"),
     (Reason::ListOnly, "list_only", &[], "listed only"),

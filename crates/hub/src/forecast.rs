@@ -256,7 +256,9 @@ fn forecast_role(
         if found.after > latest.after || (found.after == latest.after && found.because.is_some()) {
             latest = RoleForecast {
                 after: found.after,
-                because: found.because.map(|window| (window, LimitBasis::Configured)),
+                because: found
+                    .because
+                    .map(|window| (window, role.lane.basis_of(&window))),
                 permits_each,
             };
         }

@@ -118,6 +118,9 @@ impl<J: Job> Schedule<J> {
             }
             Event::AllRead => {
                 self.all_read = true;
+                // What was computed before counts what had been read by then.
+                self.estimated = None;
+                self.run.progress.set_end(None);
                 let items = std::mem::take(&mut self.missing_input);
                 self.stored(&LaneKey::MissingInput, items);
                 self.run.progress.count(|counters| counters.all_read = true);

@@ -260,3 +260,22 @@ fn a_list_that_cannot_be_read_to_its_end_is_no_success() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("UTF-16"), "{}", ran.err);
 }
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a full device");
+    let ran = program()
+        .args(["config", "schema"])
+        .stdout(full)
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the output cannot be written: No space left on device"),
+        "{said}"
+    );
+}

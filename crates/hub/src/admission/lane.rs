@@ -181,6 +181,9 @@ impl Lane {
     /// Returns what a window that asks for a wait is based on. While a shared store is lost, a share
     /// of the configured windows applies.
     pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
+        if self.key.crawl_delay == Some(window.per) && window.limit == NonZeroU32::MIN {
+            return LimitBasis::CrawlDelay;
+        }
         let own = self.site.handle.own_share(&self.costs);
         let costs = own.as_ref().map_or(&self.costs[..], |own| &own.costs);
         let mut windows = costs.iter().map(|cost| cost.windows.list());

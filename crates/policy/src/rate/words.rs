@@ -35,6 +35,8 @@ pub enum LimitBasis {
     Configured,
     /// The distance between the requests of this configured limit.
     Spacing(Window),
+    /// The robots.txt of the host.
+    CrawlDelay,
     /// Rate headers of the host.
     Stated,
     /// Refusals of the host.
@@ -63,6 +65,7 @@ pub fn limit_in_words(window: &Window, basis: LimitBasis) -> String {
             let limit = window_in_words(&limit);
             format!("{limit}, spread evenly: one every {distance}")
         }
+        LimitBasis::CrawlDelay => format!("asked for by its robots.txt: {words}"),
         LimitBasis::Stated => format!("stated by the host: {words}"),
         LimitBasis::Learned => format!("learned limit, about {words}"),
         LimitBasis::StatedOrLearned => format!("stated by the host or learned, about {words}"),
@@ -117,6 +120,11 @@ mod tests {
                 "200 a second, spread evenly: one every 0.005 s",
             ),
             ("500/HOUR", LimitBasis::Configured, "500 an hour"),
+            (
+                "1/5SECOND",
+                LimitBasis::CrawlDelay,
+                "asked for by its robots.txt: one every 5 s",
+            ),
             (
                 "7/60s",
                 LimitBasis::Stated,
