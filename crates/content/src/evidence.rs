@@ -6,6 +6,7 @@
 //! most files say nothing at all; both is recorded as what it is. A title of a few words proves
 //! nothing either: "Introduction" and "Cancer statistics" stand on many pages.
 
+mod codespaces;
 #[cfg(test)]
 mod corpus;
 mod examiner;

@@ -7,7 +7,7 @@ use std::path::Path;
 use docstokg_bulk::contained::contained;
 use lopdf::{Document, LoadOptions, Object};
 
-use super::{packed, weight};
+use super::{codespaces, packed, weight};
 use crate::identifier::Doi;
 use crate::pdf_structure::has_bounded_tables;
 use crate::titles;
@@ -72,12 +72,12 @@ fn read(bytes: &[u8]) -> Inside {
     let mut inside = Inside::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
-    let document = load(bytes);
+    let mut document = load(bytes);
     let stored = document.as_ref().and_then(xmp_stream);
     for xmp in packet.into_iter().chain(stored) {
         take_xmp(&xmp, &mut inside);
     }
-    if let Some(document) = &document {
+    if let Some(document) = &mut document {
         take_info(document, &mut inside);
         inside.first_page = first_page(document);
     }
@@ -247,12 +247,13 @@ fn is_title(title: &str) -> bool {
 }
 
 /// Returns the text of the first page; of a title page with few words that of the next pages, too.
-fn first_page(document: &Document) -> Option<String> {
+pub(super) fn first_page(document: &mut Document) -> Option<String> {
     let mut text = String::new();
     for (number, page) in document.get_pages().into_iter().take(MAX_FIRST_PAGES) {
         if text.len() >= MIN_TEXT_BYTES || !weight::is_page_readable(document, page) {
             break;
         }
+        codespaces::widen(document, page);
         add_text(document, number, &mut text);
     }
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
