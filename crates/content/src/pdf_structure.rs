@@ -150,10 +150,9 @@ impl Ending {
         let Some(mark) = rfind(&tail, END_MARK) else {
             return Ok(None);
         };
-        // A number behind the mark begins an object of a later revision, which was cut.
+        // Whatever stands behind the last mark begins a later part of the file, which was cut.
         let mut behind = tail[mark + END_MARK.len()..].iter();
-        let next = behind.find(|byte| !byte.is_ascii_whitespace() && **byte != 0);
-        if next.is_some_and(u8::is_ascii_digit) {
+        if behind.any(|byte| !byte.is_ascii_whitespace() && *byte != 0) {
             return Ok(None);
         }
         let place = rfind(&tail[..mark], b"startxref");
@@ -211,6 +210,9 @@ fn repaired(
             }
             (Some(Place::At(at)), None) if at >= source.length => {
                 return Ok(Err(Damage::ObjectsBeyondEnd));
+            }
+            (Some(Place::At(at)), None) if zeros::cover(source, at.saturating_add(shift))? => {
+                return Ok(Err(Damage::Zeros));
             }
             _ => {}
         }

@@ -1,9 +1,14 @@
 //! The values that a PDF is written in, as far as its structure needs them.
 
+use std::ops::Range;
+
 /// How deep values may stand in each other.
 const MAX_DEPTH: usize = 32;
 /// The most values that a reader keeps: each takes some ten times its text.
 pub(super) const MAX_VALUES: usize = 1_000_000;
+
+/// The shortest text whose place is kept.
+const LONG_TEXT_BYTES: usize = 32;
 
 /// A value of a PDF.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +105,8 @@ pub(super) struct ObjectText {
     pub(super) value_end: usize,
     /// Where the data of its stream begin, from its own beginning on.
     pub(super) data_at: Option<usize>,
+    /// Where its texts in parentheses stand, from its own beginning on, without the short ones.
+    pub(super) long_texts: Vec<Range<usize>>,
 }
 
 /// Reads values from bytes.
@@ -107,6 +114,7 @@ pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     values_left: usize,
+    long_texts: Vec<Range<usize>>,
 }
 
 impl<'a> Reader<'a> {
@@ -115,6 +123,7 @@ impl<'a> Reader<'a> {
             bytes,
             at: 0,
             values_left: MAX_VALUES,
+            long_texts: Vec::new(),
         }
     }
 
@@ -192,6 +201,7 @@ impl<'a> Reader<'a> {
             value,
             value_end,
             data_at,
+            long_texts: std::mem::take(&mut self.long_texts),
         })
     }
 
@@ -286,7 +296,7 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_text(&mut self) -> Option<Value> {
-        let mut open = 0_usize;
+        let (begin, mut open) = (self.at, 0_usize);
         loop {
             match self.peek()? {
                 b'\\' => self.at += 1,
@@ -296,6 +306,9 @@ impl<'a> Reader<'a> {
             }
             self.at += 1;
             if open == 0 {
+                if self.at - begin >= LONG_TEXT_BYTES {
+                    self.long_texts.push(begin..self.at);
+                }
                 return Some(Value::Other);
             }
         }

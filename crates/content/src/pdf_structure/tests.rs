@@ -134,6 +134,77 @@ fn a_revision_that_is_cut_is_damaged() {
     }
 }
 
+/// What begins with `xref` updates a file, too, and stands behind the end mark of an earlier part.
+#[test]
+fn whatever_stands_behind_the_last_end_mark_was_cut() {
+    let one = carrying(b"text");
+    for behind in ["xref\n0 1\n0000000000 65535 f \n", "<< /A", "%a"] {
+        let file = [&one, behind.as_bytes()].concat();
+        assert_eq!(damage(&file), Some(Damage::EndMissing), "{behind}");
+    }
+    let start = one.len();
+    let hybrid = format!(
+        "xref\n0 0\ntrailer\n<< /Root 1 0 R /Prev {} >>\nstartxref\n{start}\n%%EOF\n",
+        one.windows(6).position(|part| part == b"\nxref\n").unwrap() + 1
+    );
+    assert_eq!(damage(&[&one, hybrid.as_bytes()].concat()), None);
+}
+
+/// The stream's length is an object of its own, and is lost with the end of the stream.
+#[test]
+fn zeros_over_an_object_of_the_table_are_damage() {
+    let data = packed(noise(3_000).as_bytes());
+    let mut stream = b"<< /Filter /FlateDecode /Length 5 0 R >>\nstream\n".to_vec();
+    stream.extend([&data[..], b"\nendstream"].concat());
+    let mut file = written(&[
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
+        b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>".to_vec(),
+        stream,
+        data.len().to_string().into_bytes(),
+        // The objects behind the hole are found.
+        b"[]".to_vec(),
+    ]);
+    assert_eq!(damage(&file), None);
+    let place = |word: &[u8]| file.windows(word.len()).position(|part| part == word);
+    let (length, next) = (place(b"5 0 obj").unwrap(), place(b"6 0 obj").unwrap());
+    file[length - 500..next].fill(0);
+    assert_eq!(damage(&file), Some(Damage::Zeros));
+}
+
+#[test]
+fn zeros_in_texts_are_no_damage() {
+    let with = |object: &[u8]| {
+        written(&[
+            b"<< /Type /Catalog /Pages 2 0 R /Perms 4 0 R >>".to_vec(),
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
+            b"<< /Type /Page /Parent 2 0 R >>".to_vec(),
+            object.to_vec(),
+        ])
+    };
+    let zeros = |count: usize| vec![0; count];
+    let palette = [
+        b"[/Indexed /DeviceRGB 255 (\\)(a)".as_slice(),
+        &zeros(700),
+        b"abc)]",
+    ];
+    assert_eq!(damage(&with(&palette.concat())), None);
+    let signature = [b"<< /Contents (".as_slice(), &zeros(5_000), b") >>"];
+    assert_eq!(damage(&with(&signature.concat())), None);
+    let picture = [
+        b"<< /ColorSpace ".as_slice(),
+        &palette.concat(),
+        b" /Length 1 >>\nstream\nx\nendstream",
+    ];
+    assert_eq!(damage(&with(&picture.concat())), None, "beside a stream");
+    for lost in [
+        [b"<< /A (text) ".as_slice(), &zeros(700), b" /B (text) >>"],
+        [b"<< /Length 1 ".as_slice(), &zeros(40), b" >>\nstream\nx"],
+    ] {
+        assert_eq!(damage(&with(&lost.concat())), Some(Damage::Zeros));
+    }
+}
+
 #[test]
 fn a_file_with_zeros_in_it_is_damaged() {
     let file = packed_paper(&noise(6_000));
@@ -169,6 +240,17 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     assert_eq!(damage(&with(&holed)), Some(Damage::Zeros));
     let picture = [b"BI /W 64 /H 64 ID ".as_slice(), &[0; 512], b" EI Q"].concat();
     assert_eq!(damage(&with(&picture)), None, "a picture within operators");
+    let letters = [
+        b"/9j/BIAQ AB\n".repeat(20),
+        vec![0; 512],
+        b"BIo=\n".repeat(20),
+    ]
+    .concat();
+    assert_eq!(
+        damage(&with(&letters)),
+        Some(Damage::Zeros),
+        "letters of a packed picture"
+    );
     let glyphs: Vec<u8> = (0..2_000_u16)
         .flat_map(|glyph| if glyph % 300 < 50 { glyph } else { 0 }.to_be_bytes())
         .collect();
@@ -188,7 +270,8 @@ fn zeros_in_pictures_are_told_apart() {
         table.extend([0; 15]);
         segment(0xc4, &[&table[..], &[symbol]].concat())
     };
-    let picture = |note: usize, frame: u8, symbol: u8, zeros: usize| {
+    let sized = |side: u16, note: usize, frame: u8, symbol: u8, zeros: usize| {
+        let [high, low] = side.to_be_bytes();
         let data = [
             noise(500).into_bytes(),
             vec![0; zeros],
@@ -198,7 +281,7 @@ fn zeros_in_pictures_are_told_apart() {
         let parts = [
             vec![0xff, 0xd8],
             segment(0xe1, &vec![0; note]),
-            segment(frame, &[8, 0, 1, 0, 1, 1]),
+            segment(frame, &[8, high, low, high, low, 1]),
             table(symbol),
             segment(0xda, &[1, 1, 0, 0, 63, 0]),
             data,
@@ -216,6 +299,7 @@ fn zeros_in_pictures_are_told_apart() {
         let end = file.windows(4).position(|part| part == b"xref").unwrap();
         [&file[..at], &stream, &file[end..]].concat()
     };
+    let picture = |note, frame, symbol, zeros| sized(1, note, frame, symbol, zeros);
     assert_eq!(damage(&picture(20, 0xc0, 1, 0)), None);
     assert_eq!(damage(&picture(3_000, 0xc0, 1, 0)), None, "in a note");
     assert_eq!(damage(&picture(20, 0xc0, 0, 500)), None, "an even area");
@@ -228,6 +312,9 @@ fn zeros_in_pictures_are_told_apart() {
     assert_eq!(damage(&picture(20, 0xc0, 1, small)), Some(Damage::Zeros));
     assert_eq!(damage(&picture(20, 0xc0, 0, large)), Some(Damage::Zeros));
     assert_eq!(damage(&picture(20, 0xc2, 1, large)), Some(Damage::Zeros));
+    let blank = |zeros| sized(3_000, 20, 0xc0, 0, zeros);
+    assert_eq!(damage(&blank(3_780)), None, "a large blank page");
+    assert_eq!(damage(&blank(4_096)), Some(Damage::Zeros));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Runs of zeros in a PDF: where a transfer or a disk left a hole, or where they belong.
 
 use std::io;
+use std::ops::Range;
 
 use super::inflate;
-use super::objects::{Found, ObjectAt, Objects, find};
+use super::objects::{Found, ObjectAt, Objects};
 use super::source::{CHUNK_BYTES, Source};
 use super::syntax::Value;
 
@@ -12,9 +13,16 @@ const MIN_RUN_BYTES: u64 = 32;
 /// Runs as long as this do not belong into data that are packed without a checksum, nor into texts
 /// of objects, where passwords are filled up with zeros.
 const LONG_RUN_BYTES: u64 = 128;
-/// Nor do such into pictures in which zeros stand for an even area: the longest of a thousand files
-/// has 849 bytes.
+/// Nor do such into data of which zeros are a part.
 const EVEN_RUN_BYTES: u64 = 1 << 10;
+/// Nor do such into large pictures in which zeros stand for an even area: the longest of 2,486 files
+/// has 3,780 bytes.
+const LARGE_EVEN_RUN_BYTES: u64 = 4 << 10;
+/// A byte of zeros stands for at least two squares of 8 by 8 pixels; an even area is taken for half
+/// of its picture at most.
+const PIXELS_PER_EVEN_BYTE: u64 = 256;
+/// The shortest beginning of an object: `1 0 obj`.
+const MIN_HEADER_BYTES: u64 = 7;
 /// The most runs that are looked at.
 const MAX_RUNS: usize = 2_000;
 /// How much before and behind a run is looked at to see whether a stream is text.
@@ -59,6 +67,14 @@ pub(super) fn are_misplaced(
     Ok(false)
 }
 
+/// Tells whether a run of zeros covers the beginning of the object that belongs to this place.
+pub(super) fn cover(source: &mut Source, at: u64) -> io::Result<bool> {
+    let from = at.saturating_sub(MIN_RUN_BYTES - 1);
+    let bytes = source.window(from, at - from + MIN_HEADER_BYTES + MIN_RUN_BYTES - 1)?;
+    let mut runs = bytes.chunk_by(|left, right| (*left == 0) == (*right == 0));
+    Ok(runs.any(|run| run[0] == 0 && run.len() as u64 >= MIN_RUN_BYTES))
+}
+
 enum Verdict {
     Misplaced,
     /// All of the stream is as it should be.
@@ -89,6 +105,13 @@ fn verdict(
         ObjectAt::Nothing => return Ok(Verdict::Misplaced),
         ObjectAt::TooCostly => return Ok(Verdict::Unclear),
     };
+    let is_in_text = |text: &Range<usize>| {
+        begin + text.start as u64 <= run.begin && run.end <= begin + text.end as u64
+    };
+    if object.long_texts.iter().any(is_in_text) {
+        // Palettes and signatures are written as texts.
+        return Ok(Verdict::Unclear);
+    }
     let is_long = run.end - run.begin >= LONG_RUN_BYTES;
     let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
         let is_behind = run.end > begin + object.value_end as u64;
@@ -124,7 +147,11 @@ fn verdict(
         Some(b"ASCIIHexDecode" | b"AHx" | b"ASCII85Decode" | b"A85") => true,
         Some(b"JPXDecode" | b"CCITTFaxDecode" | b"CCF" | b"LZWDecode" | b"LZW") => is_long,
         Some(_) => run.end - run.begin >= EVEN_RUN_BYTES,
-        None => is_text_around(source, data_at, data_at.saturating_add(length), run)?,
+        None => {
+            let data = (data_at, data_at.saturating_add(length));
+            let may_have_pictures = !dictionary.has_type(b"Metadata");
+            is_text_around(source, data, run, may_have_pictures)?
+        }
     };
     Ok(Verdict::of(is_misplaced))
 }
@@ -171,8 +198,13 @@ impl Picture {
 }
 
 /// Returns whether what stands around a run in a stream is text, as of metadata and of the operators
-/// of a page. A picture within the operators may have zeros.
-fn is_text_around(source: &mut Source, begin: u64, end: u64, run: Run) -> io::Result<bool> {
+/// of a page. A picture within the operators, which `BI` begins, may have zeros.
+fn is_text_around(
+    source: &mut Source,
+    (begin, end): (u64, u64),
+    run: Run,
+    may_have_pictures: bool,
+) -> io::Result<bool> {
     let from = run.begin.saturating_sub(TEXT_SAMPLE_BYTES).max(begin);
     let before = source.window(from, run.begin.saturating_sub(from))?;
     let behind = end.min(run.end + TEXT_SAMPLE_BYTES).saturating_sub(run.end);
@@ -180,7 +212,8 @@ fn is_text_around(source: &mut Source, begin: u64, end: u64, run: Run) -> io::Re
     let is_text = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();
     let has_text = before.len() + behind.len() >= MIN_TEXT_BYTES;
     let is_all_text = before.iter().chain(&behind).all(is_text);
-    let has_picture = find(&before, b"BI").is_some();
+    let mut words = before.split(u8::is_ascii_whitespace);
+    let has_picture = may_have_pictures && words.any(|word| word == b"BI");
     Ok(has_text && is_all_text && !has_picture)
 }
 
@@ -190,6 +223,7 @@ fn is_text_around(source: &mut Source, begin: u64, end: u64, run: Run) -> io::Re
 fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
     let mut at = 2;
     let mut is_even_area_zero = false;
+    let mut even_run = EVEN_RUN_BYTES;
     while let Some(&[0xff, marker, high, low]) = picture.get(at..at + 4) {
         if marker == 0xff {
             // Marks may be filled up.
@@ -198,13 +232,17 @@ fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
         }
         let length = usize::from(u16::from_be_bytes([high, low]));
         let segment = picture.get(at + 4..at + 2 + length).unwrap_or_default();
+        if let (0xc0..=0xc2, Some(pixels)) = (marker, pixels(segment)) {
+            let plausible = pixels / PIXELS_PER_EVEN_BYTE;
+            even_run = plausible.clamp(EVEN_RUN_BYTES, LARGE_EVEN_RUN_BYTES);
+        }
         match marker {
             0xc4 => is_even_area_zero |= has_zero_code_for_end(segment),
             // A progressive picture begins with the even part of all areas.
             0xc2 => is_even_area_zero = true,
             // The data begin.
             0xda if place < (at + 2 + length) as u64 => return None,
-            0xda if is_even_area_zero => return Some(EVEN_RUN_BYTES),
+            0xda if is_even_area_zero => return Some(even_run),
             0xda => return Some(LONG_RUN_BYTES),
             _ => {}
         }
@@ -212,6 +250,15 @@ fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
     }
     // Its head is larger than what was read, or the zeros are in the place of a mark.
     (at + 4 <= picture.len()).then_some(LONG_RUN_BYTES)
+}
+
+/// Returns how many pixels a picture has, by the segment of its frame.
+fn pixels(frame: &[u8]) -> Option<u64> {
+    let size = |at: usize| {
+        let bytes = frame.get(at..at + 2)?;
+        Some(u64::from(u16::from_be_bytes([bytes[0], bytes[1]])))
+    };
+    Some(size(1)? * size(3)?)
 }
 
 /// Tells whether a Huffman table for areas gives the code of zeros, which is its first, to a symbol
