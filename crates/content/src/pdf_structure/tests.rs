@@ -251,6 +251,17 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
         Some(Damage::Zeros),
         "letters of a packed picture"
     );
+    let metadata = |content: &[u8]| {
+        let file = with(&[b"<x:xmpmeta> BI ".as_slice(), content, b"</x:xmpmeta>"].concat());
+        // The spaces take no place in the table.
+        let at = file
+            .windows(9)
+            .position(|part| part == b"<< /Lengt")
+            .unwrap();
+        [&file[..at], b"<< /Type /Metadata", &file[at + 2..]].concat()
+    };
+    assert_eq!(damage(&metadata(b"text")), None);
+    assert_eq!(damage(&metadata(&[0; 512])), Some(Damage::Zeros));
     let glyphs: Vec<u8> = (0..2_000_u16)
         .flat_map(|glyph| if glyph % 300 < 50 { glyph } else { 0 }.to_be_bytes())
         .collect();
