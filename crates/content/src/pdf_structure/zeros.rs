@@ -15,8 +15,8 @@ const MIN_RUN_BYTES: u64 = 32;
 const LONG_RUN_BYTES: u64 = 128;
 /// Nor do such into data of which zeros are a part.
 const EVEN_RUN_BYTES: u64 = 1 << 10;
-/// Nor do such into large pictures in which zeros stand for an even area: the longest of 2,486 files
-/// has 3,780 bytes.
+/// Nor do such into large pictures in which zeros stand for an even area: of 2,486 files one has
+/// more, and the next 3,780 bytes.
 const LARGE_EVEN_RUN_BYTES: u64 = 4 << 10;
 /// A byte of zeros stands for at least two squares of 8 by 8 pixels; an even area is taken for half
 /// of its picture at most.
