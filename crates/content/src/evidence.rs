@@ -10,6 +10,7 @@ mod codespaces;
 #[cfg(test)]
 mod corpus;
 mod examiner;
+mod forms;
 mod inside;
 mod packed;
 mod weight;

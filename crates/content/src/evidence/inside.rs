@@ -5,9 +5,9 @@ use std::panic::resume_unwind;
 use std::path::Path;
 
 use docstokg_bulk::contained::contained;
-use lopdf::{Document, LoadOptions, Object};
+use lopdf::{Document, LoadOptions, Object, ObjectId};
 
-use super::{codespaces, packed, weight};
+use super::{codespaces, forms, packed, weight};
 use crate::identifier::Doi;
 use crate::pdf_structure::has_bounded_tables;
 use crate::titles;
@@ -23,6 +23,8 @@ const MAX_TEXT_CHARS: usize = 20_000;
 /// A first page with less text than this is a title page, and how many pages are read then at most.
 const MIN_TEXT_BYTES: usize = 400;
 const MAX_FIRST_PAGES: usize = 3;
+/// How many forms on these pages are read at most.
+const MAX_FORMS: usize = 4;
 
 /// Keys of the Info dictionary that hold a DOI, or a citation with one.
 const INFO_DOI_KEYS: [&[u8]; 6] = [
@@ -249,18 +251,32 @@ fn is_title(title: &str) -> bool {
 /// Returns the text of the first page; of a title page with few words that of the next pages, too.
 pub(super) fn first_page(document: &mut Document) -> Option<String> {
     let mut text = String::new();
+    let mut forms_left = MAX_FORMS;
     for (number, page) in document.get_pages().into_iter().take(MAX_FIRST_PAGES) {
-        if text.len() >= MIN_TEXT_BYTES || !weight::is_page_readable(document, page) {
+        if text.len() >= MIN_TEXT_BYTES || !add_text(document, (number, page), &mut text) {
             break;
         }
-        codespaces::widen(document, page);
-        add_text(document, number, &mut text);
+        let mut forms = forms::of_page(document, page, forms_left);
+        while let Some(form) = forms.pop() {
+            if text.len() >= MIN_TEXT_BYTES || forms_left == 0 {
+                break;
+            }
+            forms_left -= 1;
+            forms::show(document, page, form);
+            add_text(document, (number, page), &mut text);
+            forms.extend(forms::of_page(document, page, forms_left));
+        }
     }
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     (!text.is_empty()).then_some(text)
 }
 
-fn add_text(document: &Document, number: u32, text: &mut String) {
+/// Adds the text of a page; returns `false` if it cannot be read at a bounded cost.
+fn add_text(document: &mut Document, (number, page): (u32, ObjectId), text: &mut String) -> bool {
+    if !weight::is_page_readable(document, page) {
+        return false;
+    }
+    codespaces::widen(document, page);
     for chunk in document
         .extract_text_chunks_with_limit(&[number], weight::MAX_PAGE_BYTES)
         .into_iter()
@@ -272,6 +288,7 @@ fn add_text(document: &Document, number: u32, text: &mut String) {
             break;
         }
     }
+    true
 }
 
 #[cfg(test)]
