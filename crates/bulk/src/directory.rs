@@ -277,17 +277,29 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
     }
 }
 
+/// What a check of all files found.
+#[derive(Debug)]
+pub struct Verified {
+    /// How many files were checked.
+    pub checked: u64,
+    /// The files whose items are queued anew, and what is wrong with each.
+    pub wrong: Vec<(String, &'static str)>,
+    /// The files that could not be read and stay as they are.
+    pub unreadable: Vec<String>,
+}
+
 /// Checks every file of a directory against its manifest, and queues the items of those anew that
-/// have changed or are missing. Returns how many were checked, and what is wrong with which.
+/// have changed or are missing.
 ///
 /// # Errors
 /// The queue cannot be read or written, or files lie behind a symbolic link.
-pub async fn verify(
-    directory: &Directory,
-) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
-    let mut wrong = Vec::new();
-    let files = directory.queue.files().await?;
-    for file in &files {
+pub async fn verify(directory: &Directory) -> Result<Verified, DirectoryError> {
+    let mut verified = Verified {
+        checked: 0,
+        wrong: Vec::new(),
+        unreadable: Vec::new(),
+    };
+    for file in directory.queue.files().await? {
         let place = directory.path.join(&file.path);
         let parent = place.parent().unwrap_or(&directory.path);
         refuse_links(link_below(&directory.path, parent))?;
@@ -299,18 +311,19 @@ pub async fn verify(
                 Ok(_) => Some("it has another checksum"),
                 Err(_) => {
                     // What cannot be read now may be whole.
-                    wrong.push((file.path.clone(), "it cannot be read"));
+                    verified.unreadable.push(file.path);
                     continue;
                 }
             },
         };
+        verified.checked += 1;
         if let Some(flaw) = flaw {
-            wrong.push((file.path.clone(), flaw));
             directory.queue.disown(file.item, file.path.clone()).await?;
             let _ = fs::remove_file(&place);
+            verified.wrong.push((file.path, flaw));
         }
     }
-    Ok((files.len() as u64, wrong))
+    Ok(verified)
 }
 
 #[cfg(test)]

@@ -361,14 +361,19 @@ fn halted(error: DirectoryError) -> RunError {
 /// Checks files and takes failed works up again, where the arguments ask for it.
 async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunError> {
     if arguments.verify {
-        let (checked, wrong) = verify(directory).await.map_err(halted)?;
-        for (path, flaw) in &wrong {
+        let verified = verify(directory).await.map_err(halted)?;
+        for (path, flaw) in &verified.wrong {
             output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
+        }
+        for path in &verified.unreadable {
+            output::tell(&format!(
+                "docstokg: {path}: it cannot be read, so it was not checked; make it readable and verify again"
+            ));
         }
         output::tell(&format!(
             "docstokg: {} checked, {} changed or missing",
-            plural(checked, "file"),
-            wrong.len()
+            plural(verified.checked, "file"),
+            verified.wrong.len()
         ));
     }
     if arguments.resume && !arguments.verify {
