@@ -9,6 +9,10 @@
 //! and two hours at equal distances. Where there is no short window, the shortest of the long ones
 //! is spread over a minute.
 //!
+//! Equal distances cost a run up to one window: its first requests could have gone at once. For a
+//! window of a second that is nothing. One of five seconds or more is filled in a tenth of its time
+//! by a run of few windows, and spaced evenly by a run of many.
+//!
 //! Spacing is not a limit: a request that it would refuse goes by the windows alone,
 //! though never before a request with an earlier position.
 
@@ -69,6 +73,14 @@ const LARGEST_GROUP: u64 = 400;
 /// that count smoothly know seconds and minutes, longer quotas are counters.
 const LONG: Duration = Duration::from_secs(60);
 
+/// Short windows of this length and more are filled in a share of their time by a run that is over
+/// after a few of them.
+const FILLED_FROM: Duration = Duration::from_secs(5);
+/// The part of such a window in which it is filled is one in so many.
+const FILLED_IN_PART: u32 = 10;
+/// Runs of this many windows and more space them evenly: that costs them 2 % at most.
+const MANY_WINDOWS: u32 = 50;
+
 /// A spacing window of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spacing {
@@ -82,6 +94,8 @@ pub struct Spacing {
     /// The index of the long window that it spreads. It holds only while the backlog exceeds what
     /// that window has left.
     spread_of: Option<usize>,
+    /// It holds only for callers with at least this many requests to come, or an unknown number.
+    smallest_backlog: u32,
 }
 
 impl Spacing {
@@ -93,6 +107,7 @@ impl Spacing {
             width: per + guard,
             guard,
             spread_of,
+            smallest_backlog: 0,
         }
     }
 
@@ -120,6 +135,14 @@ impl Spacing {
         self.spread_of
     }
 
+    /// Returns whether a caller with this many requests to come obeys it; zero if the caller does
+    /// not know.
+    #[inline]
+    #[must_use]
+    pub fn holds_for(&self, backlog: u32) -> bool {
+        backlog == 0 || backlog >= self.smallest_backlog
+    }
+
     /// Returns the width at the full rate, guard included, in microseconds.
     #[inline]
     pub(crate) fn width(&self) -> u64 {
@@ -131,9 +154,17 @@ impl Spacing {
 /// window, or that of the shortest long one where there is no short window.
 pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> Vec<Spacing> {
     let distance = |window: &Window| micros(window.per) / u64::from(window.limit.get());
-    let short = (list.iter()).filter(|window| window.per < LONG && is_spaced(window));
-    if let Some(slowest) = short.max_by_key(|window| distance(window)) {
-        return of_short(slowest);
+    let slowest = |below: Duration| {
+        let short = (list.iter()).filter(|window| window.per < below && is_spaced(window));
+        short.max_by_key(|window| distance(window))
+    };
+    if let Some(window) = slowest(LONG) {
+        let mut spacings = of_short(window);
+        if window.per >= FILLED_FROM {
+            // While it is filled, the shorter ones are what is spaced.
+            spacings.extend(slowest(FILLED_FROM).map(evenly).unwrap_or_default());
+        }
+        return spacings;
     }
     let long = (list.iter().enumerate()).filter(|(_, window)| is_spaced(window));
     let shortest = long.min_by_key(|(_, window)| window.per);
@@ -143,10 +174,15 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
 
 /// Returns the spacing window of a long window.
 fn of_long(index: usize, window: &Window) -> Spacing {
-    let distance = micros(window.per.min(LONG)) / u64::from(window.limit.get());
+    spread_over(window, window.per.min(LONG), Some(index))
+}
+
+/// Returns a spacing window that spreads the requests of a window over a shorter time.
+fn spread_over(window: &Window, time: Duration, spread_of: Option<usize>) -> Spacing {
+    let distance = micros(time) / u64::from(window.limit.get());
     let group = group_at(distance);
     let guard = (group * distance / 50).min(LARGEST_GUARD);
-    Spacing::new(*window, group, group * distance, guard, Some(index))
+    Spacing::new(*window, group, group * distance, guard, spread_of)
 }
 
 /// Returns how many requests go together at this distance.
@@ -156,6 +192,18 @@ fn group_at(distance: u64) -> u64 {
 
 /// Returns the spacing windows of a short window.
 fn of_short(window: &Window) -> Vec<Spacing> {
+    let mut spacings = evenly(window);
+    if window.per >= FILLED_FROM && !spacings.is_empty() {
+        for even in &mut spacings {
+            even.smallest_backlog = window.limit.get().saturating_mul(MANY_WINDOWS);
+        }
+        spacings.push(spread_over(window, window.per / FILLED_IN_PART, None));
+    }
+    spacings
+}
+
+/// Returns the spacing windows that keep the requests of a window at equal distances.
+fn evenly(window: &Window) -> Vec<Spacing> {
     let limit = u64::from(window.limit.get());
     if limit == 1 {
         // It is its own spacing.
@@ -188,6 +236,22 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
+    #[test]
+    fn a_run_of_few_windows_fills_one_of_seconds_in_a_tenth_of_its_time() {
+        let widths = |rates: &str, backlog: u32| -> Vec<u64> {
+            let list = parse_rates(rates).unwrap();
+            let spacings = spacings(&list, |_| true);
+            let holding = spacings.iter().filter(|spacing| spacing.holds_for(backlog));
+            holding.map(Spacing::width).collect()
+        };
+        assert_eq!(widths("25/7SECOND", 173), [28_560]);
+        assert_eq!(widths("25/7SECOND", 1_249), [28_560]);
+        assert_eq!(widths("25/7SECOND", 1_250), [285_600, 28_560]);
+        assert_eq!(widths("25/7SECOND", 0), [285_600, 28_560]);
+        assert_eq!(widths("10/SECOND", 12), [102_000]);
+        assert_eq!(widths("8/SECOND+50/10SECOND", 100), [20_400, 127_500]);
+    }
+
     /// The windows of each spacing in microseconds, guard included.
     fn spaced(rates: &str) -> Vec<(u32, u64, Option<usize>)> {
         let list = parse_rates(rates).unwrap();
@@ -200,7 +264,10 @@ mod tests {
     fn a_window_is_spaced_at_ninety_eight_percent_of_its_rate() {
         assert_eq!(spaced("10/SECOND"), [(1, 102_000, None)]);
         assert_eq!(spaced("1/3SECOND"), []);
-        assert_eq!(spaced("2/10SECOND"), [(1, 5_010_000, None)]);
+        assert_eq!(
+            spaced("2/10SECOND"),
+            [(1, 5_010_000, None), (1, 510_000, None)]
+        );
         assert_eq!(
             spaced("40/SECOND"),
             [(1, 22_500, None), (10, 255_000, None)]
@@ -213,7 +280,10 @@ mod tests {
 
     #[test]
     fn only_the_slowest_short_window_is_spaced() {
-        assert_eq!(spaced("10/SECOND+20/10SECOND"), [(1, 510_000, None)]);
+        assert_eq!(
+            spaced("10/SECOND+20/10SECOND"),
+            [(1, 510_000, None), (1, 51_000, None), (1, 102_000, None)]
+        );
         assert_eq!(spaced("2/SECOND+500/HOUR"), [(1, 510_000, None)]);
         assert_eq!(spaced("4/SECOND+40/MINUTE"), [(1, 255_000, None)]);
         assert_eq!(spaced("1/2SECOND+100000/DAY"), []);

@@ -84,7 +84,7 @@ impl Budget {
             return false;
         };
         let Some(index) = spacing.spread_of() else {
-            return true;
+            return spacing.holds_for(backlog);
         };
         let (window, rule) = (&windows.list()[index], &windows.rules()[index]);
         backlog > rule.limit

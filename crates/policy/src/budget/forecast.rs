@@ -111,14 +111,18 @@ impl Budget {
         permits: u64,
         now: BootInstant,
     ) -> Option<(u64, usize)> {
-        let holds = windows.spacings().iter().filter(|spacing| {
-            spacing.spread_of().is_none_or(|index| {
-                let window = &windows.list()[index];
-                let left =
-                    u64::from(window.limit.get()).saturating_sub(self.used(windows, window, now));
-                permits > left
-            })
-        });
+        let backlog = u32::try_from(permits).unwrap_or(u32::MAX);
+        let in_force = windows.spacings().iter();
+        let holds = in_force
+            .filter(|spacing| spacing.holds_for(backlog))
+            .filter(|spacing| {
+                spacing.spread_of().is_none_or(|index| {
+                    let window = &windows.list()[index];
+                    let left = u64::from(window.limit.get())
+                        .saturating_sub(self.used(windows, window, now));
+                    permits > left
+                })
+            });
         let distance = |spacing: &crate::pacing::Spacing| {
             let width = Windows::spacing_width(spacing, self.multiplier);
             let index = windows

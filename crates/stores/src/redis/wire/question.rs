@@ -140,11 +140,13 @@ impl Question<'_> {
     fn pack_request(&self, packer: &mut Packer, now: BootInstant) {
         let ask = self.ask;
         for cost in ask.costs {
+            let spacings = cost.windows.spacings().iter();
+            let holding = spacings.filter(|spacing| spacing.holds_for(ask.backlog));
             packer
                 .short(cost.weight)
                 .short(cost.slots.map_or(0, NonZeroU32::get))
-                .byte(cost.windows.spacings().len() as u8);
-            for spacing in cost.windows.spacings() {
+                .byte(holding.clone().count() as u8);
+            for spacing in holding {
                 packer
                     .short(spacing.window().limit.get())
                     .length(spacing.window().per)
