@@ -145,6 +145,25 @@ fn an_hour_is_used_as_fast_as_the_second_allows_and_then_waited_for() {
     );
 }
 
+/// 200 files at 25 per 7 seconds: the least time is seven windows, which equal distances exceed by one.
+#[test]
+fn a_run_of_few_windows_of_seconds_takes_hardly_longer_than_bursts() {
+    for count in [1, 4] {
+        let left = 200 / u32::try_from(count).unwrap();
+        let sent = run("25/7SECOND", &mut processes(count, left, ms(1)), true);
+        let limit = &windows("25/7SECOND")[0];
+        assert!(holds(&sent, limit));
+        assert!(closest(&sent) >= ms(28), "{:?}", closest(&sent));
+        let least = Duration::from_secs(7 * 7);
+        assert!(took(&sent) <= least + ms(1_000), "{:?}", took(&sent));
+    }
+    let sent = run("25/7SECOND", &mut processes(1, 2_500, ms(1)), true);
+    assert!(
+        took(&sent[..1_200]) >= ms(1_199 * 285),
+        "long runs are even"
+    );
+}
+
 /// Processes that share the host take turns when the window opens again, the late one included.
 #[test]
 fn a_process_that_comes_late_gets_its_share_of_the_next_hour() {
