@@ -256,7 +256,7 @@ impl Inner {
         let longest = transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(permit.state(), &self.runtime, longest, sent);
         track.journey.attempts += 1;
-        let out = self.pauses.leave(&self.runtime, permit.state().permit.at);
+        let out = self.pauses.leave(&self.runtime);
         let dial = Arc::clone(&watch) as Arc<dyn Dial>;
         let sending = self.transport.send(outgoing, dial);
         let answer = self.headers_of(sending, &watch, track.deadline).await;

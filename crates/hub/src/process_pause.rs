@@ -2,14 +2,17 @@
 //!
 //! The origin counts arrivals. A request that was permitted just before a pause arrives after it,
 //! closer to those permitted later than its stamp says. While requests are out, a watch ticks; when
-//! a tick comes late, whatever was on its way meanwhile is stamped anew once its answer is there.
-//! Without pauses nothing is stamped twice, and no rate is lost.
+//! a tick comes late, whatever left during that tick or the one before it is stamped anew once its
+//! answer is there. A request that left earlier was written before the pause began. Without pauses
+//! nothing is stamped twice, and no rate is lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::clock::{BootInstant, Runtime};
+use parking_lot::Mutex;
+
+use crate::clock::Runtime;
 
 /// How often the watch ticks.
 const TICK: Duration = Duration::from_millis(4);
@@ -22,22 +25,32 @@ const MIN_LATENESS: Duration = Duration::from_millis(4);
 pub(crate) struct ProcessPauses {
     out: AtomicUsize,
     watching: AtomicBool,
-    /// When the latest pause ended, in microseconds.
-    ended: AtomicU64,
+    departures: Mutex<Departures>,
 }
+
+/// The requests that may not be on the wire yet.
+#[derive(Default)]
+struct Departures {
+    /// Those that left since the last tick.
+    current: PauseFlag,
+    /// Those that left in the tick before.
+    previous: PauseFlag,
+}
+
+/// Set if the process paused while the requests that left in one tick may have been unsent.
+type PauseFlag = Arc<AtomicBool>;
 
 /// A request on its way. Counts as out until it is dropped.
 pub(crate) struct RequestOut<'a> {
     pauses: &'a ProcessPauses,
-    since: BootInstant,
+    paused: PauseFlag,
 }
 
 impl ProcessPauses {
-    /// A request leaves; its permit is from `since`.
+    /// Counts a request that leaves.
     pub(crate) fn leave<'a>(
         self: &'a Arc<Self>,
         runtime: &Arc<dyn Runtime>,
-        since: BootInstant,
     ) -> Option<RequestOut<'a>> {
         if !runtime.can_pause() {
             return None;
@@ -49,7 +62,7 @@ impl ProcessPauses {
         }
         Some(RequestOut {
             pauses: self,
-            since,
+            paused: Arc::clone(&self.departures.lock().current),
         })
     }
 
@@ -57,10 +70,7 @@ impl ProcessPauses {
         loop {
             let due = runtime.boot() + TICK;
             runtime.sleep_until(due).await;
-            let now = runtime.boot();
-            if now.since(due) >= MIN_LATENESS {
-                self.ended.store(now.as_micros(), Ordering::Release);
-            }
+            self.tick(runtime.boot().since(due));
             if self.out.load(Ordering::Acquire) == 0 {
                 self.watching.store(false, Ordering::Release);
                 // A request may have left between the two: then one of the two watches continues.
@@ -72,17 +82,58 @@ impl ProcessPauses {
             }
         }
     }
+
+    /// Ends a tick that came so late.
+    fn tick(&self, lateness: Duration) {
+        let mut departures = self.departures.lock();
+        if lateness >= MIN_LATENESS {
+            departures.current.store(true, Ordering::Release);
+            departures.previous.store(true, Ordering::Release);
+        }
+        departures.previous = std::mem::take(&mut departures.current);
+    }
 }
 
 impl RequestOut<'_> {
-    /// Returns whether there was a pause while the request was on its way.
+    /// Returns whether the process paused before the request was certainly on the wire.
     pub(crate) fn met_a_pause(&self) -> bool {
-        BootInstant::from_micros(self.pauses.ended.load(Ordering::Acquire)) >= self.since
+        self.paused.load(Ordering::Acquire)
     }
 }
 
 impl Drop for RequestOut<'_> {
     fn drop(&mut self) {
         self.pauses.out.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TokioRuntime;
+
+    const CALM: Duration = Duration::from_millis(1);
+    const LATE: Duration = Duration::from_millis(30);
+
+    #[tokio::test]
+    async fn only_requests_that_have_just_left_meet_a_pause() {
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+        let pauses = Arc::new(ProcessPauses::default());
+        // The ticks of this test are the only ones.
+        pauses.watching.store(true, Ordering::Release);
+        let leave = || pauses.leave(&runtime).unwrap();
+        let early = leave();
+        pauses.tick(CALM);
+        pauses.tick(CALM);
+        let previous = leave();
+        pauses.tick(CALM);
+        let current = leave();
+        pauses.tick(LATE);
+        let later = leave();
+        pauses.tick(CALM);
+        assert!(!early.met_a_pause(), "it was on the wire before");
+        assert!(previous.met_a_pause());
+        assert!(current.met_a_pause());
+        assert!(!later.met_a_pause(), "it left after the pause");
     }
 }

@@ -265,7 +265,9 @@ impl Inner {
         let Some((_, hints)) = &leg.target.route.site.rules.headers else {
             return false;
         };
-        if !rate_headers::is_stated(&head.headers) {
+        // A host that fails counts nothing: what it states then looks as if other clients used it.
+        let is_failure = class.outcome == Outcome::Failure;
+        if is_failure || !rate_headers::is_stated(&head.headers) {
             return false;
         }
         let mut reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);

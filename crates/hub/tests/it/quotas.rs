@@ -231,6 +231,36 @@ fn a_reset_that_is_rounded_down_costs_one_refusal() {
     assert!(load.refused <= 1 && load.share >= 0.97, "{load:?}");
 }
 
+/// A host that fails counts nothing, and states what was left long ago.
+#[test]
+fn what_a_failing_host_states_is_not_believed() {
+    let stated = |status, left: &str| {
+        Reply::status(status)
+            .header("ratelimit-policy", "\"all\";q=100;w=60")
+            .header("ratelimit", left)
+    };
+    let replies = [
+        stated(200, "\"all\";r=99;t=60"),
+        stated(503, "\"all\";r=0;t=60"),
+    ];
+    let origin = Origin::new("a.example").route("/", replies);
+    let world = World::exact(
+        [origin],
+        config(rates(&["a.example:metadata=rates:10/SECOND"])),
+    );
+    let left = world.run(|hub| async move {
+        for _ in 0..2 {
+            let _ = hub.fetch(get("http://a.example/")).await;
+        }
+        let found = hub
+            .diagnose(&Host::parse("a.example").expect("a host"))
+            .await
+            .expect("memory answers");
+        found[0].stated[0].1.quotas[0].remaining
+    });
+    assert!(left > Some(90), "{left:?}");
+}
+
 #[test]
 fn an_exhausted_quota_refuses_a_bounded_caller_until_its_reset() {
     let origin = Origin::new("a.example").handler(|_, _| {
