@@ -1,6 +1,8 @@
-//! Rules for dependencies: which licences they may have, and which crates may be there in two
-//! versions. Reads `cargo metadata` and `Cargo.lock`; needs no network and no further tool.
+//! Rules for dependencies: which licences they may have, which crates may be there in two versions,
+//! and which crates of the workspace may depend on which. Reads `cargo metadata` and `Cargo.lock`;
+//! needs no network and no further tool.
 
+mod layers;
 mod licence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,11 +66,17 @@ const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
     ("windows-sys", "ring uses 0.52; on Windows only"),
 ];
 
-/// Checks licences and duplicates.
+/// Checks licences, duplicates and the layers of the workspace.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let mut problems = licence_problems(&packages()?);
-    let lock = std::fs::read_to_string(root()?.join("Cargo.lock")).context("Cargo.lock")?;
-    problems.extend(duplicate_problems(&versions(&lock)));
+    let metadata = metadata()?;
+    let manifests = metadata["packages"].as_array().context("no packages")?;
+    let read = |path: &'static str| std::fs::read_to_string(root()?.join(path)).context(path);
+    let mut problems = licence_problems(&packages(manifests)?);
+    problems.extend(duplicate_problems(&versions(&read("Cargo.lock")?)));
+    problems.extend(layers::layer_problems(
+        manifests,
+        &read("crates/README.md")?,
+    ));
     if problems.is_empty() {
         return Ok(());
     }
@@ -93,8 +101,9 @@ struct Package {
     licence: Option<String>,
 }
 
-/// Returns the packages that this platform uses: those of others need not be downloaded.
-fn packages() -> anyhow::Result<Vec<Package>> {
+/// Returns what cargo knows of the packages that this platform uses: those of others need not be
+/// downloaded.
+fn metadata() -> anyhow::Result<Value> {
     let version = std::process::Command::new("rustc").arg("-vV").output();
     let version = String::from_utf8(version.context("rustc cannot be started")?.stdout)?;
     let platform = version
@@ -110,10 +119,12 @@ fn packages() -> anyhow::Result<Vec<Package>> {
         "--filter-platform",
         platform,
     ])?;
-    let metadata: Value = serde_json::from_slice(&metadata)?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
+    Ok(serde_json::from_slice(&metadata)?)
+}
+
+fn packages(manifests: &[Value]) -> anyhow::Result<Vec<Package>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    packages
+    manifests
         .iter()
         .map(|package| {
             Ok(Package {

@@ -44,8 +44,8 @@ Usage: cargo xtask COMMAND
                tell the PDFs of a directory apart, whole and cut: DIR/index.json lists their `file`, `doi`, `title`
                and `journal`
   check-dependencies
-               check licences of dependencies, and that no crate is there in two versions without a
-               reason; `explain` prints the reasons
+               check licences of dependencies, that no crate is there in two versions without a reason
+               (`explain` prints the reasons), and that crates depend on those alone that crates/README.md allows
   audit        check dependencies for known vulnerabilities with cargo audit
   sanitize     run the tests of the mapped file, the only unsafe module, under AddressSanitizer
   soak         kill processes at random times, on every store: no state is corrupted, no limit is exceeded

@@ -7,11 +7,6 @@ mod command_line;
 mod commands;
 mod configuration;
 mod exit;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a server has real sockets and the real clock; all that can be simulated is in the hub"
-)]
-mod gateway;
 mod interrupts;
 mod network;
 pub mod ontofetch;

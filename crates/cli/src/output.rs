@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::program;
 
+pub(crate) use docstokg_hub::json::whole_millis as millis;
+
 /// Makes text safe for a terminal: control characters are escaped, except new lines and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
@@ -93,9 +95,4 @@ pub(crate) fn complain(message: &str) {
 /// Writes what can be done about an error.
 pub(crate) fn hint(message: &str) {
     tell(&format!("hint: {message}"));
-}
-
-/// Rounds a time up to whole milliseconds.
-pub(crate) fn millis(length: std::time::Duration) -> u64 {
-    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,7 @@
 //! JSON that is shown to people and kept in files: no control characters in it, not even those that
-//! JSON allows.
+//! JSON allows, and times as whole milliseconds.
+
+use std::time::Duration;
 
 /// Escapes DEL and the C1 control characters in JSON text. They can only stand in strings, where an
 /// escape means the same.
@@ -18,6 +20,12 @@ pub fn escape_controls(json: String) -> String {
         }
     }
     escaped
+}
+
+/// Returns a time in milliseconds, rounded up: nobody who waits that long comes too early.
+#[must_use]
+pub fn whole_millis(length: Duration) -> u64 {
+    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

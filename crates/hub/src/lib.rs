@@ -35,7 +35,6 @@ pub mod files;
 mod flight;
 pub mod forecast;
 mod group;
-pub mod html;
 mod hub;
 pub mod journey;
 pub mod json;

@@ -1,10 +1,14 @@
 //! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived
 //! when.
 //!
-//! The same [`Origin`] runs in process under virtual time ([`Simulation`], [`SimTransport`]), so
+//! The same [`Origin`] runs in process under virtual time (`Simulation`, `SimTransport`), so
 //! that an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). What counts
 //! is the [`Ledger`]: the origin's own view.
+//!
+//! What tests alone need has the feature `test-util`: virtual time, TLS, HTTP/2 and `hostile`
+//! responses. The shipped program has the rest, for `docstokg demo`.
 
+#[cfg(feature = "test-util")]
 pub mod hostile;
 mod ledger;
 mod listener;
@@ -13,12 +17,16 @@ mod origin;
 pub mod pdf;
 mod reply;
 pub mod scholarly;
+#[cfg(feature = "test-util")]
 mod simulation;
+#[cfg(feature = "test-util")]
 mod transport;
 
 pub use ledger::{Arrival, Ledger};
 pub use listener::{Listener, Security};
 pub use origin::{Origin, Outage, Throttle, Web};
 pub use reply::{Framing, Piece, Reply};
+#[cfg(feature = "test-util")]
 pub use simulation::{Process, Simulation};
+#[cfg(feature = "test-util")]
 pub use transport::SimTransport;

@@ -14,69 +14,24 @@ use tokio::task::JoinHandle;
 use crate::origin::Web;
 
 mod http1;
+#[cfg(feature = "test-util")]
 mod multiplexed;
+#[cfg(feature = "test-util")]
+mod tls;
 
 /// Whether the listener speaks TLS.
 #[derive(Clone)]
 pub enum Security {
     /// Plain http.
     Plain,
-    /// TLS with this configuration.
-    Tls(Arc<rustls::ServerConfig>),
-    /// TLS, and HTTP/2 for clients that offer it.
-    Http2 {
+    /// TLS, and HTTP/2 where client and configuration agree on it.
+    #[cfg(feature = "test-util")]
+    Tls {
         /// The configuration of TLS.
         config: Arc<rustls::ServerConfig>,
-        /// After this many requests a connection is shut down, as front ends do.
+        /// After this many requests an HTTP/2 connection is shut down, as front ends do.
         requests_per_connection: u32,
     },
-}
-
-impl Security {
-    /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for clients that
-    /// are to trust it.
-    ///
-    /// # Panics
-    /// When no certificate can be made.
-    #[must_use]
-    pub fn self_signed(name: &str) -> (Self, String) {
-        let (config, pem) = Self::certified(name);
-        (Self::Tls(Arc::new(config)), pem)
-    }
-
-    /// Makes TLS as [`Security::self_signed`] does, with HTTP/2.
-    #[must_use]
-    pub fn self_signed_http2(name: &str, requests_per_connection: u32) -> (Self, String) {
-        let (mut config, pem) = Self::certified(name);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        (
-            Self::Http2 {
-                config: Arc::new(config),
-                requests_per_connection,
-            },
-            pem,
-        )
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "an origin without a certificate is a failed test"
-    )]
-    fn certified(name: &str) -> (rustls::ServerConfig, String) {
-        let certified =
-            rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
-        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der())
-            .expect("a key");
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(
-            rustls::crypto::ring::default_provider(),
-        ))
-        .with_safe_default_protocol_versions()
-        .expect("protocol versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .expect("a key that fits its certificate");
-        (config, certified.cert.pem())
-    }
 }
 
 /// A web on one loopback port: requests name their origin in the `Host` header. Stops when dropped.
@@ -149,37 +104,12 @@ async fn serve(
     stream.set_nodelay(true)?;
     match security {
         Security::Plain => http1::converse(stream, web, address).await,
-        Security::Tls(config) => {
-            let stream = shake_hands(stream, &web, config).await?;
-            http1::converse(stream, web, address).await
-        }
-        Security::Http2 {
+        #[cfg(feature = "test-util")]
+        Security::Tls {
             config,
             requests_per_connection,
-        } => {
-            let stream = shake_hands(stream, &web, config).await?;
-            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                multiplexed::converse(stream, web, address, requests_per_connection).await
-            } else {
-                http1::converse(stream, web, address).await
-            }
-        }
+        } => tls::serve(stream, web, config, requests_per_connection, address).await,
     }
-}
-
-async fn shake_hands(
-    stream: TcpStream,
-    web: &Web,
-    config: Arc<rustls::ServerConfig>,
-) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
-    let delay = web
-        .origins
-        .values()
-        .map(|origin| origin.lock().dial_delay)
-        .max()
-        .unwrap_or_default();
-    pause(delay).await;
-    tokio_rustls::TlsAcceptor::from(config).accept(stream).await
 }
 
 #[expect(
@@ -202,11 +132,5 @@ impl Connection for TcpStream {
     fn arm_reset(&self) {
         // If it cannot be armed the close is an ordinary one, which is a fault all the same.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
-    }
-}
-
-impl Connection for tokio_rustls::server::TlsStream<TcpStream> {
-    fn arm_reset(&self) {
-        self.get_ref().0.arm_reset();
     }
 }

@@ -4,10 +4,11 @@
 //! into a bounded queue and returns; its own thread turns them into [`record`]s and passes these to
 //! the [`sink`]s. Nothing here delays, steers or fails a request; what cannot be written is dropped
 //! and counted. [`summary`] and [`report`] read the database of runs, whether a run is finished,
-//! running or was killed.
+//! running or was killed. [`html`] is how all pages for people are written.
 
 pub mod assemble;
 pub mod config;
+pub mod html;
 pub mod record;
 pub mod recorder;
 pub mod report;

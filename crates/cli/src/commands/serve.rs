@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use docstokg_gateway::{Gateway, GatewayOptions, GatewayServer, MetricsPage};
 use docstokg_hub::config::Learn;
 use docstokg_hub::event::Observer;
 use docstokg_hub::policy::freshness::{Heuristic, Mode};
@@ -25,7 +26,6 @@ use super::limits;
 use crate::arguments::{CacheMode, Global, Serve};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::gateway::{Gateway, Options, Server};
 use crate::interrupts::Interrupts;
 use crate::telemetry::Recording;
 use crate::{output, state, telemetry};
@@ -65,6 +65,13 @@ pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failur
         limits::announce(&loaded.config, None);
     }
     let hub = parts.build(loaded)?;
+    let options = GatewayOptions {
+        metrics: recording
+            .metrics
+            .clone()
+            .map(|metrics| -> MetricsPage { Arc::new(move || metrics.lock().text()) }),
+        ..options
+    };
     runtime.block_on(serve(&parts, options, hub, recording, interrupts))
 }
 
@@ -145,7 +152,7 @@ fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-fn options(global: &Global, arguments: &Serve) -> Result<Options, Failure> {
+fn options(global: &Global, arguments: &Serve) -> Result<GatewayOptions, Failure> {
     let usage = |message: String| Failure::Usage(message);
     let text = &arguments.listen;
     let text = if text.starts_with(':') {
@@ -177,7 +184,7 @@ fn options(global: &Global, arguments: &Serve) -> Result<Options, Failure> {
              this machine; set a token (--token-file FILE or {TOKEN}), or listen on 127.0.0.1"
         )));
     }
-    Ok(Options {
+    Ok(GatewayOptions {
         address,
         names: arguments.name.clone(),
         origin: arguments.origin.clone(),
@@ -195,6 +202,7 @@ fn options(global: &Global, arguments: &Serve) -> Result<Options, Failure> {
         token,
         max_request_body: arguments.max_request_body,
         max_connections: arguments.max_connections as usize,
+        metrics: None,
     })
 }
 
@@ -252,13 +260,13 @@ fn read_token(path: &Path) -> io::Result<String> {
 
 async fn serve(
     parts: &Arc<HubParts>,
-    options: Options,
+    options: GatewayOptions,
     hub: Hub,
     recording: Recording,
     interrupts: Interrupts,
 ) -> Result<ExitCode, Failure> {
     let (address, is_open) = (options.address, options.token.is_none());
-    let bound = Server::bind(options, hub, recording.metrics.clone()).await;
+    let bound = GatewayServer::bind(options, hub).await;
     let server = bound.map_err(|error| {
         Failure::Usage(format!(
             "--listen: {address} cannot be listened on: {error}"

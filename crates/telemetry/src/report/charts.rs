@@ -1,6 +1,6 @@
 //! The charts, as SVG and plain HTML.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 use super::data::{COLUMNS, Column, EDGES, HostTimeline};
 
@@ -14,32 +14,28 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Draws a bar of parts with a legend.
-pub(super) fn bar(page: &mut String, name: &str, parts: &[(&str, &str, u64)]) {
+pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
     let all: u64 = parts.iter().map(|(_, _, count)| count).sum();
-    let _ = write!(
-        page,
-        "<div class=\"bar\"><span class=\"name\">{name}</span>\
-         <div class=\"track\" role=\"img\" aria-label=\"{name}\">"
-    );
-    for (part, class, count) in parts.iter().filter(|(_, _, count)| *count > 0) {
-        let _ = write!(
-            page,
-            "<span class=\"{class}\" style=\"width:{:.3}%\" title=\"{part}: {count}\"></span>",
-            share(*count, all) * 100.0
-        );
+    let parts = || parts.iter().filter(|(_, _, count)| *count > 0);
+    let percent = |count: u64| share(count, all) * 100.0;
+    html! {
+        div.bar {
+            span.name { (name) }
+            div.track role="img" aria-label=(name) {
+                @for (part, class, count) in parts() {
+                    @let width = format!("width:{:.3}%", percent(*count));
+                    span class=(class) style=(width) title={ (part) ": " (count) } {}
+                }
+            }
+            p.legend {
+                @for (part, class, count) in parts() {
+                    @let shown = format!("{part} {count} ({:.1} %)", percent(*count));
+                    span { i class=(class) {} (shown) } " "
+                }
+                @if all == 0 { "none" }
+            }
+        }
     }
-    page.push_str("</div><p class=\"legend\">");
-    for (part, class, count) in parts.iter().filter(|(_, _, count)| *count > 0) {
-        let _ = write!(
-            page,
-            "<span><i class=\"{class}\"></i>{part} {count} ({:.1} %)</span> ",
-            share(*count, all) * 100.0
-        );
-    }
-    if all == 0 {
-        page.push_str("none");
-    }
-    page.push_str("</p></div>");
 }
 
 /// Height of a timeline in its own units, and of the parts that show attempts and waits.
@@ -51,95 +47,84 @@ const COLUMN_WIDTH: u32 = 8;
 
 /// Draws a host over time: attempts upwards, the longest wait of each column downwards, and bands
 /// behind them while its breaker is open or half-open.
-pub(super) fn timeline(page: &mut String, host: &HostTimeline) {
+pub(super) fn timeline(host: &HostTimeline) -> Markup {
     let attempts = host.columns.iter().map(|column| column.attempts);
     let most = attempts.max().unwrap_or(0).max(1);
     let delays = host.columns.iter().map(|column| column.delay_ms);
     let longest = delays.fold(0.0, f64::max);
-    let _ = write!(
-        page,
-        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"timeline\">",
-        COLUMNS * COLUMN_WIDTH
-    );
-    bands(page, host);
-    for (x, column) in (0..).step_by(COLUMN_WIDTH as usize).zip(&host.columns) {
-        if column.attempts > 0 {
-            draw_column(page, x, column, most, longest);
-        }
-    }
-    page.push_str("</svg>");
+    let box_size = format!("0 0 {} {HEIGHT}", COLUMNS * COLUMN_WIDTH);
+    let columns = (0..).step_by(COLUMN_WIDTH as usize).zip(&host.columns);
     let waits = if longest >= 1.0 {
         format!("longest wait {}", length(longest))
     } else {
         "no waits".to_owned()
     };
-    let _ = write!(
-        page,
-        "<small>{waits}, busiest column {most} attempts</small>"
-    );
-}
-
-fn bands(page: &mut String, host: &HostTimeline) {
-    let width = f64::from(COLUMNS * COLUMN_WIDTH);
-    for band in &host.bands {
-        // A band without length stays visible.
-        let _ = write!(
-            page,
-            "<rect class=\"{}\" x=\"{:.2}\" y=\"0\" width=\"{:.2}\" height=\"{HEIGHT}\"/>",
-            band.class,
-            band.from * width,
-            ((band.to - band.from) * width).max(1.5)
-        );
+    html! {
+        svg viewBox=(box_size) preserveAspectRatio="none" role="img"
+            aria-label={ "timeline of " (host.host) } {
+            (bands(host))
+            @for (x, column) in columns.filter(|(_, column)| column.attempts > 0) {
+                (draw_column(x, column, most, longest))
+            }
+        }
+        small { (waits) ", busiest column " (most) " attempts" }
     }
 }
 
-fn draw_column(page: &mut String, x: u32, column: &Column, most: u64, longest: f64) {
+fn bands(host: &HostTimeline) -> Markup {
+    let all = f64::from(COLUMNS * COLUMN_WIDTH);
+    html! {
+        @for band in &host.bands {
+            @let x = format!("{:.2}", band.from * all);
+            // A band without length stays visible.
+            @let width = format!("{:.2}", ((band.to - band.from) * all).max(1.5));
+            rect class=(band.class) x=(x) y="0" width=(width) height=(HEIGHT) {}
+        }
+    }
+}
+
+fn draw_column(x: u32, column: &Column, most: u64, longest: f64) -> Markup {
     let height = share(column.attempts, most) * ATTEMPTS_HEIGHT;
     let bad = share(column.throttled, most) * ATTEMPTS_HEIGHT;
-    let _ = write!(
-        page,
-        "<g><title>{} attempts, {} throttled, longest wait {:.0} ms</title>",
-        column.attempts, column.throttled, column.delay_ms
-    );
-    let mut rect = |class: &str, y: f64, height: f64| {
-        let _ = write!(
-            page,
-            "<rect class=\"{class}\" x=\"{x}\" y=\"{y:.2}\" width=\"{}\" height=\"{height:.2}\"/>",
-            COLUMN_WIDTH - 1
-        );
+    let rect = |class: &str, y: f64, height: f64| {
+        let (y, height) = (format!("{y:.2}"), format!("{height:.2}"));
+        html! { rect class=(class) x=(x) y=(y) width=(COLUMN_WIDTH - 1) height=(height) {} }
     };
-    rect("plain", HEIGHT - height, height - bad);
-    if bad > 0.0 {
-        rect("bad", HEIGHT - bad, bad);
+    html! {
+        g {
+            title {
+                (column.attempts) " attempts, " (column.throttled) " throttled, longest wait "
+                (format!("{:.0} ms", column.delay_ms))
+            }
+            (rect("plain", HEIGHT - height, height - bad))
+            @if bad > 0.0 { (rect("bad", HEIGHT - bad, bad)) }
+            @if longest > 0.0 { (rect("wait", 0.0, column.delay_ms / longest * WAIT_HEIGHT)) }
+        }
     }
-    if longest > 0.0 {
-        rect("wait", 0.0, column.delay_ms / longest * WAIT_HEIGHT);
-    }
-    page.push_str("</g>");
 }
 
 /// Draws how long requests waited.
-pub(super) fn histogram(page: &mut String, counts: &[u64]) {
+pub(super) fn histogram(counts: &[u64]) -> Markup {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    page.push_str("<div class=\"histogram\">");
-    for (bucket, count) in counts.iter().enumerate() {
-        let name = match (
-            bucket.checked_sub(1).and_then(|below| EDGES.get(below)),
-            EDGES.get(bucket),
-        ) {
-            (None, Some(edge)) => format!("&lt; {}", length(*edge)),
-            (Some(below), _) => format!("&ge; {}", length(*below)),
-            (None, None) => String::new(),
-        };
-        let _ = write!(
-            page,
-            "<span>{name}</span><div class=\"track\">\
-             <span class=\"wait\" style=\"width:{:.2}%\"></span></div><span>{count}</span>",
-            share(*count, most) * 100.0
-        );
+    html! {
+        div.histogram {
+            @for (bucket, count) in counts.iter().enumerate() {
+                @let width = format!("width:{:.2}%", share(*count, most) * 100.0);
+                span { (bucket_name(bucket)) }
+                div.track { span.wait style=(width) {} }
+                span { (count) }
+            }
+        }
     }
-    page.push_str("</div>");
+}
+
+fn bucket_name(bucket: usize) -> String {
+    let below = bucket.checked_sub(1).and_then(|below| EDGES.get(below));
+    match (below, EDGES.get(bucket)) {
+        (None, Some(edge)) => format!("< {}", length(*edge)),
+        (Some(below), _) => format!("≥ {}", length(*below)),
+        (None, None) => String::new(),
+    }
 }
 
 fn length(millis: f64) -> String {

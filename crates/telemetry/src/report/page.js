@@ -1,6 +1,5 @@
 (() => {
   const search = document.getElementById("search");
-  if (!search) return;
   const rows = [...document.querySelectorAll("#failures tbody tr")].map((row) => [row, row.textContent.toLowerCase()]);
   const found = document.getElementById("found");
   search.addEventListener("input", () => {

@@ -103,7 +103,7 @@ fn the_adaptive_rate_is_in_the_text_and_on_the_page() {
     assert!(text.contains(&line), "{text}");
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let page = docstokg_telemetry::report::page(&database, &summary).expect("a page");
-    assert!(page.contains(&format!("<td>{percent}</tr>")), "{page}");
+    assert!(page.contains(&format!("<td>{percent}</td></tr>")), "{page}");
 }
 
 fn row<'a>(summary: &'a Summary, host: &str) -> &'a HostSummary {
@@ -334,7 +334,7 @@ fn the_page_is_complete_and_loads_nothing_from_the_network() {
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let page = docstokg_telemetry::report::page(&database, &ended.summary()).expect("a page");
     for part in [
-        "<!doctype html>",
+        "<!DOCTYPE html>",
         "viewport",
         "prefers-color-scheme:dark",
         "down.example",

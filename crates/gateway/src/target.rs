@@ -14,7 +14,7 @@ const OWN_PREFIX: &str = "/-/";
 
 /// How a request names what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A whole URL, as programs send it to their proxy.
     Proxy,
     /// A path, as programs send it to a server.
@@ -23,7 +23,7 @@ pub(super) enum Form {
 
 impl Form {
     /// Returns the form of a request line.
-    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
+    pub(crate) fn of(method: &Method, uri: &Uri) -> Self {
         if uri.scheme().is_some() || *method == Method::CONNECT {
             Self::Proxy
         } else {
@@ -34,7 +34,7 @@ impl Form {
 
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// Another server's answer.
     Url(Box<Url>),
     /// Whether the gateway works.
@@ -53,16 +53,16 @@ pub(super) enum Wanted {
 
 /// How targets are read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Targets {
+pub(crate) struct Targets {
     /// The only origin, where there is one.
-    pub(super) origin: Option<Url>,
+    pub(crate) origin: Option<Url>,
     /// Whether `http` URLs that are sent to the proxy are fetched by https.
-    pub(super) upgrade: bool,
+    pub(crate) upgrade: bool,
 }
 
 impl Targets {
     /// Reads what a request wants.
-    pub(super) fn read(&self, method: &Method, uri: &Uri) -> Wanted {
+    pub(crate) fn read(&self, method: &Method, uri: &Uri) -> Wanted {
         if *method == Method::CONNECT {
             return Wanted::Tunnel;
         }

@@ -8,19 +8,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use docstokg_hub::Hub;
-use docstokg_telemetry::sink::metrics::Metrics;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
-use super::client::{Client, ClientConnection, ClientConnections};
-use super::{Gateway, Options};
+use crate::client::{Client, ClientConnection, ClientConnections};
+use crate::{Gateway, GatewayOptions};
 
 /// How long a client may take to send the head of a request, idle time included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +30,7 @@ const MAX_HEAD: usize = 64 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A gateway that listens.
-pub(crate) struct Server {
+pub struct GatewayServer {
     gateway: Arc<Gateway>,
     listener: TcpListener,
     connections: Arc<Semaphore>,
@@ -46,22 +44,18 @@ struct Accepted {
     _places: (OwnedSemaphorePermit, ClientConnection),
 }
 
-impl Server {
+impl GatewayServer {
     /// Listens on the address of the options.
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub(crate) async fn bind(
-        mut options: Options,
-        hub: Hub,
-        metrics: Option<Arc<Mutex<Metrics>>>,
-    ) -> io::Result<Self> {
+    pub async fn bind(mut options: GatewayOptions, hub: Hub) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         options.address = listener.local_addr()?;
         let connections = Arc::new(Semaphore::new(options.max_connections));
         let of_clients = Arc::new(ClientConnections::new(options.max_connections));
         Ok(Self {
-            gateway: Arc::new(Gateway::new(options, hub, metrics)),
+            gateway: Arc::new(Gateway::new(options, hub)),
             listener,
             connections,
             of_clients,
@@ -69,18 +63,20 @@ impl Server {
     }
 
     /// Returns the address in use.
-    pub(crate) fn address(&self) -> SocketAddr {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.gateway.access.address
     }
 
     /// Returns what the connections share.
-    pub(crate) fn gateway(&self) -> Arc<Gateway> {
+    #[must_use]
+    pub fn gateway(&self) -> Arc<Gateway> {
         Arc::clone(&self.gateway)
     }
 
     /// Serves until `stop` says so; then accepts no more, and finishes the requests that have
     /// begun within `grace`.
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
+    pub async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {

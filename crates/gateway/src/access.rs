@@ -13,16 +13,16 @@ use http::header::{HOST, ORIGIN, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use super::target::Form;
+use crate::target::Form;
 
 /// The field by which a client that has no proxy setting sends the token.
-pub(super) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
+pub(crate) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Denied {
+pub(crate) enum Denied {
     /// It does not have the token.
     Token,
     /// It is sent by a page of another site.
@@ -33,27 +33,27 @@ pub(super) enum Denied {
 
 /// The hash of a token: comparing hashes takes the same time for every wrong token.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Token([u8; 32]);
+pub(crate) struct Token([u8; 32]);
 
 impl Token {
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 }
 
 /// Who may use a gateway.
-pub(super) struct Access {
+pub(crate) struct Access {
     /// The address that it listens on.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Names by which it is reached beside that address, with their port unless that is 80.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// What clients have to send.
-    pub(super) token: Option<Token>,
+    pub(crate) token: Option<Token>,
 }
 
 impl Access {
     /// Judges a request.
-    pub(super) fn check(&self, form: Form, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn check(&self, form: Form, headers: &HeaderMap) -> Result<(), Denied> {
         if form == Form::Server {
             self.check_page(headers)?;
         }
@@ -66,7 +66,7 @@ impl Access {
     }
 
     /// Refuses what a page of another site sends. No page can send the form of a proxy's client.
-    pub(super) fn check_page(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn check_page(&self, headers: &HeaderMap) -> Result<(), Denied> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().ok(),
@@ -93,7 +93,7 @@ impl Access {
     }
 
     /// Says whether the gateway goes by a name, with its port.
-    pub(super) fn is_name(&self, host: &str) -> bool {
+    pub(crate) fn is_name(&self, host: &str) -> bool {
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
             return true;
         }
@@ -140,7 +140,7 @@ fn credential(text: &str) -> Option<String> {
 }
 
 /// Removes what only the gateway is meant to see.
-pub(super) fn strip(headers: &mut HeaderMap) {
+pub(crate) fn strip(headers: &mut HeaderMap) {
     headers.remove(TOKEN);
     headers.remove(PROXY_AUTHORIZATION);
 }

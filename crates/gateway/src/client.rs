@@ -13,11 +13,11 @@ const IPV6_PREFIX: u128 = !0 << 64;
 /// A client by its address: an IPv4 address, however it is written, or the first 64 bits of an IPv6
 /// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Client(IpAddr);
+pub(crate) struct Client(IpAddr);
 
 impl Client {
     /// Returns the client of an address.
-    pub(super) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
                 let network = u128::from(address) & IPV6_PREFIX;
@@ -29,7 +29,7 @@ impl Client {
 
     /// Returns whether the client is on this machine, whose programs are one user's and all have
     /// one address.
-    pub(super) fn is_local(self) -> bool {
+    pub(crate) fn is_local(self) -> bool {
         self.0.is_loopback()
     }
 }
@@ -37,14 +37,14 @@ impl Client {
 /// The connections of the clients of other machines: each has half of all at most, so that one
 /// client leaves some for others.
 #[derive(Debug)]
-pub(super) struct ClientConnections {
+pub(crate) struct ClientConnections {
     max_of_client: usize,
     of_clients: Mutex<HashMap<Client, usize>>,
 }
 
 impl ClientConnections {
     /// Makes the account of this many connections in all.
-    pub(super) fn new(max_connections: usize) -> Self {
+    pub(crate) fn new(max_connections: usize) -> Self {
         Self {
             max_of_client: max_connections.div_ceil(2),
             of_clients: Mutex::default(),
@@ -52,7 +52,7 @@ impl ClientConnections {
     }
 
     /// Counts a connection; `None` if its client has too many.
-    pub(super) fn open(self: &Arc<Self>, client: Client) -> Option<ClientConnection> {
+    pub(crate) fn open(self: &Arc<Self>, client: Client) -> Option<ClientConnection> {
         let mut of_clients = self.of_clients.lock();
         let own = of_clients.entry(client).or_default();
         if !client.is_local() && *own >= self.max_of_client {
@@ -68,7 +68,7 @@ impl ClientConnections {
 
 /// A connection of a client, counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct ClientConnection {
+pub(crate) struct ClientConnection {
     account: Arc<ClientConnections>,
     client: Client,
 }

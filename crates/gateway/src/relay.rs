@@ -14,13 +14,13 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use url::Url;
 
-use super::bodies::BodySpace;
-use super::client::Client;
-use super::headers::{self, RESOLVER, ROLE, Reach, Stored};
-use super::pipe::{self, PipeReader};
-use super::problem::Problem;
-use super::target::{Form, Wanted};
-use super::{Gateway, NAME};
+use crate::bodies::BodySpace;
+use crate::client::Client;
+use crate::headers::{self, RESOLVER, ROLE, Reach, Stored};
+use crate::pipe::{self, PipeReader};
+use crate::problem::Problem;
+use crate::target::{Form, Wanted};
+use crate::{Gateway, NAME};
 
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ const MAX_RESOLVERS: usize = 256;
 const MAX_RESOLVER: usize = 64;
 
 /// The body of an answer to a client.
-pub(super) enum Outgoing {
+pub(crate) enum Outgoing {
     /// All of it is here.
     Whole(Option<Bytes>),
     /// It flows.
@@ -78,7 +78,7 @@ impl Body for Outgoing {
 
 impl Gateway {
     /// Answers a request.
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
         client: Client,
@@ -141,8 +141,7 @@ impl Gateway {
             let why = "this gateway records no metrics: telemetry is switched off";
             Problem::new(StatusCode::NOT_FOUND, "metrics", why)
         })?;
-        let text = metrics.lock().text();
-        Ok(page("text/plain; version=0.0.4; charset=utf-8", text))
+        Ok(page("text/plain; version=0.0.4; charset=utf-8", metrics()))
     }
 
     /// Passes a request through the hub.

@@ -36,14 +36,14 @@ const LEFTOVER: usize = 64 << 10;
 const LEFTOVER_TIME: Duration = Duration::from_secs(5);
 
 /// The disk space that the files of all pipes share.
-pub(super) struct SpoolSpace {
+pub(crate) struct SpoolSpace {
     directory: PathBuf,
     taken: AtomicU64,
 }
 
 impl SpoolSpace {
     /// Makes files in a directory.
-    pub(super) fn new(directory: PathBuf) -> Self {
+    pub(crate) fn new(directory: PathBuf) -> Self {
         Self {
             directory,
             taken: AtomicU64::new(0),
@@ -126,7 +126,7 @@ impl Drop for Shared {
 }
 
 /// The end that the client reads.
-pub(super) struct PipeReader(Arc<Shared>);
+pub(crate) struct PipeReader(Arc<Shared>);
 
 /// The end that the body goes into.
 struct PipeWriter(Arc<Shared>);
@@ -141,14 +141,14 @@ enum Spill {
 }
 
 /// Returns a reader of a body that is taken from its origin as fast as it comes.
-pub(super) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
+pub(crate) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, None, body, Spill::Allowed));
     reader
 }
 
 /// Returns a reader of a stored body whose first piece has been read.
-pub(super) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
+pub(crate) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, Some(first), rest, Spill::No));
     reader

@@ -11,15 +11,15 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
-use super::{NAME, access};
+use crate::{NAME, access};
 
 /// What the request is for, as `docstokg fetch --role`.
-pub(super) const ROLE: HeaderName = HeaderName::from_static("docstokg-role");
+pub(crate) const ROLE: HeaderName = HeaderName::from_static("docstokg-role");
 /// The resolver that it belongs to, as `docstokg fetch --resolver`.
-pub(super) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolver");
+pub(crate) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolver");
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-pub(super) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Fields by which a response sets something for a whole origin, in a browser: cookies, stored
 /// data, other addresses, scripts that answer for it, the password that the user is asked for. In
@@ -52,7 +52,7 @@ const OF_AN_ORIGIN: [&str; 23] = [
 
 /// How far a request of TRACE or OPTIONS goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(crate) enum Reach {
     /// To the gateway, which answers it.
     Gateway,
     /// To the origin.
@@ -61,7 +61,7 @@ pub(super) enum Reach {
 
 /// Reads how far a request goes, and takes one off what is left of its forwards (RFC 9110 section
 /// 7.6.2). A number that cannot be read is none.
-pub(super) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> Reach {
+pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> Reach {
     if ![Method::TRACE, Method::OPTIONS].contains(method) {
         return Reach::Origin;
     }
@@ -83,7 +83,7 @@ pub(super) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> Reach {
 }
 
 /// Writes a request as the gateway got it, without credentials (RFC 9110 section 9.3.8).
-pub(super) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
+pub(crate) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
     let mut text = format!("{line}\r\n").into_bytes();
     let is_shown = |(name, value): &(&HeaderName, &HeaderValue)| !is_credential(name, value);
     for (name, value) in headers.iter().filter(is_shown) {
@@ -128,7 +128,7 @@ fn add_via(headers: &mut HeaderMap, version: Version, name: &str) {
 }
 
 /// Says whether a request has passed the gateway of this name before.
-pub(super) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
+pub(crate) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
     let lines = headers.get_all(VIA).iter();
     let texts = lines.filter_map(|line| line.to_str().ok());
     let mut hops = texts.flat_map(|line| line.split(','));
@@ -137,7 +137,7 @@ pub(super) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
 
 /// Makes the fields of a client's request those of the request to the origin. The gateway puts its
 /// own name into `Via`, by which it recognises a request that comes back.
-pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
+pub(crate) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
     // The transport sets the first two by the URL and the body; the server has answered the third.
@@ -149,7 +149,7 @@ pub(super) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
 
 /// Makes a page of another site harmless that a browser shows as if it were the gateway's: it gets
 /// an origin of its own, so that its scripts cannot use the gateway.
-pub(super) fn isolate(headers: &mut HeaderMap) {
+pub(crate) fn isolate(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         let name = name.as_str();
         OF_AN_ORIGIN.contains(&name)
@@ -161,7 +161,7 @@ pub(super) fn isolate(headers: &mut HeaderMap) {
 
 /// Sends a client on by http to where the origin sends it by https, so that it comes back to the
 /// gateway, which fetches by https.
-pub(super) fn downgrade_location(headers: &mut HeaderMap) {
+pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let Some(url) = location.and_then(|text| url::Url::parse(text).ok()) else {
         return;
@@ -178,13 +178,13 @@ pub(super) fn downgrade_location(headers: &mut HeaderMap) {
 
 /// Whether the cache takes an answer on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(crate) enum Stored {
     Yes,
     No,
 }
 
 /// Makes the fields of an answer those that the client gets.
-pub(super) fn incoming(
+pub(crate) fn incoming(
     headers: &mut HeaderMap,
     version: Version,
     journey: &Journey,
@@ -222,7 +222,7 @@ fn cache_status(journey: &Journey, stored: Stored) -> String {
 }
 
 /// Says what a request waited for, in milliseconds.
-pub(super) fn server_timing(journey: &Journey) -> String {
+pub(crate) fn server_timing(journey: &Journey) -> String {
     let mut timing = String::new();
     for (name, took) in [
         ("rate", journey.rate_delay),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::client::Client;
+use crate::client::Client;
 
 /// What the bodies of all requests take together, in bytes.
 const MAX_TOTAL: usize = 256 << 20;
@@ -24,11 +24,11 @@ const OVERHEAD: usize = 1 << 10;
 
 /// There is no memory for a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoSpace;
+pub(crate) struct NoSpace;
 
 /// What bodies take, in all and by client.
 #[derive(Debug, Default)]
-pub(super) struct BodyMemory {
+pub(crate) struct BodyMemory {
     total: usize,
     of_clients: HashMap<Client, usize>,
 }
@@ -63,7 +63,7 @@ impl BodyMemory {
 }
 
 /// The memory of one body. It is given back when this is dropped.
-pub(super) struct BodySpace {
+pub(crate) struct BodySpace {
     memory: Arc<Mutex<BodyMemory>>,
     client: Client,
     taken: usize,
@@ -71,7 +71,7 @@ pub(super) struct BodySpace {
 
 impl BodySpace {
     /// Begins the account of a body.
-    pub(super) fn new(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Self {
+    pub(crate) fn new(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Self {
         Self {
             memory: Arc::clone(memory),
             client,
@@ -83,7 +83,7 @@ impl BodySpace {
     ///
     /// # Errors
     /// There is none left for this client, or for a body of this length.
-    pub(super) fn grow(&mut self, piece: usize) -> Result<(), NoSpace> {
+    pub(crate) fn grow(&mut self, piece: usize) -> Result<(), NoSpace> {
         let bytes = piece + if self.taken == 0 { OVERHEAD } else { 0 };
         self.memory.lock().take(self.client, self.taken, bytes)?;
         self.taken += bytes;

@@ -1,11 +1,24 @@
-//! The gateway: the hub for programs in any language, by HTTP.
+//! The gateway: a [`Hub`] for programs in any language, by HTTP.
 //!
-//! A request comes in (`server`, within the connections that its `client` may have), may be refused
-//! (`access`), names a target (`target`), loses what is meant for the gateway alone (`headers`), is
-//! read with its body (`bodies` bounds what all of them take), goes through the hub (`relay`), and
-//! its answer flows back through a `pipe`, which takes it from the origin as fast as it comes,
-//! however slowly the client reads. Refusals are JSON problems (`problem`, RFC 9457). The hub does
-//! everything else: cache, breaker, limits.
+//! [`GatewayServer`] listens where its [`GatewayOptions`] say, and passes every request through the
+//! hub of its [`Gateway`]: `docstokg serve` is a command line for it. The hub does everything that
+//! is about origins: cache, breaker, limits. Nothing here retries, stores or waits for a limit.
+//!
+//! One module per hop of a relayed request:
+//!
+//! 1. `server` accepts the connection, within the connections that its `client` may have.
+//! 2. `access` refuses who may not use the gateway, and `target` reads which URL is meant.
+//! 3. `headers` removes what is meant for the gateway alone, and `bodies` bounds the memory that
+//!    request bodies take.
+//! 4. `relay` makes it a request of the hub, and makes the hub's response one for the client.
+//! 5. `pipe` takes the body from the origin as fast as it comes, however slowly the client reads.
+//!
+//! A refusal is a JSON `problem` (RFC 9457). `access`, `target` and `headers` are pure.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a server has real sockets and the real clock; all that can be simulated is in the hub"
+)]
 
 mod access;
 mod bodies;
@@ -23,7 +36,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_hub::{Hub, Relay};
-use docstokg_telemetry::sink::metrics::Metrics;
 use parking_lot::{Mutex, RwLock};
 use url::Url;
 
@@ -32,37 +44,42 @@ use self::bodies::BodyMemory;
 use self::pipe::SpoolSpace;
 use self::target::Targets;
 
-pub(crate) use self::server::Server;
+pub use self::server::GatewayServer;
 
 /// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
 const NAME: &str = "docstokg";
 
+/// Returns the text of a metrics page, in the format of Prometheus.
+pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// How a gateway works.
-pub(crate) struct Options {
+pub struct GatewayOptions {
     /// The address that it listens on.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// Names by which clients reach it beside that address.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// The only origin, where there is one.
-    pub(crate) origin: Option<Url>,
+    pub origin: Option<Url>,
     /// Whether plain URLs are fetched by https.
-    pub(crate) upgrade: bool,
+    pub upgrade: bool,
     /// How the hub passes requests on.
-    pub(crate) relay: Relay,
+    pub relay: Relay,
     /// Where bodies lie that their clients read slowly.
-    pub(crate) spool: PathBuf,
+    pub spool: PathBuf,
     /// What clients have to send.
-    pub(crate) token: Option<String>,
+    pub token: Option<String>,
     /// The longest request body, in bytes.
-    pub(crate) max_request_body: usize,
+    pub max_request_body: usize,
     /// The most connections at once.
-    pub(crate) max_connections: usize,
+    pub max_connections: usize,
+    /// The page `/-/metrics`, where metrics are recorded.
+    pub metrics: Option<MetricsPage>,
 }
 
 /// A gateway: what its connections share.
-pub(crate) struct Gateway {
+pub struct Gateway {
     hub: RwLock<Hub>,
-    metrics: Option<Arc<Mutex<Metrics>>>,
+    metrics: Option<MetricsPage>,
     access: Access,
     targets: Targets,
     relay: Relay,
@@ -77,10 +94,10 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    fn new(options: Options, hub: Hub, metrics: Option<Arc<Mutex<Metrics>>>) -> Self {
+    fn new(options: GatewayOptions, hub: Hub) -> Self {
         Self {
             hub: RwLock::new(hub),
-            metrics,
+            metrics: options.metrics,
             access: Access {
                 address: options.address,
                 names: options.names,
@@ -101,7 +118,7 @@ impl Gateway {
 
     /// Uses another hub for the requests that come from now on. Those of the one before go on, and
     /// what it has reported reaches the store.
-    pub(crate) fn replace_hub(&self, hub: Hub) {
+    pub fn replace_hub(&self, hub: Hub) {
         let old = std::mem::replace(&mut *self.hub.write(), hub);
         tokio::spawn(async move {
             let _ = old.close().await;
@@ -109,7 +126,8 @@ impl Gateway {
     }
 
     /// Returns the hub in use.
-    pub(crate) fn hub(&self) -> Hub {
+    #[must_use]
+    pub fn hub(&self) -> Hub {
         self.hub.read().clone()
     }
 }

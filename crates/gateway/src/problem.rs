@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::{ErrorKind, FetchError};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::access::Denied;
-use super::{NAME, headers};
-use crate::output::millis;
+use crate::access::Denied;
+use crate::{NAME, headers};
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// An answer of the gateway itself.
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     /// A word for programs: why.
     reason: String,
@@ -34,7 +34,7 @@ pub(super) struct Problem {
 
 impl Problem {
     /// Makes a problem of a status, a word and a sentence.
-    pub(super) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
+    pub(crate) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             status,
             reason: reason.to_owned(),
@@ -48,13 +48,13 @@ impl Problem {
     }
 
     /// Says when to come back.
-    pub(super) fn after(mut self: Box<Self>, wait: Duration) -> Box<Self> {
+    pub(crate) fn after(mut self: Box<Self>, wait: Duration) -> Box<Self> {
         self.retry_after = Some(wait);
         self
     }
 
     /// The gateway makes no tunnels.
-    pub(super) fn tunnel(authority: &str) -> Box<Self> {
+    pub(crate) fn tunnel(authority: &str) -> Box<Self> {
         let detail = format!(
             "CONNECT would hide the requests from the limits; ask for \
              http://GATEWAY/https://{authority}/PATH instead, or set only the http proxy and start \
@@ -64,7 +64,7 @@ impl Problem {
     }
 
     /// The client may not use the gateway.
-    pub(super) fn denied(denied: Denied) -> Box<Self> {
+    pub(crate) fn denied(denied: Denied) -> Box<Self> {
         match denied {
             Denied::Token => {
                 let mut problem = Self::new(
@@ -92,7 +92,7 @@ impl Problem {
     }
 
     /// The hub has no answer.
-    pub(super) fn of_error(error: &FetchError) -> Box<Self> {
+    pub(crate) fn of_error(error: &FetchError) -> Box<Self> {
         let (status, proxy_error) = status_of(&error.kind);
         let mut problem = Self::new(status, error.kind.class(), error.sentence());
         problem.error = proxy_error;
@@ -106,7 +106,10 @@ impl Problem {
                     ("role".to_owned(), json!(refused.role.as_str())),
                     ("limit".to_owned(), json!(refused.reason())),
                     ("until".to_owned(), json!(refused.until.to_string())),
-                    ("cooldown_remaining_ms".to_owned(), json!(millis(wait))),
+                    (
+                        "cooldown_remaining_ms".to_owned(),
+                        json!(whole_millis(wait)),
+                    ),
                 ]);
             }
             ErrorKind::RobotsUnread { retry_in, .. } => problem.retry_after = *retry_in,
@@ -117,7 +120,7 @@ impl Problem {
     }
 
     /// Returns the answer.
-    pub(super) fn into_response(self: Box<Self>) -> Response<Bytes> {
+    pub(crate) fn into_response(self: Box<Self>) -> Response<Bytes> {
         let mut body = json!({
             "type": format!("urn:docstokg:problem:{}", self.reason),
             "title": self.status.canonical_reason().unwrap_or("Problem"),
