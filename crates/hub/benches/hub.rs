@@ -19,7 +19,7 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Cost};
+use docstokg_hub::policy::site::{Ask, Cost, LanePolicy};
 use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::cache::{CacheStore, Limits as CacheLimits};
 use docstokg_hub::stores::memory::MemoryStore;
@@ -176,8 +176,7 @@ fn enter(limit: u32, hosts: usize) -> Timing {
         windows,
         slots: None,
     }];
-    let breaker = BreakerPolicy::default();
-    let ask = Ask::at_once(&costs, &breaker);
+    let ask = Ask::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
     compare(|| {
         let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else {
             panic!("memory answers at once")

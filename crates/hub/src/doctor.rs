@@ -11,7 +11,7 @@ use docstokg_policy::quota::{Need, Quotas};
 use docstokg_policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
 use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
+use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, RefusalReason};
 use docstokg_stores::process::may_run;
 use docstokg_stores::{BudgetKey, SiteView, StoreError};
 
@@ -185,15 +185,17 @@ impl Hub {
                 .iter()
                 .filter_map(|cost| configured_budget(&view, cost))
                 .collect();
+            let policy = LanePolicy {
+                adaptive: None,
+                ..LanePolicy::clone(&lane.rules.policy)
+            };
             let ask = Ask {
                 role,
-                isolated: lane.rules.isolated,
-                learn: lane.rules.learn.as_ref(),
                 quota_lane: lane.quota_lane(),
                 // It waits as a request of a bulk run does: even pacing refuses nobody.
                 latest: BootInstant::FAR,
                 backlog: backlog(&budgets),
-                ..Ask::at_once(&lane.costs, &lane.rules.breaker)
+                ..Ask::at_once(&lane.costs, policy)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => {
@@ -215,7 +217,7 @@ impl Hub {
                 .breakers()
                 .1
                 .iter()
-                .find(|(isolated, _)| lane.rules.isolated && *isolated == role);
+                .find(|(isolated, _)| lane.rules.policy.isolated && *isolated == role);
             let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));
             budgets.extend(crawl_delay_budget(&view, host));
             found.push(Diagnosis {
@@ -323,7 +325,7 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
 }
 
 /// Tells a quota that the host states from a limit that was learned.
-fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
+fn stated_or(obstacle: Obstacle, ask: &Ask, view: &SiteView) -> Obstacle {
     let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
     };
@@ -331,7 +333,7 @@ fn stated_or(obstacle: Obstacle, ask: &Ask<'_>, view: &SiteView) -> Obstacle {
         weight: 1,
         ..Need::default()
     };
-    let quotas = view.site.quotas().zip(ask.quota_lane);
+    let quotas = view.site.quotas().zip(ask.quota_lane.as_deref());
     let turn = quotas.and_then(|(quotas, lane)| quotas.turn(lane, need, view.now));
     if turn.and_then(|turn| turn.window) == Some(window) {
         Obstacle::Limit(window, LimitBasis::Stated)

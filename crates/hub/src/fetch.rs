@@ -345,7 +345,7 @@ impl Inner {
             return Next::Stop(StopReason::Final);
         }
         let now = self.runtime.boot();
-        let cap = target.route.site.rules.breaker.retry_after_cap;
+        let cap = target.route.site.rules.policy.breaker.retry_after_cap;
         let ended = Ended {
             attempt,
             class: settled.class,
@@ -354,7 +354,7 @@ impl Inner {
             is_over_budget: settled.retry_refused,
             // A request that bounds the wait for its retry belongs to a run, which has time.
             awaits_probe: request.patience == Patience::Wait || request.retry_wait.is_some(),
-            is_learned: target.route.site.rules.learn.is_some(),
+            is_learned: target.route.site.rules.policy.learn.is_some(),
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
             deadline: request
                 .retry_wait

@@ -192,7 +192,7 @@ struct RoleLane {
 
 impl RoleLane {
     fn new(lane: Lane, demand: RoleDemand, now: BootInstant) -> Self {
-        let costs = lane.costs_now(now).into_owned();
+        let costs = lane.costs_now(now).to_vec();
         let own = lane.site.handle.own_share(&costs);
         Self {
             is_store_lost: own.is_some(),
@@ -314,7 +314,7 @@ fn stated_wait(
     view: &SiteView,
     begin: BootInstant,
 ) -> Option<(Duration, Option<Window>)> {
-    let stated = view.site.quotas()?.of(lane.quota_lane()?)?.as_of(begin);
+    let stated = view.site.quotas()?.of(&lane.quota_lane()?)?.as_of(begin);
     let of_quota = |quota: &Quota| {
         let (left, reset) = (u64::from(quota.remaining?), quota.resets_in?);
         if quota.unit != Unit::Requests || requests <= left {

@@ -15,7 +15,7 @@ use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Cost, Entry, Site};
+use docstokg_hub::policy::site::{Ask, Cost, Entry, LanePolicy, Site};
 use docstokg_hub::policy::time::BootInstant;
 use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::StateStore;
@@ -181,8 +181,7 @@ fn full_rings() {
             windows: Arc::new(Windows::new([window], Duration::from_millis(10))),
             slots: None,
         }];
-        let breaker = BreakerPolicy::default();
-        let ask = Ask::at_once(&costs, &breaker);
+        let ask = Ask::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
         let (site, bytes) = kept(|| {
             let mut site = Site::default();
             site.ensure_budgets(1);

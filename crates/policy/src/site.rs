@@ -27,14 +27,13 @@ mod shared;
 
 use added::Added;
 pub use ask::{
-    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Refusal, RefusalReason, Reserved,
-    Standing,
+    Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, QueuePosition, Refusal, RefusalReason,
+    Reserved, Standing,
 };
 pub use host_limits::{Answered, Applied, HostLimits, LimitEvent, LimitTurn};
 use order::{GRACE, OwnReservation};
 use permit::Admitted;
 pub use settle::{Condition, Report, Settled};
-pub use shared::OwnedAsk;
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]
@@ -65,17 +64,17 @@ impl Site {
 
     /// Asks to send: breaker, blocks and all budgets in one step.
     #[inline]
-    pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
+    pub fn enter(&mut self, ask: &Ask, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
         let learns = self.learned().is_some() || self.quotas().is_some() || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
-        if ask.isolated || is_behind || learns || self.breaker.has_tripped() {
+        if ask.policy.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
         }
         let (mut at, mut because) = (now, None);
         let pace = ask.pace();
         let mut is_paced = false;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &self.budgets[cost.budget];
             if !budget.is_plain() || cost.slots.is_some() || !budget.remembers(&cost.windows) {
                 return self.enter_slowly(ask, now);
@@ -88,7 +87,7 @@ impl Site {
             }
         }
         if at <= now {
-            for cost in ask.costs {
+            for cost in &*ask.costs {
                 self.budgets[cost.budget].spend(cost.weight, now);
             }
             let clean = self.breaker.failures() == 0 && self.retries().spent() == 0;
@@ -121,7 +120,7 @@ impl Site {
 
     /// Enters where reservations, slots or a tripped breaker may matter.
     #[cold]
-    fn enter_slowly(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
+    fn enter_slowly(&mut self, ask: &Ask, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
         Entered {
             entry: self.decide(ask, None, now),
@@ -134,9 +133,9 @@ impl Site {
     ///
     /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever
     /// instant it gets. One that has expired counts as a newcomer.
-    pub fn confirm(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> Entered {
+    pub fn confirm(&mut self, ask: &Ask, id: u64, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             self.budgets[cost.budget].free_slot(id);
         }
         let entry = self.decide(ask, Some(id), now);
@@ -150,17 +149,17 @@ impl Site {
         Entered { entry, transition }
     }
 
-    fn release(&mut self, ask: &Ask<'_>, id: u64) {
-        for cost in ask.costs {
+    fn release(&mut self, ask: &Ask, id: u64) {
+        for cost in &*ask.costs {
             self.budgets[cost.budget].release(id);
         }
     }
 
     /// Applies the passage of time: reservations and leases expire, open becomes half-open.
     #[inline]
-    fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Box<Transition>> {
+    fn advance(&mut self, ask: &Ask, now: BootInstant) -> Option<Box<Transition>> {
         self.touched = true;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             budget.remember(&cost.windows);
             budget.expire(now);
@@ -172,8 +171,8 @@ impl Site {
     /// Decides on a request after time has been applied. A process that does not adapt its rate
     /// goes by the full one, whatever others have found.
     #[inline]
-    fn decide(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
-        if ask.adaptive.is_some() {
+    fn decide(&mut self, ask: &Ask, id: Option<u64>, now: BootInstant) -> Entry {
+        if ask.policy.adaptive.is_some() {
             return self.decide_at_rates(ask, id, now);
         }
         let full = |budget: &mut Budget| budget.replace_multiplier(Multiplier::FULL);
@@ -191,7 +190,7 @@ impl Site {
     /// Decides on a request at the rates in force: the breaker first, then the windows, then shared
     /// slots.
     #[inline]
-    fn decide_at_rates(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
+    fn decide_at_rates(&mut self, ask: &Ask, id: Option<u64>, now: BootInstant) -> Entry {
         let admitted = match self.pass_breaker(ask, id, now) {
             ControlFlow::Continue(admitted) => admitted,
             ControlFlow::Break(entry) => return entry,
@@ -225,7 +224,8 @@ impl Site {
         let at = before.ask_again_at(fit.at);
         let id = self.reserve(ask, id, own, at, |cost| cost.weight > 0);
         if admitted.probe {
-            self.breaker_for(ask).lease(id, ask.role, at + ask.lease);
+            self.breaker_for(ask)
+                .lease(id, ask.role, at + ask.policy.lease);
         }
         Entry::Wait(Reserved {
             id,
@@ -239,7 +239,7 @@ impl Site {
     #[inline]
     fn pass_breaker(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         id: Option<u64>,
         now: BootInstant,
     ) -> ControlFlow<Entry, Admitted> {
@@ -250,7 +250,7 @@ impl Site {
             probe: false,
             shadowed: None,
         };
-        match breaker.admit(ask.breaker, ask.role, id, now) {
+        match breaker.admit(&ask.policy.breaker, ask.role, id, now) {
             Admission::Permit => {}
             Admission::Probe { jitter } => {
                 admitted.from = now + jitter.mul_f64(ask.jitter_sample);
@@ -266,7 +266,9 @@ impl Site {
                     reason: RefusalReason::Open { reason, probing },
                 };
                 match ask.patience {
-                    _ if ask.breaker.shadow => admitted.shadowed = Some(Box::new(refusal(reason))),
+                    _ if ask.policy.breaker.shadow => {
+                        admitted.shadowed = Some(Box::new(refusal(reason)))
+                    }
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
                         return ControlFlow::Break(Entry::WaitForBreaker {
                             until: until.min(ask.deadline),
@@ -285,7 +287,7 @@ impl Site {
     #[inline]
     fn permit_or_wait_for_slot(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         id: Option<u64>,
         own: Option<OwnReservation>,
         admitted: Admitted,
@@ -300,7 +302,7 @@ impl Site {
         let permit = self.permit(ask, id, admitted, now);
         if permit.probe {
             self.breaker_for(ask)
-                .lease(permit.id, ask.role, now + ask.lease);
+                .lease(permit.id, ask.role, now + ask.policy.lease);
         }
         Entry::Go(permit)
     }
@@ -308,7 +310,7 @@ impl Site {
     /// Makes a reservation at `at`, or moves the one that `id` has: its position stays.
     fn reserve(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         id: Option<u64>,
         own: Option<OwnReservation>,
         at: BootInstant,
@@ -334,13 +336,13 @@ impl Site {
     /// an earlier position are about to take one.
     fn waits_for_slot(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         id: Option<u64>,
         own: Option<OwnReservation>,
         now: BootInstant,
     ) -> Option<u32> {
         let mut missing = None;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let Some(most) = cost.slots else { continue };
             let earlier = self.earlier_due(cost, own, now);
             if !self.budgets[cost.budget].has_slot(most.get(), id, earlier) {
@@ -353,7 +355,7 @@ impl Site {
     /// Keeps the position of a request for which every window has room and no shared slot is free.
     fn reserve_until_slot(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         id: Option<u64>,
         own: Option<OwnReservation>,
         earlier: u32,
@@ -368,8 +370,8 @@ impl Site {
     /// Returns the breaker that a request obeys: the host's, or its role's own where the role is
     /// isolated.
     #[inline]
-    fn breaker_for(&mut self, ask: &Ask<'_>) -> &mut Breaker {
-        if !ask.isolated {
+    fn breaker_for(&mut self, ask: &Ask) -> &mut Breaker {
+        if !ask.policy.isolated {
             return &mut self.breaker;
         }
         let isolated = self.isolated.get_or_insert_default();
@@ -423,7 +425,7 @@ impl Site {
 /// A request that holds a reservation was admitted to wait: it is not refused because it woke a
 /// little late.
 #[inline]
-fn is_too_late(ask: &Ask<'_>, own: Option<OwnReservation>, fit: Fit, from: BootInstant) -> bool {
+fn is_too_late(ask: &Ask, own: Option<OwnReservation>, fit: Fit, from: BootInstant) -> bool {
     let latest = own.map_or(ask.latest, |own| ask.latest.max(own.at + GRACE));
     fit.at > latest.max(from) || fit.at > ask.deadline
 }

@@ -19,7 +19,7 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry};
+use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::multiprocess::MultiprocessStore;
@@ -145,8 +145,7 @@ fn round(calls: u32, mut call: impl FnMut()) -> f64 {
 /// A closed breaker and two windows that never fill.
 struct Client {
     site: Arc<dyn SiteHandle>,
-    costs: Vec<Cost>,
-    breaker: BreakerPolicy,
+    ask: Ask,
 }
 
 impl Client {
@@ -161,21 +160,21 @@ impl Client {
         for window in &mut windows {
             window.per = Duration::from_micros(1);
         }
-        let costs = vec![Cost {
+        let costs = [Cost {
             budget,
             weight: 1,
             windows: Arc::new(Windows::new(windows, Duration::ZERO)),
             slots: None,
         }];
+        let policy = LanePolicy::new(BreakerPolicy::default());
         Self {
             site,
-            costs,
-            breaker: BreakerPolicy::default(),
+            ask: Ask::at_once(&costs, policy),
         }
     }
 
     fn enter(&self) -> Answer<docstokg_policy::site::Entered> {
-        self.site.enter(&Ask::at_once(&self.costs, &self.breaker))
+        self.site.enter(&self.ask)
     }
 }
 

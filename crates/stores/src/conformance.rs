@@ -20,7 +20,9 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, Permit, RefusalReason, Report, Reserved};
+use docstokg_policy::site::{
+    Ask, Cost, Entry, LanePolicy, Permit, RefusalReason, Report, Reserved,
+};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -101,11 +103,17 @@ impl Client {
         }
     }
 
-    fn ask(&self, latest: BootInstant) -> Ask<'_> {
+    fn policy(&self) -> LanePolicy {
+        LanePolicy {
+            lease: LONG,
+            ..LanePolicy::new(self.breaker.clone())
+        }
+    }
+
+    fn ask(&self, latest: BootInstant) -> Ask {
         Ask {
             latest,
-            lease: LONG,
-            ..Ask::at_once(&self.costs, &self.breaker)
+            ..Ask::at_once(&self.costs, self.policy())
         }
     }
 

@@ -173,33 +173,33 @@ pub trait SiteHandle: Send + Sync {
     fn budget(&self, key: &BudgetKey) -> usize;
 
     /// Asks to send. See `Site::enter`.
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered>;
+    fn enter(&self, ask: &Ask) -> Answer<Entered>;
 
     /// Asks again after a wait. See `Site::confirm`.
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered>;
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered>;
 
     /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
     /// lease of a probe was released.
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps a permit pending while its connection is dialled, for at most `longest`.
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()>;
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()>;
 
     /// Notes that the connection of a held permit is up and its request is about to be sent, unless
     /// the site was blocked meanwhile.
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing>;
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing>;
 
     /// Spends now what a permit still holds.
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()>;
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()>;
 
     /// Records the headers of an answer: the result of a probe.
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
 
     /// Records the quotas that the headers of an answer state.
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard>;
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard>;
 
     /// Records the result of an attempt, once.
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled>;
 
     /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
     /// the breakers: a process's heartbeat, which reports what other processes and operators did.
@@ -240,10 +240,10 @@ pub struct OwnShare {
 
 /// Returns whether a result changes nothing: a good answer to a request that found a healthy
 /// breaker. Then a remote store need not be asked.
-pub(crate) fn changes_nothing(ask: &Ask<'_>, permit: &Permit, report: &Report) -> bool {
+pub(crate) fn changes_nothing(ask: &Ask, permit: &Permit, report: &Report) -> bool {
     let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
     good && permit.clean
-        && ask.adaptive.is_none()
+        && ask.policy.adaptive.is_none()
         && ask.costs.iter().all(|cost| cost.slots.is_none())
 }
 

@@ -167,41 +167,41 @@ impl SiteHandle for MemorySite {
         count - 1
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         Answer::now(self.step(|site, now| site.enter(ask, now)))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         Answer::now(self.step(|site, now| site.confirm(ask, id, now)))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         Answer::now(self.step(|site, _| site.leave(ask, id, spent_at)))
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         self.step(|site, now| site.hold(ask, permit, now + longest));
         Answer::now(())
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         Answer::now(self.step(|site, now| site.sent(ask, permit, longest, now)))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         self.step(|site, now| site.stamp(ask, permit, now));
         Answer::now(())
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         Answer::now(self.step(|site, now| site.settle_headers(ask, permit, outcome, now)))
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         Answer::now(self.step(|site, now| site.state_quotas(ask, permit, stated, now)))
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         Answer::now(self.step(|site, now| site.settle(ask, permit, report, now)))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::Transition;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Cost, Entered, Entry, Permit, QueuePosition};
+use docstokg_policy::site::{Ask, Entered, Entry, Permit, QueuePosition};
 use docstokg_stores::Answer;
 use tokio::sync::Semaphore;
 
@@ -60,8 +60,7 @@ impl Lane {
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
             (join(), None)
         } else {
-            let costs = self.costs(&terms);
-            let ask = self.ask(&costs, &terms, QueuePosition::Head);
+            let ask = self.ask(&terms, QueuePosition::Head);
             match self.site.handle.enter(&ask) {
                 // Almost always the answer is there at once, and it is to go: then nothing has to
                 // wait.
@@ -72,9 +71,9 @@ impl Lane {
                         Entry::Go(permit) => {
                             if let Some(slots) = self.try_slots(context.process_slots) {
                                 let lane = self.clone();
-                                return Ok(HeldPermit::new(lane, terms, costs, permit, slots));
+                                return Ok(HeldPermit::new(lane, ask, permit, slots));
                             }
-                            self.give_back(&costs, &terms, &permit);
+                            self.give_back(&ask, &permit);
                             (join(), None)
                         }
                         Entry::Refused(refusal) => return Err(refusal.into()),
@@ -122,9 +121,8 @@ impl Lane {
     }
 
     /// Gives a permit back that was not used.
-    pub(super) fn give_back(&self, costs: &[Cost], terms: &Terms, permit: &Permit) {
-        let ask = self.ask(costs, terms, QueuePosition::Head);
-        let left = self.site.handle.leave(&ask, permit.id, Some(permit.stamp));
+    pub(super) fn give_back(&self, ask: &Ask, permit: &Permit) {
+        let left = self.site.handle.leave(ask, permit.id, Some(permit.stamp));
         self.site.wake_if(left);
     }
 
@@ -135,7 +133,7 @@ impl Lane {
                 .note_transition(self, track, Some((**transition).clone()));
         }
         // A role that counts for itself has a breaker of its own, which the others do not obey.
-        if self.rules.isolated {
+        if self.rules.policy.isolated {
             return;
         }
         let now = self.site.runtime.boot();
@@ -158,7 +156,7 @@ impl SiteAdmission {
     ) {
         if let Some(transition) = transition {
             // A role that counts for itself has a breaker of its own, which the others do not obey.
-            if !lane.rules.isolated {
+            if !lane.rules.policy.isolated {
                 let now = self.runtime.boot();
                 self.seen.note(&transition, now);
                 self.slow_start.note(&transition, now);

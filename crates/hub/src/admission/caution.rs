@@ -86,7 +86,7 @@ impl Lane {
     /// Returns why a request has to wait for answers to others, where it has to. One that cannot
     /// wait that long goes now: its time may be needed for the rate.
     fn held_by_caution(&self, terms: &Terms) -> Option<Hold> {
-        let breaker = &self.rules.breaker;
+        let breaker = &self.rules.policy.breaker;
         let site = &self.site;
         let held = (site.caution).holds(breaker.fail_max.get(), || site.runtime.boot())?;
         let can_wait = held.until <= terms.latest.min(terms.deadline);

@@ -9,14 +9,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::site::Condition;
+use docstokg_policy::site::{Condition, LanePolicy};
 use parking_lot::Mutex;
 
 use super::SiteAdmission;
 use crate::clock::BootInstant;
 
-/// How long a lease lasts without a sign of life.
-pub(super) const LEASE: Duration = Duration::from_secs(20);
 /// The interval of the heartbeat: what an operator does takes effect within five seconds.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(4);
 
@@ -106,7 +104,7 @@ impl SiteAdmission {
                 let Some(leased) = leased else { return };
                 // A store that is unavailable now is asked again soon; a lease outlasts several
                 // heartbeats.
-                if let Ok(condition) = site.handle.renew(&leased, LEASE).await {
+                if let Ok(condition) = site.handle.renew(&leased, LanePolicy::LEASE).await {
                     site.apply_condition(&condition);
                 }
             }

@@ -1,30 +1,26 @@
 //! Lanes: one set of budgets of a site, and the queue of the requests that it costs.
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::adaptive::AdaptivePolicy;
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State, Transition};
+use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{
     Hints, ImpliedWindow, Reading, Trust, tighten, tighten_concurrency,
 };
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
+use docstokg_policy::site::{Ask, Cost, LanePolicy, Patience, QueuePosition};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::{BudgetKey, SiteKey};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::SiteAdmission;
-use super::heartbeat::LEASE;
 use super::queue::WaitQueue;
 use crate::clock::BootInstant;
 
@@ -41,7 +37,7 @@ pub(crate) struct Lane {
 /// What the requests of a lane share; the site keeps it.
 pub(crate) struct LaneState {
     pub(crate) key: LaneKey,
-    pub(crate) costs: Box<[Cost]>,
+    pub(crate) costs: Arc<[Cost]>,
     /// How many of the costs, from the first on, grow with the weight of a request. A crawl delay
     /// counts requests.
     pub(super) weighted: usize,
@@ -125,11 +121,9 @@ impl LaneKey {
 /// What holds for a lane and is shared by many of them.
 #[derive(Clone)]
 pub(crate) struct Rules {
-    pub(crate) breaker: Arc<BreakerPolicy>,
-    pub(crate) isolated: bool,
+    /// How its site decides on requests.
+    pub(crate) policy: Arc<LanePolicy>,
     pub(crate) classifier: Arc<Classifier>,
-    pub(crate) adaptive: Option<AdaptivePolicy>,
-    pub(crate) learn: Option<LearnPolicy>,
     /// What rate headers may do and how they are read, unless they are ignored.
     pub(crate) headers: Option<(Trust, Hints)>,
     pub(crate) max_delay: Duration,
@@ -200,7 +194,7 @@ impl Lane {
 impl LaneState {
     pub(super) fn new(
         key: LaneKey,
-        costs: Box<[Cost]>,
+        costs: Arc<[Cost]>,
         rules: Arc<Rules>,
         slots: Box<[Arc<Semaphore>]>,
     ) -> Self {
@@ -225,7 +219,7 @@ impl LaneState {
     /// Names the breaker that has changed: the site's, or `SITE:ROLE` where a role that counts for
     /// itself is open alone. What a server or an operator stated holds for the site.
     pub(super) fn breaker_key(&self, site: &SiteKey, transition: &Transition) -> SiteKey {
-        let is_alone = self.rules.isolated
+        let is_alone = self.rules.policy.isolated
             && match (transition.to, &transition.reason) {
                 (
                     State::Open,
@@ -252,8 +246,8 @@ impl LaneState {
     }
 
     /// Returns the name under which the site keeps stated quotas, unless headers are ignored.
-    pub(crate) fn quota_lane(&self) -> Option<&Arc<str>> {
-        self.rules.headers.as_ref().map(|_| &self.quota_lane)
+    pub(crate) fn quota_lane(&self) -> Option<Arc<str>> {
+        (self.rules.headers.as_ref()).map(|_| Arc::clone(&self.quota_lane))
     }
 
     /// Adds to what the host states what its earlier responses imply.
@@ -318,22 +312,22 @@ impl LaneState {
     }
 
     /// Returns what a request of weight one costs, with what the host states put in.
-    pub(crate) fn costs_now(&self, now: BootInstant) -> Cow<'_, [Cost]> {
+    pub(crate) fn costs_now(&self, now: BootInstant) -> Arc<[Cost]> {
         let Some(stated) = self.stated(now).filter(|_| !self.key.free) else {
-            return Cow::Borrowed(&self.costs);
+            return Arc::clone(&self.costs);
         };
         let mut costs = self.costs.to_vec();
         if let Some(first) = costs.first_mut() {
             (first.windows, first.slots) = (stated.windows, stated.concurrency);
         }
-        Cow::Owned(costs)
+        costs.into()
     }
 
     /// Returns what an attempt costs, with its weight and what the host states put in.
-    pub(super) fn costs(&self, terms: &Terms) -> Cow<'_, [Cost]> {
+    fn costs(&self, terms: &Terms) -> Arc<[Cost]> {
         let stated = self.stated(terms.asked);
         if self.key.free || (terms.weight == 1 && stated.is_none()) {
-            return Cow::Borrowed(&self.costs);
+            return Arc::clone(&self.costs);
         }
         let weight = |index, cost: &Cost| {
             if index < self.weighted {
@@ -359,27 +353,19 @@ impl LaneState {
             .collect()
     }
 
-    /// Makes the question of an attempt from its position in the queue.
-    pub(super) fn ask<'a>(
-        &'a self,
-        costs: &'a [Cost],
-        terms: &Terms,
-        queue_position: QueuePosition,
-    ) -> Ask<'a> {
+    /// Makes the question of an attempt from its position in the queue, with what the host states
+    /// put in.
+    pub(super) fn ask(&self, terms: &Terms, queue_position: QueuePosition) -> Ask {
         Ask {
+            policy: Arc::clone(&self.rules.policy),
+            costs: self.costs(terms),
             role: self.key.role,
-            isolated: self.rules.isolated,
-            costs,
-            breaker: &self.rules.breaker,
-            adaptive: self.rules.adaptive.as_ref(),
             latest: terms.latest,
             deadline: terms.deadline,
             patience: terms.patience,
             queue_position,
             jitter_sample: terms.jitter_sample,
-            lease: LEASE,
             asked: terms.asked,
-            learn: self.rules.learn.as_ref(),
             quota_lane: self.quota_lane(),
             credits: self.rules.credits_of(self.key.kind.as_deref()),
             backlog: terms.backlog,

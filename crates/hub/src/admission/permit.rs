@@ -1,7 +1,6 @@
 //! What an admitted attempt holds of one site: its permit, its slots, and the duty to report how it
 //! ended.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,11 +8,11 @@ use std::time::Duration;
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::Statement;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Permit, QueuePosition, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Permit, Report, Settled, Standing};
 use parking_lot::Mutex;
 
+use super::Lane;
 use super::slots::Slots;
-use super::{Lane, Terms};
 use crate::clock::BootInstant;
 use crate::event::What;
 use crate::journey::Track;
@@ -24,10 +23,9 @@ pub(crate) struct HeldPermit(Arc<PermitState>);
 /// The part of a held permit that a connection being dialled may outlive.
 pub(crate) struct PermitState {
     lane: Lane,
-    terms: Terms,
-    /// What the attempt costs, where that is not what every one of the lane does: it gives back
-    /// what it took, whatever the host has stated since.
-    costs: Option<Box<[Cost]>>,
+    /// The question that was permitted: the attempt gives back what it took, whatever the host has
+    /// stated since.
+    ask: Ask,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
@@ -37,24 +35,16 @@ pub(crate) struct PermitState {
 }
 
 impl PermitState {
-    fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
-        use_it(&(self.lane).ask(self.costs(), &self.terms, QueuePosition::Head))
-    }
-
-    fn costs(&self) -> &[Cost] {
-        self.costs.as_deref().unwrap_or(&self.lane.costs)
-    }
-
     /// The connection has to be made first: the permit counts as used now, for as long as that
     /// takes.
     pub(crate) fn hold(&self, longest: Duration) {
-        let _ = self.with_ask(|ask| self.lane.site.handle.hold(ask, &self.permit, longest));
+        let _ = self.lane.site.handle.hold(&self.ask, &self.permit, longest);
     }
 
     /// The connection has to be made for a permit that counts as used now already: it does so for
     /// as long as that takes.
     pub(crate) fn hold_longer(&self, longest: Duration) {
-        let _ = self.with_ask(|ask| self.lane.site.handle.sent(ask, &self.permit, longest));
+        let _ = self.lane.site.handle.sent(&self.ask, &self.permit, longest);
     }
 
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
@@ -62,7 +52,7 @@ impl PermitState {
     /// A store that does not answer keeps no request from being sent: it was permitted before the
     /// store became unavailable.
     pub(crate) async fn sent(&self, longest: Duration) -> Standing {
-        self.with_ask(|ask| self.lane.site.handle.sent(ask, &self.permit, longest))
+        (self.lane.site.handle.sent(&self.ask, &self.permit, longest))
             .await
             .unwrap_or(Standing::Good)
     }
@@ -84,7 +74,7 @@ impl PermitState {
 
     /// The answer begins, or will never: what is still held is used by now.
     pub(crate) fn stamp(&self) {
-        let _ = self.with_ask(|ask| self.lane.site.handle.stamp(ask, &self.permit));
+        let _ = self.lane.site.handle.stamp(&self.ask, &self.permit);
     }
 
     /// Takes note of the headers of the answer, or that there will be none; with what they mean,
@@ -93,7 +83,7 @@ impl PermitState {
         if !self.answered.swap(true, Ordering::AcqRel) {
             let site = &self.lane.site;
             // A role that counts for itself has a breaker of its own.
-            let outcome = outcome.filter(|_| !self.lane.rules.isolated);
+            let outcome = outcome.filter(|_| !self.lane.rules.policy.isolated);
             site.caution.note_answer(outcome, || site.runtime.boot());
         }
     }
@@ -117,7 +107,7 @@ impl PermitState {
 
     /// Returns whether the site waits for the answer to learn from it.
     fn teaches(&self) -> bool {
-        self.lane.rules.learn.is_some() && !self.permit.clean
+        self.lane.rules.policy.learn.is_some() && !self.permit.clean
     }
 
     fn spread(&self, settled: Settled, track: &Track) {
@@ -157,27 +147,16 @@ pub(crate) struct Consequence {
 }
 
 impl HeldPermit {
-    pub(super) fn new(
-        lane: Lane,
-        terms: Terms,
-        costs: Cow<'_, [Cost]>,
-        permit: Permit,
-        slots: Slots,
-    ) -> Self {
-        let has_shared_slots = costs.iter().any(|cost| cost.slots.is_some());
+    pub(super) fn new(lane: Lane, ask: Ask, permit: Permit, slots: Slots) -> Self {
+        let has_shared_slots = ask.costs.iter().any(|cost| cost.slots.is_some());
         let leased = permit.probe || has_shared_slots;
-        let costs = match costs {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(own) => Some(own.into()),
-        };
         if leased {
             lane.site.begin_lease(permit.id);
         }
         lane.site.caution.note_sent();
         Self(Arc::new(PermitState {
             lane,
-            terms,
-            costs,
+            ask,
             permit,
             slots: Mutex::new(Some(slots)),
             settled: AtomicBool::new(false),
@@ -201,7 +180,7 @@ impl HeldPermit {
         if self.0.is_first_to_settle(None) {
             *self.0.slots.lock() = None;
             let state = &self.0;
-            (state.lane).give_back(state.costs(), &state.terms, &state.permit);
+            state.lane.give_back(&state.ask, &state.permit);
         }
     }
 
@@ -211,7 +190,7 @@ impl HeldPermit {
         let state = &self.0;
         if state.permit.probe || (body == BodyAhead::Long && state.teaches()) {
             let handle = &state.lane.site.handle;
-            let settled = state.with_ask(|ask| handle.settle_headers(ask, &state.permit, outcome));
+            let settled = handle.settle_headers(&state.ask, &state.permit, outcome);
             state.spread(settled.await.unwrap_or_default(), track);
         }
     }
@@ -221,7 +200,9 @@ impl HeldPermit {
     pub(crate) async fn state_quotas(&self, statement: &Statement, track: &Track) -> bool {
         let state = &self.0;
         let site = &state.lane.site;
-        let stated = state.with_ask(|ask| site.handle.state_quotas(ask, &state.permit, statement));
+        let stated = site
+            .handle
+            .state_quotas(&state.ask, &state.permit, statement);
         // Without the store nothing is known of quotas; the limits of this process still hold.
         let heard = stated.await.unwrap_or_default();
         state.lane.take_limits(&statement.reading, track.now());
@@ -238,7 +219,7 @@ impl HeldPermit {
             return Consequence::default();
         }
         let handle = &state.lane.site.handle;
-        let settled = state.with_ask(|ask| handle.settle(ask, &state.permit, report));
+        let settled = handle.settle(&state.ask, &state.permit, report);
         *state.slots.lock() = None;
         let settled = settled.await.unwrap_or_default();
         let consequence = Consequence {
@@ -260,7 +241,7 @@ impl Drop for HeldPermit {
             state.stamp();
             if state.leased || state.teaches() {
                 let site = &state.lane.site;
-                site.wake_if(state.with_ask(|ask| site.handle.leave(ask, state.permit.id, None)));
+                site.wake_if(site.handle.leave(&state.ask, state.permit.id, None));
             }
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
+use docstokg_policy::site::LanePolicy;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::{BudgetKey, SiteKey, StateStore, StoreError};
 use parking_lot::{Mutex, RwLock};
@@ -122,11 +123,8 @@ impl Registry {
         let state = site.breaker_lane(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
             Arc::new(Rules {
-                breaker: Arc::clone(&breaker.policy),
-                isolated: false,
+                policy: Arc::new(LanePolicy::new(Arc::clone(&breaker.policy))),
                 classifier: Arc::clone(&breaker.classifier),
-                adaptive: None,
-                learn: None,
                 headers: None,
                 max_delay: Duration::ZERO,
                 credits: 1,
@@ -150,8 +148,12 @@ impl Registry {
         let site = self.site_shown(own, &name, || name.as_str().into(), shown);
         let state = site.breaker_lane(host, role, || {
             let rules = self.rules_of(&LaneKey::free(host, role));
-            Arc::new(Rules {
+            let policy = LanePolicy {
                 learn: None,
+                ..LanePolicy::clone(&rules.policy)
+            };
+            Arc::new(Rules {
+                policy: Arc::new(policy),
                 headers: None,
                 ..Rules::clone(&rules)
             })
@@ -243,7 +245,7 @@ impl SiteAdmission {
             |key| key.role == role,
             |_| {
                 let key = LaneKey::free(host, role);
-                LaneState::new(key, Box::default(), rules(), Box::default())
+                LaneState::new(key, Arc::default(), rules(), Box::default())
             },
         )
     }

@@ -139,11 +139,10 @@ impl<'a, 'b> Admission<'a, 'b> {
         let asking = (is_distant && position == QueuePosition::Head)
             .then(|| lane.queue.begin_round(&self.waiting.waiter));
         // What the host has stated since it joined the queue holds for it too.
-        self.waiting.costs = lane.costs(&self.terms);
-        let ask = lane.ask(&self.waiting.costs, &self.terms, position);
+        self.waiting.ask = lane.ask(&self.terms, position);
         let answer = match self.waiting.reservation {
-            Some(id) => site.handle.confirm(&ask, id),
-            None => site.handle.enter(&ask),
+            Some(id) => site.handle.confirm(&self.waiting.ask, id),
+            None => site.handle.enter(&self.waiting.ask),
         };
         let entry = self
             .waiting
@@ -203,7 +202,7 @@ impl<'a, 'b> Admission<'a, 'b> {
         if site.was_blocked_since(&permit) {
             // The store learns of it when the answer has been read: then this request is woken, or
             // asks again.
-            lane.give_back(&self.waiting.costs, &self.terms, &permit);
+            lane.give_back(&self.waiting.ask, &permit);
             let soon = (self.runtime().boot() + BLOCK_REPORT_DELAY).min(self.terms.deadline);
             before(self.runtime(), soon, self.waiting.waiter.called.notified()).await;
             return Ok(None);
@@ -218,13 +217,10 @@ impl<'a, 'b> Admission<'a, 'b> {
             .take()
             .or_else(|| lane.try_slots(self.context.process_slots))
         {
-            let costs = self.waiting.costs.clone();
-            let lane = lane.clone();
-            return Ok(Some(HeldPermit::new(
-                lane, self.terms, costs, permit, slots,
-            )));
+            let (lane, ask) = (lane.clone(), self.waiting.ask.clone());
+            return Ok(Some(HeldPermit::new(lane, ask, permit, slots)));
         }
-        lane.give_back(&self.waiting.costs, &self.terms, &permit);
+        lane.give_back(&self.waiting.ask, &permit);
         // Waiters behind the head wait for their turn, and not for slots.
         if !stale && lane.queue.ahead_of(&self.waiting.waiter).is_none() {
             self.waiting.settle_in(QueuePosition::Head);

@@ -1,12 +1,11 @@
 //! A request that waits: its entry in the queue of its lane, and its reservation in the store.
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use docstokg_policy::site::{Cost, Entered, Entry, QueuePosition, Refusal, RefusalReason};
+use docstokg_policy::site::{Ask, Entered, Entry, QueuePosition, Refusal, RefusalReason};
 use docstokg_stores::StoreError;
 
 use super::queue::Waiter;
@@ -21,8 +20,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Waiting<'a> {
     pub(super) lane: &'a Lane,
     terms: &'a Terms,
-    /// What it costs, as it was last asked.
-    pub(super) costs: Cow<'a, [Cost]>,
+    /// Its question, as it was last asked.
+    pub(super) ask: Ask,
     pub(super) waiter: Arc<Waiter>,
     pub(super) reservation: Option<u64>,
 }
@@ -40,7 +39,7 @@ impl<'a> Waiting<'a> {
         Self {
             lane,
             terms,
-            costs: lane.costs(terms),
+            ask: lane.ask(terms, QueuePosition::Head),
             waiter: lane.queue.join(terms.weight),
             reservation: None,
         }
@@ -69,11 +68,8 @@ impl<'a> Waiting<'a> {
     /// say.
     pub(super) fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
-            self.lane.site.wake_if(self.lane.site.handle.leave(
-                &self.lane.ask(&self.costs, self.terms, QueuePosition::Head),
-                id,
-                None,
-            ));
+            let site = &self.lane.site;
+            site.wake_if(site.handle.leave(&self.ask, id, None));
             self.lane.site.wake_heads_beside(self.lane);
         }
     }

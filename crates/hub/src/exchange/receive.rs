@@ -199,7 +199,7 @@ impl Inner {
             // Some servers refuse with 503 what is too fast.
             Outcome::Failure
                 if head.status == StatusCode::SERVICE_UNAVAILABLE
-                    && lane.rules.learn.is_some()
+                    && lane.rules.policy.learn.is_some()
                     && lane.site.is_refusal(sent, lane.distance(), answered) =>
             {
                 class.outcome = Outcome::Throttled;

@@ -42,7 +42,7 @@ impl Inner {
             return None;
         }
         if let Some(asked) = attempt.finish.retry_after() {
-            let wait = asked.min(route.site.rules.breaker.retry_after_cap);
+            let wait = asked.min(route.site.rules.policy.breaker.retry_after_cap);
             return Some(failure(wait, StatedBy::Server));
         }
         let stated_by = match attempt.class.outcome {

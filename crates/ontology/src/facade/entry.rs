@@ -12,7 +12,8 @@ use docstokg_hub::clock::{BootInstant, Runtime};
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry as Answered, Patience, Permit, QueuePosition, Refusal, RefusalReason,
+    Ask, Cost, Entered, Entry as Answered, LanePolicy, Patience, Permit, QueuePosition, Refusal,
+    RefusalReason,
 };
 use docstokg_policy::windows::Windows;
 use docstokg_stores::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
@@ -35,7 +36,7 @@ pub(super) struct Entry {
     site: Arc<dyn SiteHandle>,
     budget: usize,
     cooldown: Arc<dyn SiteHandle>,
-    breaker: BreakerPolicy,
+    policy: Arc<LanePolicy>,
     /// Callers that wait queue here, first come first served: only the first holds a reservation.
     queue: Mutex<()>,
     /// The weight of the callers that wait.
@@ -68,7 +69,7 @@ impl Entry {
             site,
             budget,
             key,
-            breaker: BreakerPolicy::default(),
+            policy: Arc::new(LanePolicy::new(BreakerPolicy::default())),
             queue: Mutex::new(()),
             waiting: AtomicU32::new(0),
         }
@@ -127,7 +128,7 @@ impl Entry {
         let used = |window: &Window| budget.map_or(0, |b| b.used(windows, window, view.now));
         let list = windows.list();
         let costs = self.costs(1);
-        let ask = Ask::at_once(&costs, &self.breaker);
+        let ask = Ask::at_once(&costs, Arc::clone(&self.policy));
         let mut site = view.site.clone();
         site.ensure_budgets(self.budget + 1);
         let eligible_in = match site.enter(&ask, view.now).entry {
@@ -167,7 +168,7 @@ impl Entry {
         };
         let ask = Ask {
             queue_position,
-            ..Ask::at_once(&costs, &self.breaker)
+            ..Ask::at_once(&costs, Arc::clone(&self.policy))
         };
         let entered = self.site.enter(&ask).await?;
         match entered.entry {
@@ -201,7 +202,7 @@ impl Entry {
             latest: BootInstant::FAR,
             patience: Patience::Wait,
             asked: runtime.boot(),
-            ..Ask::at_once(&costs, &self.breaker)
+            ..Ask::at_once(&costs, Arc::clone(&self.policy))
         };
         loop {
             self.wait_for_cooldown(weight, runtime).await?;
@@ -234,7 +235,7 @@ impl Entry {
     /// Asks until the answer is to go, sleeping in between as each answer says.
     async fn enter(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         weight: u32,
         runtime: &dyn Runtime,
     ) -> Result<Reached, AcquireError> {
@@ -281,7 +282,7 @@ impl Entry {
     }
 
     /// Frees the lease of a probe: how the request ends is not reported here, so it is none.
-    async fn release_probe(&self, ask: &Ask<'_>, permit: &Permit) {
+    async fn release_probe(&self, ask: &Ask, permit: &Permit) {
         if permit.probe {
             let _ = self.site.leave(ask, permit.id, None).await;
         }
@@ -332,13 +333,13 @@ impl Drop for Waiting<'_> {
 }
 
 /// A reservation in the store, given up when its caller stops waiting.
-struct Reservation<'a, 'b> {
+struct Reservation<'a> {
     site: &'a dyn SiteHandle,
-    ask: &'a Ask<'b>,
+    ask: &'a Ask,
     id: Option<u64>,
 }
 
-impl Drop for Reservation<'_, '_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             drop(self.site.leave(self.ask, id, None));

@@ -17,9 +17,7 @@ use docstokg_hub::stores::{
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::{Heard, Statement};
-use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
-};
+use docstokg_policy::site::{Ask, Condition, Entered, Entry, Permit, Report, Settled, Standing};
 use parking_lot::Mutex;
 
 use super::Simulation;
@@ -161,7 +159,7 @@ impl LateSite {
     }
 
     /// The same for an answer whose permit has to be given back if it is dropped.
-    fn late_entry(&self, ask: &Ask<'_>, answer: Answer<Entered>) -> Answer<Entered> {
+    fn late_entry(&self, ask: &Ask, answer: Answer<Entered>) -> Answer<Entered> {
         let Answer::Ready(said) = answer else {
             return answer;
         };
@@ -169,7 +167,7 @@ impl LateSite {
         Answer::Later(Box::pin(LateEntry {
             sleep,
             said: Some(said),
-            ask: ask.to_owned(),
+            ask: ask.clone(),
             site: Arc::clone(&self.inner),
         }))
     }
@@ -179,7 +177,7 @@ impl LateSite {
 struct LateEntry {
     sleep: Sleep,
     said: Option<Result<Entered, StoreError>>,
-    ask: OwnedAsk,
+    ask: Ask,
     site: Arc<dyn SiteHandle>,
 }
 
@@ -214,7 +212,7 @@ impl Drop for LateEntry {
             })) => (id, None),
             _ => return,
         };
-        let _ = self.site.leave(&self.ask.as_ask(), id, spent);
+        let _ = self.site.leave(&self.ask, id, spent);
     }
 }
 
@@ -223,39 +221,39 @@ impl SiteHandle for LateSite {
         self.inner.budget(key)
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         self.late_entry(ask, self.inner.enter(ask))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         self.late_entry(ask, self.inner.confirm(ask, id))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         self.late(self.inner.leave(ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         self.late(self.inner.hold(ask, permit, longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         self.late(self.inner.sent(ask, permit, longest))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         self.late(self.inner.stamp(ask, permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.late(self.inner.settle_headers(ask, permit, outcome))
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         self.late(self.inner.state_quotas(ask, permit, stated))
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         self.late(self.inner.settle(ask, permit, report))
     }
 

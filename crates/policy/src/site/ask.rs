@@ -55,19 +55,47 @@ impl QueuePosition {
     }
 }
 
-/// A question to a site.
+/// The configuration that the requests of a lane share.
 #[derive(Clone, Debug)]
-pub struct Ask<'a> {
-    /// The role, for the trial budgets.
-    pub role: Role,
+pub struct LanePolicy {
+    /// The policy of the breaker that is obeyed.
+    pub breaker: Arc<BreakerPolicy>,
     /// Whether the role has a breaker of its own.
     pub isolated: bool,
-    /// The costs, spent all or none.
-    pub costs: &'a [Cost],
-    /// The policy of the breaker that is obeyed.
-    pub breaker: &'a BreakerPolicy,
     /// How the rate adapts to throttling, where it does.
-    pub adaptive: Option<&'a AdaptivePolicy>,
+    pub adaptive: Option<AdaptivePolicy>,
+    /// How limits are learned from refusals, where they are.
+    pub learn: Option<LearnPolicy>,
+    /// How long a probe's lease, or a shared slot, lasts without a heartbeat.
+    pub lease: Duration,
+}
+
+impl LanePolicy {
+    /// How long a lease lasts without a heartbeat, unless it is set.
+    pub const LEASE: Duration = Duration::from_secs(20);
+
+    /// Makes the policy of a lane that obeys a breaker, and neither adapts its rate nor learns.
+    #[must_use]
+    pub fn new(breaker: impl Into<Arc<BreakerPolicy>>) -> Self {
+        Self {
+            breaker: breaker.into(),
+            isolated: false,
+            adaptive: None,
+            learn: None,
+            lease: Self::LEASE,
+        }
+    }
+}
+
+/// A question to a site. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The configuration of its lane.
+    pub policy: Arc<LanePolicy>,
+    /// The costs, spent all or none.
+    pub costs: Arc<[Cost]>,
+    /// The role, for the trial budgets.
+    pub role: Role,
     /// The latest instant that the caller waits for on account of the rate.
     pub latest: BootInstant,
     /// The latest instant that the caller waits for at all.
@@ -78,15 +106,11 @@ pub struct Ask<'a> {
     pub queue_position: QueuePosition,
     /// A random share in 0..1, for the jitter of probes.
     pub jitter_sample: f64,
-    /// How long a probe's lease, or a shared slot, lasts without a heartbeat.
-    pub lease: Duration,
     /// Since when the caller has been asking, to measure how long it waited.
     pub asked: BootInstant,
-    /// How limits are learned from refusals, where they are.
-    pub learn: Option<&'a LearnPolicy>,
     /// Under which name the site keeps the quotas that its host states for such requests; `None`
     /// where rate headers are ignored.
-    pub quota_lane: Option<&'a Arc<str>>,
+    pub quota_lane: Option<Arc<str>>,
     /// What a request that weighs one costs of the quotas of its host; one where the host says that.
     pub credits: u32,
     /// How many requests of the caller are still to come in these budgets, this one included; zero
@@ -94,24 +118,20 @@ pub struct Ask<'a> {
     pub backlog: u32,
 }
 
-impl<'a> Ask<'a> {
+impl Ask {
     /// Asks for metadata without any patience: go now, or be refused.
     #[must_use]
-    pub fn at_once(costs: &'a [Cost], breaker: &'a BreakerPolicy) -> Self {
+    pub fn at_once(costs: &[Cost], policy: impl Into<Arc<LanePolicy>>) -> Self {
         Self {
+            policy: policy.into(),
+            costs: costs.into(),
             role: Role::Metadata,
-            isolated: false,
-            costs,
-            breaker,
-            adaptive: None,
             latest: BootInstant::ZERO,
             deadline: BootInstant::FAR,
             patience: Patience::Refuse,
             queue_position: QueuePosition::Head,
             jitter_sample: 0.0,
-            lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
-            learn: None,
             quota_lane: None,
             credits: 1,
             backlog: 0,
@@ -122,7 +142,10 @@ impl<'a> Ask<'a> {
     #[inline]
     #[must_use]
     pub fn searches_upwards(&self) -> bool {
-        self.learn.is_some_and(LearnPolicy::searches_upwards)
+        self.policy
+            .learn
+            .as_ref()
+            .is_some_and(LearnPolicy::searches_upwards)
     }
 
     /// Returns how the request is fitted, unless its spacing would refuse it.

@@ -55,11 +55,11 @@ pub(super) struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    pub(super) fn new(ask: &Ask<'a>, id: u64) -> Self {
+    pub(super) fn new(ask: &'a Ask, id: u64) -> Self {
         Self {
             id,
-            learn: ask.learn,
-            lane: ask.quota_lane.map(|lane| &**lane),
+            learn: ask.policy.learn.as_ref(),
+            lane: ask.quota_lane.as_deref(),
             weight: weight(ask),
         }
     }
@@ -91,7 +91,7 @@ impl HostLimits {
 
     /// Returns when a request may go that has so many waiting requests of its site before it.
     #[must_use]
-    pub fn turn(&self, ask: &Ask<'_>, waiting: u32, now: BootInstant) -> LimitTurn {
+    pub fn turn(&self, ask: &Ask, waiting: u32, now: BootInstant) -> LimitTurn {
         LimitTurn {
             learned: self.learned_instant(ask, waiting, now),
             stated: self.quota_turn(ask, waiting, now),
@@ -101,25 +101,25 @@ impl HostLimits {
     /// Returns whether a request waits for the answer to another one, by what was learned. Its turn
     /// is then when to ask again, and moves with `now`.
     #[must_use]
-    pub fn waits_for_answer(&self, ask: &Ask<'_>, now: BootInstant) -> bool {
-        let learned = self.learned.as_ref().zip(ask.learn);
+    pub fn waits_for_answer(&self, ask: &Ask, now: BootInstant) -> bool {
+        let learned = self.learned.as_ref().zip(ask.policy.learn.as_ref());
         learned.is_some_and(|(learned, policy)| learned.awaits_answer(policy, now))
     }
 
     /// Returns when a request may go by what was learned.
     pub(super) fn learned_instant(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         waiting: u32,
         now: BootInstant,
     ) -> Option<BootInstant> {
         let learned = self.learned.as_ref()?;
-        Some(learned.next(ask.learn?, earlier(ask, waiting), now))
+        Some(learned.next(ask.policy.learn.as_ref()?, earlier(ask, waiting), now))
     }
 
     /// Returns when a request may go by the stated quotas.
-    pub(super) fn quota_turn(&self, ask: &Ask<'_>, waiting: u32, now: BootInstant) -> Option<Turn> {
-        let (quotas, lane) = (self.quotas.as_ref()?, ask.quota_lane?);
+    pub(super) fn quota_turn(&self, ask: &Ask, waiting: u32, now: BootInstant) -> Option<Turn> {
+        let (quotas, lane) = (self.quotas.as_ref()?, ask.quota_lane.as_deref()?);
         let need = Need {
             earlier: earlier(ask, waiting),
             backlog: ask.backlog,
@@ -137,25 +137,25 @@ impl HostLimits {
 
     /// Returns how long nothing is sent after a refusal, by what was learned.
     #[must_use]
-    pub fn throttle_wait(&self, ask: &Ask<'_>, now: BootInstant) -> Option<Duration> {
-        ask.learn?;
+    pub fn throttle_wait(&self, ask: &Ask, now: BootInstant) -> Option<Duration> {
+        ask.policy.learn?;
         let learned = self.learned.as_ref()?;
         Some(learned.not_before(now).since(now))
     }
 
     /// Returns whether the answer to a request that goes now would teach anything.
     #[must_use]
-    pub fn is_taught_by(&self, ask: &Ask<'_>) -> bool {
-        ask.learn.is_some() && (self.learned.is_some() || ask.searches_upwards())
+    pub fn is_taught_by(&self, ask: &Ask) -> bool {
+        ask.policy.learn.is_some() && (self.learned.is_some() || ask.searches_upwards())
     }
 
     /// Returns whether a permit is counted that was not settled yet.
     #[must_use]
-    pub fn counts(&self, ask: &Ask<'_>, id: u64) -> bool {
+    pub fn counts(&self, ask: &Ask, id: u64) -> bool {
         let quotas = self.quotas.as_ref();
         self.awaits_answer(id)
             || quotas
-                .zip(ask.quota_lane)
+                .zip(ask.quota_lane.as_deref())
                 .is_some_and(|(quotas, lane)| quotas.is_in_flight(lane, id))
     }
 
@@ -322,13 +322,13 @@ impl HostLimits {
 
 /// Returns how many requests come before one: those that wait at the site, and those of its own
 /// queue.
-fn earlier(ask: &Ask<'_>, waiting: u32) -> u32 {
+fn earlier(ask: &Ask, waiting: u32) -> u32 {
     waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0))
 }
 
 /// Returns what a request weighs in stated quotas: more than one, if it or the configuration says
 /// so.
-fn weight(ask: &Ask<'_>) -> u32 {
+fn weight(ask: &Ask) -> u32 {
     let weights = ask.costs.iter().map(|cost| cost.weight);
     match weights.max().unwrap_or(0) {
         1 => ask.credits,
@@ -339,8 +339,8 @@ fn weight(ask: &Ask<'_>) -> u32 {
 impl Answered {
     /// Describes the answer to a permitted request.
     #[must_use]
-    pub fn new(ask: &Ask<'_>, permit: &Permit, report: &Report) -> Self {
-        let cap = ask.breaker.retry_after_cap;
+    pub fn new(ask: &Ask, permit: &Permit, report: &Report) -> Self {
+        let cap = ask.policy.breaker.retry_after_cap;
         Self {
             id: permit.id,
             permitted: permit.stamp,

@@ -32,7 +32,7 @@ impl Site {
     /// Returns when a request may go by what was learned; `None` where that says nothing.
     pub(super) fn learned_instant(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         own: Option<OwnReservation>,
         is_probe: bool,
         now: BootInstant,
@@ -53,7 +53,7 @@ impl Site {
     /// anything is left.
     pub(super) fn quota_fit(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         own: Option<OwnReservation>,
         from: BootInstant,
         now: BootInstant,
@@ -76,7 +76,7 @@ impl Site {
 
     /// Notes that a request goes now; returns whether its answer teaches anything.
     #[inline]
-    pub(super) fn note_sent(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> bool {
+    pub(super) fn note_sent(&mut self, ask: &Ask, id: u64, now: BootInstant) -> bool {
         if self.added.is_none() && !ask.searches_upwards() {
             return false;
         }
@@ -87,12 +87,12 @@ impl Site {
     /// Takes in an answer. A first refusal starts to learn from the history of its budget.
     pub(super) fn learn_from(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         report: &Report,
         now: BootInstant,
     ) -> Option<Confirmed> {
-        ask.learn?;
+        ask.policy.learn?;
         if self.added.is_none() && report.outcome != Outcome::Throttled {
             return None;
         }
@@ -106,12 +106,12 @@ impl Site {
     /// Takes in the headers of an answer whose body is still to come.
     pub(super) fn hear_headers(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         outcome: Outcome,
         now: BootInstant,
     ) -> Taught {
-        let limits = self.limits_mut().filter(|_| ask.learn.is_some());
+        let limits = self.limits_mut().filter(|_| ask.policy.learn.is_some());
         limits.map_or_else(Taught::default, |limits| {
             limits.heard(permit.id, outcome, now)
         })
@@ -120,12 +120,12 @@ impl Site {
     /// Takes in what the headers of an answer state.
     pub fn state_quotas(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         statement: &Statement,
         now: BootInstant,
     ) -> Heard {
-        let Some(lane) = ask.quota_lane else {
+        let Some(lane) = &ask.quota_lane else {
             return Heard::default();
         };
         self.touched = true;
@@ -134,14 +134,14 @@ impl Site {
     }
 
     /// Gives up a request: one that was not sent, or one without an answer.
-    pub(super) fn leave_limits(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) {
+    pub(super) fn leave_limits(&mut self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) {
         if let Some(limits) = self.limits_mut() {
-            limits.left(id, spent_at, ask.quota_lane.map(|lane| &**lane));
+            limits.left(id, spent_at, ask.quota_lane.as_deref());
         }
     }
 
     /// Returns how long nothing is sent after a refusal, by what was learned.
-    pub(super) fn learned_wait(&self, ask: &Ask<'_>, now: BootInstant) -> Option<Duration> {
+    pub(super) fn learned_wait(&self, ask: &Ask, now: BootInstant) -> Option<Duration> {
         self.limits()?.throttle_wait(ask, now)
     }
 }

@@ -85,7 +85,7 @@ enum Subject {
 impl Site {
     /// Returns the reservation under which `id` waits in the budgets of a request, if it is still
     /// there.
-    pub(super) fn own_reservation(&self, ask: &Ask<'_>, id: u64) -> Option<OwnReservation> {
+    pub(super) fn own_reservation(&self, ask: &Ask, id: u64) -> Option<OwnReservation> {
         let found = ask
             .costs
             .iter()
@@ -98,7 +98,7 @@ impl Site {
     }
 
     /// Returns a position behind all that wait in the budgets of a request.
-    pub(super) fn next_position(&self, ask: &Ask<'_>) -> u64 {
+    pub(super) fn next_position(&self, ask: &Ask) -> u64 {
         let waiting = ask
             .costs
             .iter()
@@ -111,7 +111,7 @@ impl Site {
     }
 
     /// Counts the waiting requests before `own` in the budgets of a request.
-    pub(super) fn waiting_before(&self, ask: &Ask<'_>, own: Option<OwnReservation>) -> u32 {
+    pub(super) fn waiting_before(&self, ask: &Ask, own: Option<OwnReservation>) -> u32 {
         let position = own.map_or(LAST, |own| own.position);
         let of_budget = |cost: &Cost| {
             let waiting = self.budgets[cost.budget].reservations().iter();
@@ -148,7 +148,7 @@ impl Site {
     /// positions.
     pub(super) fn before(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         own: Option<OwnReservation>,
         now: BootInstant,
     ) -> Before {
@@ -199,7 +199,7 @@ impl Site {
     }
 
     /// Fits one waiting request as of now, and counts it from that instant on.
-    fn count_waiting(&self, ask: &Ask<'_>, id: u64, before: &mut Before, now: BootInstant) {
+    fn count_waiting(&self, ask: &Ask, id: u64, before: &mut Before, now: BootInstant) {
         let mut parts = Vec::with_capacity(ask.costs.len());
         let mut from = now;
         for (index, cost) in ask.costs.iter().enumerate() {
@@ -230,7 +230,7 @@ impl Site {
     /// spacing goes by the windows alone, behind every request before it.
     pub(super) fn paced_fit(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         own: Option<OwnReservation>,
         before: &Before,
         from: BootInstant,
@@ -245,7 +245,7 @@ impl Site {
     }
 
     /// Finds the first instant that fits every window of every budget of a request.
-    fn first_fit(&self, ask: &Ask<'_>, before: &Before, from: BootInstant, pace: Pace) -> Fit {
+    fn first_fit(&self, ask: &Ask, before: &Before, from: BootInstant, pace: Pace) -> Fit {
         let mut parts = [(0, 0); 8];
         let costs = ask
             .costs
@@ -280,7 +280,7 @@ impl Site {
     /// that asks, behind the queues before it, or for one that is counted.
     fn fit(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         parts: &[(usize, u32)],
         before: &Before,
         subject: Subject,
@@ -331,13 +331,7 @@ impl Site {
     /// Permits leave their window in the bursts in which they were used. Without this, the process
     /// that wakes first takes all of a burst for its own queue, and the others find nothing when
     /// they wake a little later.
-    pub(super) fn give_way(
-        &self,
-        ask: &Ask<'_>,
-        before: &Before,
-        fit: Fit,
-        now: BootInstant,
-    ) -> Fit {
+    pub(super) fn give_way(&self, ask: &Ask, before: &Before, fit: Fit, now: BootInstant) -> Fit {
         let turns = ask.costs.iter().filter(|cost| cost.weight > 0);
         let behind =
             turns.filter_map(|cost| self.budgets[cost.budget].turn_behind(&cost.windows, now));

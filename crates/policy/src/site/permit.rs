@@ -24,20 +24,20 @@ impl Site {
     #[inline]
     pub(super) fn permit(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         waited: Option<u64>,
         admitted: Admitted,
         now: BootInstant,
     ) -> Permit {
         let id = waited.unwrap_or_else(|| self.fresh_id());
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             if waited.is_some() {
                 budget.release(id);
             }
             budget.spend(cost.weight, now);
             if cost.slots.is_some() {
-                budget.take_slot(id, now + ask.lease);
+                budget.take_slot(id, now + ask.policy.lease);
             }
             if waited.is_some() && cost.weight > 0 {
                 budget.note_wait(Wait {
@@ -63,9 +63,9 @@ impl Site {
 
     /// Gives up a reservation, or a permit that was never used: its cost is taken back and the
     /// lease of its probe is released.
-    pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
+    pub fn leave(&mut self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> bool {
         self.touched = true;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             budget.free_slot(id);
             if !budget.release(id)
@@ -79,9 +79,9 @@ impl Site {
     }
 
     /// Turns a permit into a reservation that counts as used now, until its connection is up.
-    pub fn hold(&mut self, ask: &Ask<'_>, permit: &Permit, expires: BootInstant) {
+    pub fn hold(&mut self, ask: &Ask, permit: &Permit, expires: BootInstant) {
         self.touched = true;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             budget.take_back(cost.weight, permit.stamp);
             if cost.weight > 0 {
@@ -107,19 +107,19 @@ impl Site {
     /// for `longest` at most.
     pub fn sent(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         longest: Duration,
         now: BootInstant,
     ) -> Standing {
         self.touched = true;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             self.budgets[cost.budget].sent(permit.id, now + longest);
         }
         let breaker = self.breaker_for(ask);
         match breaker.open_until(now) {
             Some((until, reason))
-                if breaker.generation() != permit.generation && !ask.breaker.shadow =>
+                if breaker.generation() != permit.generation && !ask.policy.breaker.shadow =>
             {
                 Standing::Blocked(Refusal {
                     until,
@@ -134,9 +134,9 @@ impl Site {
     }
 
     /// Spends at `now` what a permit still holds: its answer has begun, or its request has ended.
-    pub fn stamp(&mut self, ask: &Ask<'_>, permit: &Permit, now: BootInstant) {
+    pub fn stamp(&mut self, ask: &Ask, permit: &Permit, now: BootInstant) {
         self.touched = true;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             budget.expire(now);
             if budget.release(permit.id) {

@@ -98,7 +98,7 @@ impl Condition {
     }
 }
 
-fn settlement(ask: &Ask<'_>, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
+fn settlement(ask: &Ask, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
     Settlement {
         wait: None,
         outcome,
@@ -116,7 +116,7 @@ impl Site {
     /// requests need not wait for a body.
     pub fn settle_headers(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         outcome: Outcome,
         now: BootInstant,
@@ -135,7 +135,7 @@ impl Site {
         let breaker = self.breaker_for(ask);
         let released = breaker.release(permit.id);
         let settlement = settlement(ask, permit, outcome, permit.stamp);
-        let transition = breaker.settle(ask.breaker, &settlement, now);
+        let transition = breaker.settle(&ask.policy.breaker, &settlement, now);
         Settled {
             wakes: released || transition.is_some(),
             transition,
@@ -149,7 +149,7 @@ impl Site {
     /// client.
     pub fn settle(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         report: &Report,
         now: BootInstant,
@@ -167,21 +167,21 @@ impl Site {
             .filter(|_| report.outcome == Outcome::Throttled);
         // A server that says "at once" does not say when it will serve.
         let asked = report.retry_after.filter(|asked| !asked.is_zero());
-        let stated = asked.map(|asked| asked.min(ask.breaker.retry_after_cap));
+        let stated = asked.map(|asked| asked.min(ask.policy.breaker.retry_after_cap));
         let breaker = self.breaker_for(ask);
         let released = permit.probe && breaker.release(permit.id);
         let settlement = Settlement {
             wait: stated.or(learned_wait),
             ..settlement(ask, permit, report.outcome, report.sent)
         };
-        let mut transition = breaker.settle(ask.breaker, &settlement, now);
+        let mut transition = breaker.settle(&ask.policy.breaker, &settlement, now);
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
             let stated = stated.map(|length| (length, OpenReason::RetryAfter));
             let throttled = (report.outcome == Outcome::Throttled)
-                .then_some(ask.breaker.throttle_block)
+                .then_some(ask.policy.breaker.throttle_block)
                 .flatten();
             if let Some(asked) = asked {
-                self.breaker_for(ask).learn(ask.breaker, asked);
+                self.breaker_for(ask).learn(&ask.policy.breaker, asked);
             }
             if let Some((length, reason)) =
                 stated.or_else(|| throttled.map(|length| (length, OpenReason::Throttled)))
@@ -193,8 +193,7 @@ impl Site {
             .breaker_for(ask)
             .open_until(now)
             .map(|(until, _)| until);
-        let adjusted = ask
-            .adaptive
+        let adjusted = (ask.policy.adaptive.as_ref())
             .and_then(|policy| self.adapt(ask, policy, report.is_throttling(), now));
         Settled {
             wakes: released || transition.is_some(),
@@ -209,7 +208,7 @@ impl Site {
 
     fn adapt(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         policy: &AdaptivePolicy,
         throttled: bool,
         now: BootInstant,

@@ -1,94 +1,13 @@
-//! What a store that shares a site with other processes needs: its parts, what has changed, and
-//! questions that own their data.
+//! What a store that shares a site with other processes needs: its parts, and what has changed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::{Ask, Cost, Patience, QueuePosition, Site};
-use crate::adaptive::AdaptivePolicy;
-use crate::breaker::{Breaker, BreakerPolicy};
+use super::Site;
+use crate::breaker::Breaker;
 use crate::budget::Budget;
-use crate::learned::LearnPolicy;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
-
-/// A question that owns its parts, for stores that answer it on another thread or machine.
-#[derive(Clone, Debug)]
-pub struct OwnedAsk {
-    role: Role,
-    isolated: bool,
-    costs: Vec<Cost>,
-    breaker: BreakerPolicy,
-    adaptive: Option<AdaptivePolicy>,
-    latest: BootInstant,
-    deadline: BootInstant,
-    patience: Patience,
-    queue_position: QueuePosition,
-    jitter_sample: f64,
-    lease: Duration,
-    asked: BootInstant,
-    learn: Option<LearnPolicy>,
-    quota_lane: Option<Arc<str>>,
-    credits: u32,
-    backlog: u32,
-}
-
-impl Ask<'_> {
-    /// Copies the question.
-    #[must_use]
-    pub fn to_owned(&self) -> OwnedAsk {
-        OwnedAsk {
-            role: self.role,
-            isolated: self.isolated,
-            costs: self.costs.to_vec(),
-            breaker: self.breaker.clone(),
-            adaptive: self.adaptive.copied(),
-            latest: self.latest,
-            deadline: self.deadline,
-            patience: self.patience,
-            queue_position: self.queue_position,
-            jitter_sample: self.jitter_sample,
-            lease: self.lease,
-            asked: self.asked,
-            learn: self.learn.copied(),
-            quota_lane: self.quota_lane.cloned(),
-            credits: self.credits,
-            backlog: self.backlog,
-        }
-    }
-}
-
-impl OwnedAsk {
-    /// Returns the question.
-    #[must_use]
-    pub fn as_ask(&self) -> Ask<'_> {
-        Ask {
-            role: self.role,
-            isolated: self.isolated,
-            costs: &self.costs,
-            breaker: &self.breaker,
-            adaptive: self.adaptive.as_ref(),
-            latest: self.latest,
-            deadline: self.deadline,
-            patience: self.patience,
-            queue_position: self.queue_position,
-            jitter_sample: self.jitter_sample,
-            lease: self.lease,
-            asked: self.asked,
-            learn: self.learn.as_ref(),
-            quota_lane: self.quota_lane.as_ref(),
-            credits: self.credits,
-            backlog: self.backlog,
-        }
-    }
-
-    /// Replaces the costs.
-    #[must_use]
-    pub fn with_costs(self, costs: Vec<Cost>) -> Self {
-        Self { costs, ..self }
-    }
-}
 
 #[expect(clippy::box_collection, reason = "one word where there are none")]
 fn boxed(isolated: Vec<(Role, Breaker)>) -> Option<Box<Vec<(Role, Breaker)>>> {

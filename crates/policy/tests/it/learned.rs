@@ -16,7 +16,7 @@ use docstokg_policy::site::{
 };
 use docstokg_policy::time::BootInstant;
 
-use crate::support::{ask, at, cost, ms, windows};
+use crate::support::{at, cost, learning, ms, windows};
 
 const LATENCY: Duration = Duration::from_millis(50);
 /// How many bytes a learner takes after its first request, and while it searches.
@@ -109,9 +109,8 @@ impl<'a> Run<'a> {
         let now = process.at;
         let question = Ask {
             latest: BootInstant::FAR,
-            learn: Some(self.policy),
             patience: docstokg_policy::site::Patience::Wait,
-            ..ask(&self.costs, &self.breaker)
+            ..Ask::at_once(&self.costs, learning(&self.breaker, *self.policy))
         };
         let entered = match &process.doing {
             Doing::Asks => self.site.enter(&question, now),
@@ -312,11 +311,8 @@ impl Searching {
         }
     }
 
-    fn ask(&self) -> Ask<'_> {
-        Ask {
-            learn: Some(&self.policy),
-            ..Ask::at_once(&self.costs, &self.breaker)
-        }
+    fn ask(&self) -> Ask {
+        Ask::at_once(&self.costs, learning(&self.breaker, self.policy))
     }
 
     fn go(&mut self, now: BootInstant) -> Option<Permit> {
@@ -330,7 +326,7 @@ impl Searching {
         }
     }
 
-    fn with<T>(&mut self, act: impl FnOnce(&mut Site, &Ask<'_>) -> T) -> T {
+    fn with<T>(&mut self, act: impl FnOnce(&mut Site, &Ask) -> T) -> T {
         let mut site = self.site.clone();
         let done = act(&mut site, &self.ask());
         self.site = site;
@@ -446,9 +442,8 @@ fn recorded_events_give_what_the_site_knows() {
     for step in 0..6_000u64 {
         let now = at(100 + step * 37);
         let question = Ask {
-            learn: Some(&policy),
-            quota_lane: Some(&lane),
-            ..ask(&costs, &breaker)
+            quota_lane: Some(Arc::clone(&lane)),
+            ..Ask::at_once(&costs, learning(&breaker, policy))
         };
         let Entry::Go(permit) = site.enter(&question, now).entry else {
             continue;
@@ -484,9 +479,8 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
     let lane: Arc<str> = "a kind search".into();
     let costs = [cost(0, 1, &[], Duration::ZERO)];
     let ask = Ask {
-        learn: Some(&learn),
-        quota_lane: Some(&lane),
-        ..Ask::at_once(&costs, &policy)
+        quota_lane: Some(Arc::clone(&lane)),
+        ..Ask::at_once(&costs, learning(&policy, learn))
     };
     let run = |is_spent_kind: bool| {
         let mut site = Site::default();

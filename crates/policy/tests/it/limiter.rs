@@ -4,7 +4,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::Cost;
-use docstokg_policy::site::{Ask, Entry, QueuePosition, RefusalReason, Site};
+use docstokg_policy::site::{Ask, Entry, LanePolicy, QueuePosition, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -235,13 +235,16 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         window: Duration::from_secs(1),
         ..AdaptivePolicy::default()
     };
+    let lane = |adaptive| LanePolicy {
+        adaptive,
+        ..LanePolicy::new(policy.clone())
+    };
     let mut site = of_one_budget();
     let mut now = at(0);
     for round in 0..20 {
         let question = Ask {
-            adaptive: Some(&adaptive),
             latest: BootInstant::FAR,
-            ..ask(&costs, &policy)
+            ..Ask::at_once(&costs, lane(Some(adaptive)))
         };
         let permit = match site.enter(&question, now).entry {
             Entry::Go(permit) => permit,
@@ -271,16 +274,13 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     let multiplier = |site: &Site| site.budgets()[0].multiplier().share();
     assert!((multiplier(&site) - 0.3).abs() < 1e-9);
     let next = |site: &mut Site, adaptive| {
-        let question = Ask {
-            adaptive,
-            ..ask(&costs, &policy)
-        };
+        let question = Ask::at_once(&costs, lane(adaptive));
         match site.enter(&question, now).entry {
             Entry::Refused(refusal) => refusal.until.since(now).as_millis(),
             other => panic!("{other:?}"),
         }
     };
-    let adapting = next(&mut site, Some(&adaptive));
+    let adapting = next(&mut site, Some(adaptive));
     assert_eq!(
         adapting, 3_333,
         "one per second at 0.3 is one in 3.33 seconds, not none"
@@ -292,6 +292,6 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         "and changes nothing"
     );
     assert!(site.forget_adaptation(), "the run has ended");
-    assert_eq!(next(&mut site, Some(&adaptive)), 1_000);
+    assert_eq!(next(&mut site, Some(adaptive)), 1_000);
     assert!(!site.forget_adaptation());
 }

@@ -10,7 +10,7 @@ use docstokg_policy::site::{Ask, Entry, Permit, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
-use crate::support::{at, cost, ms};
+use crate::support::{ask, at, cost, ms};
 
 fn quota(limit: Option<u32>, remaining: u32, resets_in: Duration) -> Quota {
     Quota {
@@ -57,8 +57,8 @@ impl Subject {
         let costs = [cost(lane, 1, &[], Duration::ZERO)];
         let ask = Ask {
             latest,
-            quota_lane: Some(&self.lanes[lane]),
-            ..Ask::at_once(&costs, &self.policy)
+            quota_lane: Some(Arc::clone(&self.lanes[lane])),
+            ..ask(&costs, &self.policy)
         };
         let entry = self.site.enter(&ask, now).entry;
         if let Entry::Wait(reserved) = &entry {
@@ -78,8 +78,8 @@ impl Subject {
     fn hear(&mut self, lane: usize, permit: &Permit, stated: &Statement, now: BootInstant) {
         let costs = [cost(lane, 1, &[], Duration::ZERO)];
         let ask = Ask {
-            quota_lane: Some(&self.lanes[lane]),
-            ..Ask::at_once(&costs, &self.policy)
+            quota_lane: Some(Arc::clone(&self.lanes[lane])),
+            ..ask(&costs, &self.policy)
         };
         self.site.state_quotas(&ask, permit, stated, now);
     }
@@ -180,9 +180,9 @@ fn a_short_run_does_not_spread_a_long_quota() {
     for backlog in (1..=20).rev() {
         let ask = Ask {
             latest: BootInstant::FAR,
-            quota_lane: Some(&subject.lanes[0]),
+            quota_lane: Some(Arc::clone(&subject.lanes[0])),
             backlog,
-            ..Ask::at_once(&costs, &subject.policy)
+            ..ask(&costs, &subject.policy)
         };
         assert!(matches!(
             subject.site.enter(&ask, at(1)).entry,
@@ -429,8 +429,8 @@ fn bytes_are_given_back_as_they_were_taken() {
     let before = left(&subject, at(2_010));
     let costs = [cost(0, 1, &[], Duration::ZERO)];
     let ask = Ask {
-        quota_lane: Some(&subject.lanes[0]),
-        ..Ask::at_once(&costs, &subject.policy)
+        quota_lane: Some(Arc::clone(&subject.lanes[0])),
+        ..ask(&costs, &subject.policy)
     };
     subject.site.leave(&ask, unused.id, Some(unused.stamp));
     assert_eq!(left(&subject, at(2_010)) - before, 100_000);

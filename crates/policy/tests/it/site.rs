@@ -4,7 +4,9 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Patience, RefusalReason, Report, Site, Standing};
+use docstokg_policy::site::{
+    Ask, Entry, LanePolicy, Patience, RefusalReason, Report, Site, Standing,
+};
 use docstokg_policy::time::BootInstant;
 
 use crate::support::{ask, at, cost, ms, windows};
@@ -124,6 +126,14 @@ fn a_request_permitted_before_a_block_is_not_sent_after_it() {
     );
 }
 
+/// The policy of a role with a breaker of its own.
+fn isolated(breaker: &BreakerPolicy) -> LanePolicy {
+    LanePolicy {
+        isolated: true,
+        ..LanePolicy::new(breaker.clone())
+    }
+}
+
 #[test]
 fn an_isolated_role_opens_only_its_own_breaker() {
     let own = BreakerPolicy {
@@ -133,8 +143,7 @@ fn an_isolated_role_opens_only_its_own_breaker() {
     let host = BreakerPolicy::default();
     let artifact = Ask {
         role: Role::Artifact,
-        isolated: true,
-        ..ask(&[], &own)
+        ..Ask::at_once(&[], isolated(&own))
     };
     let metadata = ask(&[], &host);
     let mut site = Site::default();
@@ -173,8 +182,7 @@ fn a_block_holds_for_every_role_even_an_isolated_one() {
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
     let artifact = Ask {
         role: Role::Artifact,
-        isolated: true,
-        ..ask(&[], &policy)
+        ..Ask::at_once(&[], isolated(&policy))
     };
     let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else {
         panic!("permitted")

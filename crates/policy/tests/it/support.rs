@@ -2,8 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::{Window, parse_rates};
-use docstokg_policy::site::{Ask, Cost};
+use docstokg_policy::site::{Ask, Cost, LanePolicy};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -29,6 +30,14 @@ pub(crate) fn cost(budget: usize, weight: u32, list: &[Window], guard: Duration)
 }
 
 /// A question without patience: go now or be refused.
-pub(crate) fn ask<'a>(costs: &'a [Cost], breaker: &'a BreakerPolicy) -> Ask<'a> {
-    Ask::at_once(costs, breaker)
+pub(crate) fn ask(costs: &[Cost], breaker: &BreakerPolicy) -> Ask {
+    Ask::at_once(costs, LanePolicy::new(breaker.clone()))
+}
+
+/// The policy of a lane that learns limits.
+pub(crate) fn learning(breaker: &BreakerPolicy, learn: LearnPolicy) -> LanePolicy {
+    LanePolicy {
+        learn: Some(learn),
+        ..LanePolicy::new(breaker.clone())
+    }
 }

@@ -7,7 +7,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::quota::Statement;
 use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{Ask, Entry, Permit, Report};
+use docstokg_policy::site::{Ask, Entry, LanePolicy, Permit, Report};
 use docstokg_policy::time::BootInstant;
 
 use super::{Client, LONG, arrive};
@@ -30,24 +30,26 @@ fn refused(permit: &Permit) -> Report {
     }
 }
 
+/// The question of a client that learns limits.
+fn learning(client: &Client) -> Ask {
+    let policy = LanePolicy {
+        learn: Some(TIGHTEN),
+        ..client.policy()
+    };
+    Ask::at_once(&client.costs, policy)
+}
+
 /// What one handle learned holds for all, and is forgotten for all.
 pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
     let (client, other) = (
         Client::new(store, "learned", &[100]),
         Client::new(store, "learned", &[100]),
     );
-    let ask = |client: &Client| {
-        Ask {
-            learn: Some(&TIGHTEN),
-            ..client.ask(BootInstant::ZERO)
-        }
-        .to_owned()
-    };
     let permit = client.go();
     let report = refused(&permit);
-    arrive(client.site.settle(&ask(&client).as_ask(), &permit, &report));
+    arrive(client.site.settle(&learning(&client), &permit, &report));
     let is_held_back = |client: &Client| {
-        let entry = arrive(client.site.enter(&ask(client).as_ask())).entry;
+        let entry = arrive(client.site.enter(&learning(client))).entry;
         matches!(entry, Entry::Refused(_))
     };
     assert!(is_held_back(&other), "a refusal holds every handle back");
@@ -64,10 +66,7 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
 /// The pause after a refusal ends on an operator's word, and answers call those that wait.
 pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
     let client = Client::new(store, "pause", &[100]);
-    let ask = Ask {
-        learn: Some(&TIGHTEN),
-        ..client.ask(BootInstant::ZERO)
-    };
+    let ask = learning(&client);
     let permit = client.go();
     let report = refused(&permit);
     let settled = arrive(client.site.settle(&ask, &permit, &report));
@@ -133,9 +132,9 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
 }
 
-fn asking<'a>(client: &'a Client, lane: &'a Arc<str>) -> Ask<'a> {
+fn asking(client: &Client, lane: &Arc<str>) -> Ask {
     Ask {
-        quota_lane: Some(lane),
+        quota_lane: Some(Arc::clone(lane)),
         ..client.ask(BootInstant::ZERO)
     }
 }

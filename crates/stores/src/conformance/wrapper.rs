@@ -144,43 +144,43 @@ impl SiteHandle for WrappedSite {
         self.inner.budget(key)
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         treat(&self.hook, "enter", || self.inner.enter(ask))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         treat(&self.hook, "confirm", || self.inner.confirm(ask, id))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         treat(&self.hook, "leave", || self.inner.leave(ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         treat(&self.hook, "hold", || self.inner.hold(ask, permit, longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         treat(&self.hook, "sent", || self.inner.sent(ask, permit, longest))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         treat(&self.hook, "stamp", || self.inner.stamp(ask, permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         treat(&self.hook, "settle_headers", || {
             self.inner.settle_headers(ask, permit, outcome)
         })
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         treat(&self.hook, "state_quotas", || {
             self.inner.state_quotas(ask, permit, stated)
         })
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         treat(&self.hook, "settle", || {
             self.inner.settle(ask, permit, report)
         })

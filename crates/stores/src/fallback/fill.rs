@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, OwnedAsk, QueuePosition, Refusal, RefusalReason, Reserved,
+    Ask, Cost, Entered, Entry, QueuePosition, Refusal, RefusalReason, Reserved,
 };
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
@@ -44,7 +44,7 @@ fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
 impl Site {
     /// Where a window allows fewer requests than there are processes, each has its turns: returns
     /// the wait for the next one.
-    pub(super) fn await_turn(&self, ask: &Ask<'_>, step: EnterOrConfirm) -> Option<Entered> {
+    pub(super) fn await_turn(&self, ask: &Ask, step: EnterOrConfirm) -> Option<Entered> {
         let (rank, peers, wall) = (
             self.watch.rank(),
             self.watch.peers(),
@@ -92,12 +92,12 @@ impl Site {
     /// Counts the short windows of the budgets of a question as full, once for each switch: what
     /// other processes were permitted just before it is not known here. Returns until when that
     /// lasts.
-    pub(super) fn fill(&self, ask: &Ask<'_>, own: &Ask<'_>) -> BootInstant {
+    pub(super) fn fill(&self, ask: &Ask, own: &Ask) -> BootInstant {
         let Some(switch) = self.watch.last_switch() else {
             return BootInstant::default();
         };
         let mut filled = self.filled.lock();
-        let costs = ask.costs.iter().zip(own.costs);
+        let costs = ask.costs.iter().zip(&*own.costs);
         let until = costs.map(|(all, share)| {
             self.fill_budget(
                 &all.windows,
@@ -145,7 +145,7 @@ impl Site {
 
     /// Returns whether the shared store came back so recently that other processes may not have
     /// noticed.
-    pub(super) fn is_too_early(&self, ask: &OwnedAsk) -> bool {
+    pub(super) fn is_too_early(&self, ask: &Ask) -> bool {
         // Almost always there was no switch, or none for a long time.
         let Some(switch) = self.watch.last_switch() else {
             return false;
@@ -153,7 +153,7 @@ impl Site {
         if switch.at + LOSS_VALID + 2 * SHORT_WINDOW < self.watch.clock.boot() {
             return false;
         }
-        let own = self.own_ask(&ask.as_ask(), self.watch.peers());
-        self.fill(&ask.as_ask(), &own.as_ask()) > self.watch.clock.boot()
+        let own = self.own_ask(ask, self.watch.peers());
+        self.fill(ask, &own) > self.watch.clock.boot()
     }
 }

@@ -9,8 +9,7 @@ use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
-    Ask, Condition, Cost, Entered, Entry, OwnedAsk, Permit, Refusal, RefusalReason, Report,
-    Settled, Standing,
+    Ask, Condition, Cost, Entered, Entry, Permit, Refusal, RefusalReason, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -43,8 +42,11 @@ pub(super) struct Site {
 
 impl Site {
     /// Converts a question for the own store: its budgets, and this process's share of the windows.
-    pub(super) fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
-        ask.to_owned().with_costs(self.own_costs(ask.costs, peers))
+    pub(super) fn own_ask(&self, ask: &Ask, peers: u32) -> Ask {
+        Ask {
+            costs: self.own_costs(&ask.costs, peers).into(),
+            ..ask.clone()
+        }
     }
 
     fn own_costs(&self, costs: &[Cost], peers: u32) -> Vec<Cost> {
@@ -68,28 +70,25 @@ impl Site {
     }
 
     /// Answers without the shared store.
-    fn ask_own(&self, ask: &OwnedAsk, step: EnterOrConfirm) -> Answer<Entered> {
-        if let Some(entered) = self.await_turn(&ask.as_ask(), step) {
+    fn ask_own(&self, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
+        if let Some(entered) = self.await_turn(ask, step) {
             return Answer::now(entered);
         }
-        let own = self.own_ask(&ask.as_ask(), self.watch.peers());
-        let filled_until = self.fill(&ask.as_ask(), &own.as_ask());
-        let mut ask = own.as_ask();
+        let mut own = self.own_ask(ask, self.watch.peers());
+        let filled_until = self.fill(ask, &own);
         // The filling is a precaution: it refuses no request that could wait until it ends.
-        ask.latest = ask.latest.max(filled_until.min(ask.deadline));
+        own.latest = own.latest.max(filled_until.min(own.deadline));
         match step {
-            EnterOrConfirm::Confirm(id) if id >= LOCAL_ID => self.own.confirm(&ask, id),
-            _ => self.own.enter(&ask),
+            EnterOrConfirm::Confirm(id) if id >= LOCAL_ID => self.own.confirm(&own, id),
+            _ => self.own.enter(&own),
         }
     }
 
     /// Records what the shared store permitted or refused, for when it is unavailable.
-    fn note(&self, ask: &OwnedAsk, entered: &Entered) {
+    fn note(&self, ask: &Ask, entered: &Entered) {
         match &entered.entry {
             Entry::Go(_) => {
-                let own = self.own_ask(&ask.as_ask(), 1);
-                let ask = own.as_ask();
-                for cost in ask.costs {
+                for cost in self.own_costs(&ask.costs, 1) {
                     self.own.fill(cost.budget, &cost.windows, cost.weight);
                 }
                 if self.knows_block.swap(false, Ordering::AcqRel) {
@@ -140,7 +139,7 @@ impl Site {
     /// Settles in the own store a result that the shared store did not receive.
     fn settle_without_shared(
         &self,
-        question: &OwnedAsk,
+        question: &Ask,
         permit: Permit,
         report: &Report,
         error: StoreError,
@@ -151,7 +150,7 @@ impl Site {
             probe: false,
             ..permit
         };
-        let settled = self.own.settle(&question.as_ask(), &permit, report);
+        let settled = self.own.settle(question, &permit, report);
         self.note_missed_block(report, &settled);
         match settled {
             Answer::Ready(settled) => settled,
@@ -169,7 +168,7 @@ impl Site {
     /// Returns the shared store's answer, or the own store's if there is none.
     fn resolve(
         &self,
-        ask: &OwnedAsk,
+        ask: &Ask,
         result: Result<Entered, StoreError>,
         step: EnterOrConfirm,
     ) -> Result<Entered, StoreError> {
@@ -189,16 +188,16 @@ impl Site {
     }
 
     /// Asks the shared store.
-    fn ask_shared(self: &Arc<Self>, ask: OwnedAsk, step: EnterOrConfirm) -> Answer<Entered> {
+    fn ask_shared(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
         let result = match step {
-            EnterOrConfirm::Confirm(id) if id < LOCAL_ID => self.shared.confirm(&ask.as_ask(), id),
+            EnterOrConfirm::Confirm(id) if id < LOCAL_ID => self.shared.confirm(&ask, id),
             EnterOrConfirm::Confirm(id) => {
                 // The shared store decides again: the own store's reservation is given up.
-                let own = self.own_ask(&ask.as_ask(), self.watch.peers());
-                let _ = self.own.leave(&own.as_ask(), id, None);
-                self.shared.enter(&ask.as_ask())
+                let own = self.own_ask(&ask, self.watch.peers());
+                let _ = self.own.leave(&own, id, None);
+                self.shared.enter(&ask)
             }
-            EnterOrConfirm::Enter => self.shared.enter(&ask.as_ask()),
+            EnterOrConfirm::Enter => self.shared.enter(&ask),
         };
         match result {
             Answer::Ready(result) => Answer::Ready(self.resolve(&ask, result, step)),
@@ -212,7 +211,7 @@ impl Site {
     }
 
     /// Asks the store that decides now.
-    fn ask(self: &Arc<Self>, ask: OwnedAsk, step: EnterOrConfirm) -> Answer<Entered> {
+    fn ask(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
         match self.watch.find(&*self.store) {
             Found::Present if !self.is_too_early(&ask) => self.ask_shared(ask, step),
             Found::Present | Found::Lost => self.ask_own(&ask, step),
@@ -233,7 +232,7 @@ impl Site {
     }
 
     /// Asks the store that decides after a check.
-    fn ask_after_check(self: &Arc<Self>, ask: OwnedAsk, step: EnterOrConfirm) -> Answer<Entered> {
+    fn ask_after_check(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
         if self.watch.was_lost() || self.is_too_early(&ask) {
             self.ask_own(&ask, step)
         } else {
@@ -260,15 +259,12 @@ impl FallbackSite {
     fn route<T: Send + 'static>(
         &self,
         id: u64,
-        ask: &Ask<'_>,
+        ask: &Ask,
         shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
-        own: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<T>,
+        own: impl FnOnce(&MemorySite, &Ask) -> Answer<T>,
     ) -> Answer<T> {
         if id >= LOCAL_ID {
-            own(
-                &self.0.own,
-                &self.0.own_ask(ask, self.0.watch.peers()).as_ask(),
-            )
+            own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers()))
         } else {
             shared(&*self.0.shared)
         }
@@ -282,15 +278,15 @@ impl SiteHandle for FallbackSite {
         shared
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        self.0.ask(ask.to_owned(), EnterOrConfirm::Enter)
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
+        self.0.ask(ask.clone(), EnterOrConfirm::Enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
-        self.0.ask(ask.to_owned(), EnterOrConfirm::Confirm(id))
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
+        self.0.ask(ask.clone(), EnterOrConfirm::Confirm(id))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         self.route(
             id,
             ask,
@@ -299,7 +295,7 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         self.route(
             permit.id,
             ask,
@@ -308,7 +304,7 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         self.route(
             permit.id,
             ask,
@@ -317,7 +313,7 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         self.route(
             permit.id,
             ask,
@@ -326,7 +322,7 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.route(
             permit.id,
             ask,
@@ -335,7 +331,7 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         self.route(
             permit.id,
             ask,
@@ -344,13 +340,12 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         if permit.id >= LOCAL_ID {
-            let settled = self.0.own.settle(
-                &self.0.own_ask(ask, self.0.watch.peers()).as_ask(),
-                permit,
-                report,
-            );
+            let settled =
+                self.0
+                    .own
+                    .settle(&self.0.own_ask(ask, self.0.watch.peers()), permit, report);
             self.0.note_missed_block(report, &settled);
             return settled;
         }

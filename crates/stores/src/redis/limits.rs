@@ -56,12 +56,7 @@ impl KnownLimits {
     }
 
     /// Returns what a request says about the limits; `None` where there is nothing to say.
-    pub(super) fn part_of(
-        &self,
-        ask: &Ask<'_>,
-        id: u64,
-        now: BootInstant,
-    ) -> Option<Box<LimitsPart>> {
+    pub(super) fn part_of(&self, ask: &Ask, id: u64, now: BootInstant) -> Option<Box<LimitsPart>> {
         if !self.is_kept && !ask.searches_upwards() {
             return None;
         }
@@ -73,7 +68,7 @@ impl KnownLimits {
             seal_event(&LimitEvent::Advanced)
         };
         let teaches = limits.is_taught_by(ask);
-        let quotas = limits.quotas().zip(ask.quota_lane);
+        let quotas = limits.quotas().zip(ask.quota_lane.as_deref());
         let is_counted = quotas.is_some_and(|(quotas, lane)| quotas.of(lane).is_some());
         let first = self.waiting.saturating_sub(TURNS / 2);
         let turn = |waiting: u32| limits.turn(ask, waiting, now);

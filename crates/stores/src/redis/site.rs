@@ -8,7 +8,7 @@ use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, LimitEvent, OwnedAsk, Permit, Report, Settled, Standing,
+    Ask, Condition, Entered, Entry, LimitEvent, Permit, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -61,19 +61,13 @@ impl RedisSite {
     }
 
     /// Starts a call with a question.
-    fn asking(&self, op: &str, ask: &Ask<'_>) -> ScriptCall {
+    fn asking(&self, op: &str, ask: &Ask) -> ScriptCall {
         self.asking_as(op, ask, self.server().fresh_id(), None)
     }
 
     /// Starts a call with a question of a request with an id, and what it says about the limits of
     /// its host.
-    fn asking_as(
-        &self,
-        op: &str,
-        ask: &Ask<'_>,
-        id: u64,
-        limits: Option<&LimitsPart>,
-    ) -> ScriptCall {
+    fn asking_as(&self, op: &str, ask: &Ask, id: u64, limits: Option<&LimitsPart>) -> ScriptCall {
         let server = self.server();
         let question = Question {
             ask,
@@ -110,8 +104,8 @@ impl RedisSite {
     }
 
     /// Asks to send. A permit is given back if its answer is dropped.
-    fn ask(&self, ask: &Ask<'_>, step: EnterOrConfirm) -> Answer<Entered> {
-        let asking = Arc::new((self.clone(), ask.to_owned()));
+    fn ask(&self, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
+        let asking = Arc::new((self.clone(), ask.clone()));
         let again = Arc::clone(&asking);
         let id = self.server().fresh_id();
         let work = async move {
@@ -124,14 +118,14 @@ impl RedisSite {
         })
     }
 
-    fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {
+    fn give_back(&self, ask: &Ask, entered: Result<Entered, StoreError>) {
         let (id, spent) = match entered.map(|entered| entered.entry) {
             Ok(Entry::Go(permit)) => (permit.id, Some(permit.stamp)),
             Ok(Entry::Wait(reserved)) => (reserved.id, None),
             Ok(Entry::WaitForSlot { id, .. }) => (id, None),
             _ => return,
         };
-        let _ = self.leave(&ask.as_ask(), id, spent);
+        let _ = self.leave(ask, id, spent);
     }
 }
 
@@ -147,15 +141,15 @@ impl SiteHandle for RedisSite {
             })
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         self.ask(ask, EnterOrConfirm::Enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         self.ask(ask, EnterOrConfirm::Confirm(id))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         let mut call = self.asking("leave", ask);
         call.number(id);
         match spent_at {
@@ -169,7 +163,7 @@ impl SiteHandle for RedisSite {
         self.run(call, |reply| reply.flag(1), |_| ())
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         let mut call = self.asking("hold", ask);
         call.number(permit.id)
             .number(permit.stamp.as_micros())
@@ -177,7 +171,7 @@ impl SiteHandle for RedisSite {
         self.run(call, |_| Ok(()), |_| ())
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         let mut call = self.asking("sent", ask);
         call.number(permit.id)
             .number(u64::from(permit.generation))
@@ -185,15 +179,15 @@ impl SiteHandle for RedisSite {
         self.run(call, Reply::standing, |_| ())
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         let mut call = self.asking("stamp", ask);
         call.number(permit.id);
         self.run(call, |_| Ok(()), |_| ())
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         let id = permit.id;
-        let is_awaited = ask.learn.is_some() && self.known().limits.awaits_headers(id);
+        let is_awaited = ask.policy.learn.is_some() && self.known().limits.awaits_headers(id);
         if !(permit.probe || is_awaited) || matches!(outcome, Outcome::Failure | Outcome::Throttled)
         {
             return Answer::now(Settled::default());
@@ -215,7 +209,7 @@ impl SiteHandle for RedisSite {
         })
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         let event = LimitEvent::stated(ask, permit, stated);
         let event = event.map_or_else(Vec::new, |event| seal_event(&event));
         if event.is_empty() {
@@ -226,11 +220,11 @@ impl SiteHandle for RedisSite {
         self.record(call, event, |_, applied| Ok(applied.heard))
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
-        let (site, question) = (self.clone(), ask.to_owned());
+        let (site, question) = (self.clone(), ask.clone());
         let (permit, report) = (permit.clone(), *report);
         let work = async move { site.settle_until_current(&question, &permit, &report).await };
         begin(self.server(), work, |_| ())

@@ -9,7 +9,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
+    Ask, Condition, Entered, Entry, LanePolicy, Permit, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ impl SplitSite {
             breakers,
             limits,
             permits: Mutex::default(),
-            never,
+            never: Arc::new(never),
         }))
     }
 }
@@ -39,13 +39,13 @@ struct Parts {
     limits: Arc<dyn SiteHandle>,
     /// The breaker store's permit for each permit in use, by the id of the limiter's store.
     permits: Mutex<HashMap<u64, Permit>>,
-    never: BreakerPolicy,
+    never: Arc<BreakerPolicy>,
 }
 
 /// A permit of the breaker's store, given back unless the limiter's store permits the request too.
 struct Tentative {
     parts: Arc<Parts>,
-    ask: OwnedAsk,
+    ask: Ask,
     permit: Option<Permit>,
 }
 
@@ -74,30 +74,38 @@ impl Tentative {
 impl Drop for Tentative {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            let _ =
-                self.parts
-                    .breakers
-                    .leave(&Parts::for_breaker(&self.ask.as_ask()), permit.id, None);
+            let _ = self
+                .parts
+                .breakers
+                .leave(&Parts::for_breaker(&self.ask), permit.id, None);
         }
     }
 }
 
 impl Parts {
-    fn for_breaker<'a>(ask: &Ask<'a>) -> Ask<'a> {
-        Ask {
-            costs: &[],
+    fn for_breaker(ask: &Ask) -> Ask {
+        let policy = LanePolicy {
             adaptive: None,
             // Limits are learned where they are kept.
             learn: None,
+            ..LanePolicy::clone(&ask.policy)
+        };
+        Ask {
+            policy: Arc::new(policy),
+            costs: Arc::default(),
             jitter_sample: 0.0,
             ..ask.clone()
         }
     }
 
-    fn for_limits<'a>(&'a self, ask: &Ask<'a>) -> Ask<'a> {
-        Ask {
-            breaker: &self.never,
+    fn for_limits(&self, ask: &Ask) -> Ask {
+        let policy = LanePolicy {
+            breaker: Arc::clone(&self.never),
             isolated: false,
+            ..LanePolicy::clone(&ask.policy)
+        };
+        Ask {
+            policy: Arc::new(policy),
             ..ask.clone()
         }
     }
@@ -115,7 +123,7 @@ impl Parts {
     /// Asks the limiter's side after the breaker's answer.
     fn then_limits(
         self: &Arc<Self>,
-        ask: &OwnedAsk,
+        ask: &Ask,
         step: EnterOrConfirm,
         by_breaker: Entered,
     ) -> Answer<Entered> {
@@ -124,7 +132,7 @@ impl Parts {
             Entry::Go(permit) => permit,
             other => {
                 if let EnterOrConfirm::Confirm(id) = step {
-                    let _ = self.limits.leave(&self.for_limits(&ask.as_ask()), id, None);
+                    let _ = self.limits.leave(&self.for_limits(&ask), id, None);
                 }
                 return Answer::now(Entered {
                     entry: other,
@@ -137,7 +145,7 @@ impl Parts {
             ask: ask.clone(),
             permit: Some(permit),
         };
-        let asked = self.for_limits(&ask.as_ask());
+        let asked = self.for_limits(&ask);
         let answer = match step {
             EnterOrConfirm::Enter => self.limits.enter(&asked),
             EnterOrConfirm::Confirm(id) => self.limits.confirm(&asked, id),
@@ -152,8 +160,8 @@ impl Parts {
         }
     }
 
-    fn ask_both(self: &Arc<Self>, ask: &Ask<'_>, step: EnterOrConfirm) -> Answer<Entered> {
-        let owned = ask.to_owned();
+    fn ask_both(self: &Arc<Self>, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
+        let owned = ask.clone();
         match self.breakers.enter(&Self::for_breaker(ask)) {
             Answer::Ready(Ok(entered)) => self.then_limits(&owned, step, entered),
             Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
@@ -181,15 +189,15 @@ impl SiteHandle for SplitSite {
         self.0.limits.budget(key)
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         self.0.ask_both(ask, EnterOrConfirm::Enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         self.0.ask_both(ask, EnterOrConfirm::Confirm(id))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         let limits = self.0.limits.leave(&self.0.for_limits(ask), id, spent_at);
         match self.0.permits.lock().remove(&id) {
             Some(permit) => both(
@@ -203,7 +211,7 @@ impl SiteHandle for SplitSite {
         }
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
         self.0.limits.hold(
             &self.0.for_limits(ask),
             &Parts::limits_permit(permit),
@@ -211,7 +219,7 @@ impl SiteHandle for SplitSite {
         )
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
         let standing = self.0.breakers.sent(
             &Parts::for_breaker(ask),
             &self.0.breaker_permit(permit),
@@ -225,13 +233,13 @@ impl SiteHandle for SplitSite {
         both(standing, noted, |standing, _| standing)
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
         self.0
             .limits
             .stamp(&self.0.for_limits(ask), &Parts::limits_permit(permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         let settled = self.0.breakers.settle_headers(
             &Parts::for_breaker(ask),
             &self.0.breaker_permit(permit),
@@ -244,14 +252,14 @@ impl SiteHandle for SplitSite {
         })
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
         let permit = Parts::limits_permit(permit);
         self.0
             .limits
             .state_quotas(&self.0.for_limits(ask), &permit, stated)
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         let of_breaker = self
             .0
             .permits

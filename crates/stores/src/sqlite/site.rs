@@ -60,8 +60,8 @@ impl SqliteSite {
     /// Runs an operation whose permit is given back if its answer is dropped.
     fn step_in(
         &self,
-        ask: &Ask<'_>,
-        step: impl Fn(&mut Site, &Ask<'_>, BootInstant) -> Entered + Send + 'static,
+        ask: &Ask,
+        step: impl Fn(&mut Site, &Ask, BootInstant) -> Entered + Send + 'static,
     ) -> Answer<Entered> {
         let now = |database: &mut Database| {
             database.step(
@@ -77,7 +77,7 @@ impl SqliteSite {
         let (key, copy, question) = (
             Arc::clone(&self.key),
             Arc::clone(self.copy.get()),
-            ask.to_owned(),
+            ask.clone(),
         );
         let (again, asked) = ((Arc::clone(&key), Arc::clone(&copy)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
@@ -88,12 +88,12 @@ impl SqliteSite {
                 _ => return,
             };
             let _ = database.step(Turn::Wait, &again.0, &mut again.1.lock(), |site, _| {
-                site.leave(&asked.as_ask(), id, spent)
+                site.leave(&asked, id, spent)
             });
         };
         let later = move |database: &mut Database, turn| {
             database.step(turn, &key, &mut copy.lock(), |site, now| {
-                step(site, &question.as_ask(), now)
+                step(site, &question, now)
             })
         };
         in_turn(&self.worker, later, unwanted)
@@ -109,50 +109,50 @@ impl SiteHandle for SqliteSite {
             .name(&self.names, &key.to_string())
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask) -> Answer<Entered> {
         self.step_in(ask, Site::enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
         self.step_in(ask, move |site, ask, now| site.confirm(ask, id, now))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        let ask = ask.to_owned();
-        self.step(move |site, _| site.leave(&ask.as_ask(), id, spent_at))
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        let ask = ask.clone();
+        self.step(move |site, _| site.leave(&ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
-        let (ask, permit) = (ask.to_owned(), permit.clone());
-        self.step(move |site, now| site.hold(&ask.as_ask(), &permit, now + longest))
+    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
+        let (ask, permit) = (ask.clone(), permit.clone());
+        self.step(move |site, now| site.hold(&ask, &permit, now + longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        let (ask, permit) = (ask.to_owned(), permit.clone());
-        self.step(move |site, now| site.sent(&ask.as_ask(), &permit, longest, now))
+    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        let (ask, permit) = (ask.clone(), permit.clone());
+        self.step(move |site, now| site.sent(&ask, &permit, longest, now))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
-        let (ask, permit) = (ask.to_owned(), permit.clone());
-        self.step(move |site, now| site.stamp(&ask.as_ask(), &permit, now))
+    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
+        let (ask, permit) = (ask.clone(), permit.clone());
+        self.step(move |site, now| site.stamp(&ask, &permit, now))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        let (ask, permit) = (ask.to_owned(), permit.clone());
-        self.step(move |site, now| site.settle_headers(&ask.as_ask(), &permit, outcome, now))
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        let (ask, permit) = (ask.clone(), permit.clone());
+        self.step(move |site, now| site.settle_headers(&ask, &permit, outcome, now))
     }
 
-    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        let (ask, permit, stated) = (ask.to_owned(), permit.clone(), stated.clone());
-        self.step(move |site, now| site.state_quotas(&ask.as_ask(), &permit, &stated, now))
+    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        let (ask, permit, stated) = (ask.clone(), permit.clone(), stated.clone());
+        self.step(move |site, now| site.state_quotas(&ask, &permit, &stated, now))
     }
 
-    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
         if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
-        let (ask, permit, report) = (ask.to_owned(), permit.clone(), *report);
-        self.step(move |site, now| site.settle(&ask.as_ask(), &permit, &report, now))
+        let (ask, permit, report) = (ask.clone(), permit.clone(), *report);
+        self.step(move |site, now| site.settle(&ask, &permit, &report, now))
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

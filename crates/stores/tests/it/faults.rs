@@ -8,7 +8,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Report};
+use docstokg_policy::site::{Ask, Entry, LanePolicy, Report};
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -157,15 +157,18 @@ fn an_operator_reads_cooldowns_with_plain_sql() {
     assert!((80.0..=90.1).contains(left), "{left}");
 
     // A role that is open alone is listed, and named.
-    let policy = BreakerPolicy {
+    let breaker = BreakerPolicy {
         fail_max: NonZeroU32::MIN,
         early_probes: false,
         ..BreakerPolicy::default()
     };
+    let policy = LanePolicy {
+        isolated: true,
+        ..LanePolicy::new(breaker)
+    };
     let ask = Ask {
         role: Role::Artifact,
-        isolated: true,
-        ..Ask::at_once(&[], &policy)
+        ..Ask::at_once(&[], policy)
     };
     let site = store.site(&"c.example".into());
     let Entry::Go(permit) = arrive(site.enter(&ask)).entry else {

@@ -12,7 +12,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy, Learned};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, Patience, Permit, Report};
+use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, Patience, Permit, Report};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -129,17 +129,17 @@ impl Run {
 
     /// Lets the process that is due first do what it does next.
     fn step(&mut self) {
+        let lane = self.lane();
         let due = self.processes.iter_mut().min_by_key(|process| process.at);
         let process = due.expect("a process");
         let now = process.at;
         self.clock.set(now.as_micros());
         let ask = Ask {
             latest: BootInstant::FAR,
-            learn: Some(&self.policy),
             patience: Patience::Wait,
             asked: now,
             jitter_sample: 0.5,
-            ..Ask::at_once(&process.costs, &self.breaker)
+            ..Ask::at_once(&process.costs, lane)
         };
         let entered = match &process.doing {
             Doing::Asks => arrive(process.site.enter(&ask)),
@@ -328,9 +328,8 @@ fn a_refusal_after_all_was_forgotten_begins_with_the_history() {
         let permits: Vec<_> = (0..8).filter_map(|_| run.ask_at_once(0)).collect();
         clock.advance(10_000);
         let ask = Ask {
-            learn: Some(&run.policy),
             jitter_sample: 0.5,
-            ..Ask::at_once(&run.processes[0].costs, &run.breaker)
+            ..Ask::at_once(&run.processes[0].costs, run.lane())
         };
         let settle = |permit: &Permit| {
             let site = &run.processes[0].site;
@@ -348,6 +347,14 @@ fn a_refusal_after_all_was_forgotten_begins_with_the_history() {
 }
 
 impl Run {
+    /// Returns the policy of the processes.
+    fn lane(&self) -> LanePolicy {
+        LanePolicy {
+            learn: Some(self.policy),
+            ..LanePolicy::new(self.breaker.clone())
+        }
+    }
+
     /// Asks for one request of each process.
     fn one_by_one(&self) -> Vec<(usize, Permit)> {
         let asked = (0..self.processes.len()).filter_map(|number| self.ask_at_once(number));
@@ -374,9 +381,8 @@ impl Run {
     fn ask_at_once(&self, number: usize) -> Option<(usize, Permit)> {
         let process = &self.processes[number];
         let ask = Ask {
-            learn: Some(&self.policy),
             jitter_sample: 0.5,
-            ..Ask::at_once(&process.costs, &self.breaker)
+            ..Ask::at_once(&process.costs, self.lane())
         };
         match arrive(process.site.enter(&ask)).entry {
             Entry::Go(permit) => Some((number, permit)),
@@ -390,9 +396,8 @@ impl Run {
             let is_served = self.origin.serves(permit.stamp);
             let process = &self.processes[number];
             let ask = Ask {
-                learn: Some(&self.policy),
                 jitter_sample: 0.5,
-                ..Ask::at_once(&process.costs, &self.breaker)
+                ..Ask::at_once(&process.costs, self.lane())
             };
             let report = report(&permit, is_served);
             arrive(process.site.settle(&ask, &permit, &report));

@@ -13,7 +13,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entered, Entry, Patience, Permit, Report};
+use docstokg_policy::site::{Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, Report};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
@@ -109,18 +109,21 @@ impl Client {
         Self { lease, ..self }
     }
 
-    pub(crate) fn ask(&self, latest: BootInstant) -> Ask<'_> {
+    pub(crate) fn ask(&self, latest: BootInstant) -> Ask {
+        let policy = LanePolicy {
+            lease: self.lease,
+            learn: self.learn.as_ref().map(|(policy, _)| *policy),
+            ..LanePolicy::new(self.breaker.clone())
+        };
         Ask {
             latest,
-            lease: self.lease,
-            learn: self.learn.as_ref().map(|(policy, _)| policy),
-            quota_lane: self.learn.as_ref().map(|(_, lane)| lane),
+            quota_lane: self.learn.as_ref().map(|(_, lane)| Arc::clone(lane)),
             patience: if latest == BootInstant::ZERO {
                 Patience::Refuse
             } else {
                 Patience::Wait
             },
-            ..Ask::at_once(&self.costs, &self.breaker)
+            ..Ask::at_once(&self.costs, policy)
         }
     }
 

@@ -12,7 +12,7 @@ use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::Cost;
+use docstokg_policy::site::{Cost, LanePolicy};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::BudgetKey;
 use tokio::sync::Semaphore;
@@ -201,13 +201,16 @@ impl Registry {
             } else {
                 Arc::clone(policy)
             };
-            Arc::new(Rules {
-                breaker: policy,
-                learn,
-                headers: self.config.limits.headers_of(&key.host),
+            let policy = LanePolicy {
                 isolated: own.is_some(),
-                classifier: Arc::clone(&breaker.classifier),
                 adaptive,
+                learn,
+                ..LanePolicy::new(policy)
+            };
+            Arc::new(Rules {
+                policy: Arc::new(policy),
+                headers: self.config.limits.headers_of(&key.host),
+                classifier: Arc::clone(&breaker.classifier),
                 max_delay: limits.max_delay.value,
                 credits: limits.credits.get(),
                 kind_credits: self.config.limits.kind_credits(&key.host),

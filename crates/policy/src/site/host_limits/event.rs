@@ -92,7 +92,7 @@ pub struct Applied {
 impl LimitEvent {
     /// Describes a permit.
     #[must_use]
-    pub fn permitted(ask: &Ask<'_>, id: u64) -> Self {
+    pub fn permitted(ask: &Ask, id: u64) -> Self {
         let counted = Counted::new(ask, id);
         Self::Permitted {
             id,
@@ -104,19 +104,19 @@ impl LimitEvent {
 
     /// Describes that a permit or a reservation was given up.
     #[must_use]
-    pub fn left(ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Self {
+    pub fn left(ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Self {
         Self::Left {
             id,
             spent_at,
-            lane: ask.quota_lane.map(|lane| Box::from(&**lane)),
+            lane: ask.quota_lane.as_deref().map(Box::from),
         }
     }
 
     /// Describes what the answer to a request states; `None` where rate headers are ignored.
     #[must_use]
-    pub fn stated(ask: &Ask<'_>, permit: &Permit, statement: &Statement) -> Option<Self> {
+    pub fn stated(ask: &Ask, permit: &Permit, statement: &Statement) -> Option<Self> {
         Some(Self::Stated {
-            lane: Box::from(&**ask.quota_lane?),
+            lane: Box::from(ask.quota_lane.as_deref()?),
             id: permit.id,
             permitted: permit.stamp,
             statement: statement.clone(),

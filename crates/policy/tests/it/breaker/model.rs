@@ -209,7 +209,7 @@ impl Model {
     }
 }
 
-fn question(role: Role, policy: &BreakerPolicy) -> Ask<'_> {
+fn question(role: Role, policy: &BreakerPolicy) -> Ask {
     Ask {
         role,
         ..ask(&[], policy)

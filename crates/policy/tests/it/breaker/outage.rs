@@ -63,11 +63,10 @@ fn any_policy() -> impl Strategy<Value = BreakerPolicy> {
 
 const LEASE: Duration = Duration::from_secs(20);
 
-fn question(policy: &BreakerPolicy, role: Role, jitter_sample: f64) -> Ask<'_> {
+fn question(policy: &BreakerPolicy, role: Role, jitter_sample: f64) -> Ask {
     Ask {
         role,
         jitter_sample,
-        lease: LEASE,
         ..ask(&[], policy)
     }
 }

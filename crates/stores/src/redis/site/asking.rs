@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docstokg_policy::quota::Turn;
-use docstokg_policy::site::{Applied, Ask, Entered, LimitTurn, OwnedAsk};
+use docstokg_policy::site::{Applied, Ask, Entered, LimitTurn};
 use docstokg_policy::time::BootInstant;
 
 use super::super::limits::{Absorbed, KnownLimits, seal_limits};
@@ -44,11 +44,11 @@ impl RedisSite {
     /// Asks to send until this process knows as much of the host's limits as the server.
     pub(super) async fn ask_until_current(
         &self,
-        question: &OwnedAsk,
+        ask: &Ask,
         step: EnterOrConfirm,
         id: u64,
     ) -> Result<Entered, StoreError> {
-        let (server, ask) = (self.server(), question.as_ask());
+        let server = self.server();
         let counted_as = match step {
             EnterOrConfirm::Enter => id,
             EnterOrConfirm::Confirm(id) => id,
@@ -58,11 +58,11 @@ impl RedisSite {
             let known = self.known();
             let now = self.script_now(&known);
             let part = if round < MAX_ROUNDS {
-                known.part_of(&ask, counted_as, now)
+                known.part_of(ask, counted_as, now)
             } else {
-                Some(Box::new(waiting_part(&known, &ask, counted_as, now)))
+                Some(Box::new(waiting_part(&known, ask, counted_as, now)))
             };
-            let call = self.entering(&ask, step, id, part.as_deref());
+            let call = self.entering(ask, step, id, part.as_deref());
             let mut reply = server.reply_to(call).await?;
             let stale = reply.stale();
             if part.is_some() || stale.is_some() {
@@ -85,7 +85,7 @@ impl RedisSite {
 
     fn entering(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         step: EnterOrConfirm,
         id: u64,
         part: Option<&LimitsPart>,
@@ -179,7 +179,7 @@ impl RedisSite {
 
 /// Makes a request wait a little, whatever is known: the script answers it in any case, and permits
 /// none but a probe.
-fn waiting_part(known: &KnownLimits, ask: &Ask<'_>, id: u64, now: BootInstant) -> LimitsPart {
+fn waiting_part(known: &KnownLimits, ask: &Ask, id: u64, now: BootInstant) -> LimitsPart {
     let part = known.part_of(ask, id, now).unwrap_or_default();
     let at = now + SHORT_WAIT;
     let turn = LimitTurn {

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{
-    Answered, Applied, Ask, LimitEvent, OwnedAsk, Permit, Report, Settled,
-};
+use docstokg_policy::site::{Answered, Applied, Ask, LimitEvent, Permit, Report, Settled};
 use docstokg_policy::time::BootInstant;
 
 use super::super::limits::{KnownLimits, seal_event};
@@ -42,23 +40,23 @@ impl RedisSite {
     /// long its breaker is open depends on them.
     pub(super) async fn settle_until_current(
         &self,
-        question: &OwnedAsk,
+        ask: &Ask,
         permit: &Permit,
         report: &Report,
     ) -> Result<Settled, StoreError> {
-        let (server, ask) = (self.server(), question.as_ask());
-        let answered = Answered::new(&ask, permit, report);
+        let server = self.server();
+        let answered = Answered::new(ask, permit, report);
         let mut history: Option<Vec<BootInstant>> = None;
         for round in 0..=MAX_ROUNDS {
             let known = self.known();
-            let lesson = ask.learn.map(|_| match report.outcome {
+            let lesson = ask.policy.learn.map(|_| match report.outcome {
                 Outcome::Throttled => Lesson {
                     forced: round == MAX_ROUNDS,
-                    ..self.lesson_of_refusal(&known, &ask, &answered, history.as_deref())
+                    ..self.lesson_of_refusal(&known, ask, &answered, history.as_deref())
                 },
                 _ => lesson_of_answer(&known, &answered),
             });
-            let call = self.settling(&ask, permit, report, lesson.as_ref());
+            let call = self.settling(ask, permit, report, lesson.as_ref());
             let mut reply = server.reply_to(call).await?;
             if reply.stale().is_some() {
                 let before = reply.take_history().map_err(|_| server.malformed())?;
@@ -88,7 +86,7 @@ impl RedisSite {
     fn lesson_of_refusal(
         &self,
         known: &KnownLimits,
-        ask: &Ask<'_>,
+        ask: &Ask,
         answered: &Answered,
         history: Option<&[BootInstant]>,
     ) -> Lesson {
@@ -114,7 +112,7 @@ impl RedisSite {
 
     fn settling(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         permit: &Permit,
         report: &Report,
         lesson: Option<&Lesson>,

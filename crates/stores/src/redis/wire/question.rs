@@ -69,7 +69,7 @@ impl Packer {
 
 /// A question, and what the script needs to know beside it.
 pub(in super::super) struct Question<'a> {
-    pub(in super::super) ask: &'a Ask<'a>,
+    pub(in super::super) ask: &'a Ask,
     /// The names of the budgets.
     pub(in super::super) names: &'a [String],
     /// When the site was created, as this process knows it, or 0.
@@ -89,9 +89,9 @@ impl Question<'_> {
         let mut packer = Packer(Vec::with_capacity(320));
         self.pack_kind(&mut packer);
         self.pack_request(&mut packer, now);
-        pack_policy(self.ask.breaker, &mut packer);
-        packer.byte(self.ask.adaptive.is_some());
-        if let Some(adaptive) = self.ask.adaptive {
+        pack_policy(&self.ask.policy.breaker, &mut packer);
+        packer.byte(self.ask.policy.adaptive.is_some());
+        if let Some(adaptive) = &self.ask.policy.adaptive {
             pack_adaptive(adaptive, &mut packer);
         }
         packer.byte(self.limits.is_some());
@@ -112,7 +112,7 @@ impl Question<'_> {
             .byte(birth > 0 && self.limits.is_none() && is_quick(ask))
             .long(0)
             .byte(ask.costs.len() as u8);
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let windows = cost.windows.list();
             packer
                 .text(self.names.get(cost.budget).map_or("", String::as_str))
@@ -139,7 +139,7 @@ impl Question<'_> {
     )]
     fn pack_request(&self, packer: &mut Packer, now: BootInstant) {
         let ask = self.ask;
-        for cost in ask.costs {
+        for cost in &*ask.costs {
             let spacings = cost.windows.spacings().iter();
             let holding = spacings.filter(|spacing| spacing.holds_for(ask.backlog));
             packer
@@ -160,17 +160,19 @@ impl Question<'_> {
             .until(ask.deadline, now)
             .length(now.since(ask.asked))
             .short(ask.backlog);
-        packer.byte(ask.isolated).short(match ask.queue_position {
-            QueuePosition::Head => 0,
-            QueuePosition::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
-            QueuePosition::Overlapping => OVERLAPPING,
-        });
+        packer
+            .byte(ask.policy.isolated)
+            .short(match ask.queue_position {
+                QueuePosition::Head => 0,
+                QueuePosition::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
+                QueuePosition::Overlapping => OVERLAPPING,
+            });
         packer
             .text(self.who)
             .byte(ask.role.index() as u8)
             .byte(ask.patience == Patience::Wait)
             .share(ask.jitter_sample)
-            .length(ask.lease);
+            .length(ask.policy.lease);
     }
 }
 
@@ -214,7 +216,7 @@ fn pack_adaptive(adaptive: &AdaptivePolicy, packer: &mut Packer) {
 
 /// Returns whether only windows count for a question: a weight of one in each budget, of a request
 /// that no other of its process precedes.
-fn is_quick(ask: &Ask<'_>) -> bool {
+fn is_quick(ask: &Ask) -> bool {
     let is_only_one = |index: usize, cost: &Cost| {
         ask.costs[..index]
             .iter()
@@ -226,7 +228,7 @@ fn is_quick(ask: &Ask<'_>) -> bool {
             && cost.windows.spacings().is_empty()
             && is_only_one(index, cost)
     };
-    !ask.isolated
+    !ask.policy.isolated
         && !matches!(ask.queue_position, QueuePosition::Behind(_))
         && ask.costs.iter().enumerate().all(is_plain)
 }

@@ -13,7 +13,7 @@ use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Reserved, Site,
+    Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, QueuePosition, Report, Reserved, Site,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
@@ -158,18 +158,22 @@ impl World {
             .collect()
     }
 
-    fn ask<'a>(&'a self, costs: &'a [Cost], role: Role) -> Ask<'a> {
+    fn ask(&self, costs: &[Cost], role: Role) -> Ask {
         let now = self.clock.boot();
-        Ask {
-            role,
+        let policy = LanePolicy {
             isolated: self.isolated == Some(role.index()),
             // The other process does not adapt its rate.
-            adaptive: self.adaptive.as_ref().filter(|_| self.acting == 0),
+            adaptive: self.adaptive.filter(|_| self.acting == 0),
+            learn: self.learn,
+            ..LanePolicy::new(self.breaker.clone())
+        };
+        let lanes = self.lanes.as_ref();
+        Ask {
+            role,
             deadline: now + seconds(60),
             asked: now,
-            learn: self.learn.as_ref(),
-            quota_lane: self.lanes.as_ref().map(|lanes| &lanes[role.index()]),
-            ..Ask::at_once(costs, &self.breaker)
+            quota_lane: lanes.map(|lanes| Arc::clone(&lanes[role.index()])),
+            ..Ask::at_once(costs, policy)
         }
     }
 

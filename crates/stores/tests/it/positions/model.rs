@@ -8,7 +8,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, Permit};
+use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, Permit};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -193,10 +193,10 @@ impl<'a> Model<'a> {
         self.outcome()
     }
 
-    fn ask<'b>(costs: &'b [Cost], policy: &'b BreakerPolicy) -> Ask<'b> {
+    fn ask(costs: &[Cost], policy: &BreakerPolicy) -> Ask {
         Ask {
             latest: BootInstant::FAR,
-            ..Ask::at_once(costs, policy)
+            ..Ask::at_once(costs, LanePolicy::new(policy.clone()))
         }
     }
 
