@@ -8,16 +8,16 @@ use docstokg_stores::cache::CacheStore;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{StateStore, StoreError};
 use http::HeaderValue;
-use parking_lot::RwLock;
 use tokio::sync::{Semaphore, watch};
 
 use crate::admission::News;
 use crate::admission::registry::{Registry, RuntimeClock};
-use crate::cache::{HttpCache, Sharing};
+use crate::cache::{ResponseCache, Sharing, StoredResponses};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
-use crate::download::Syncer;
+use crate::download::FileWriter;
 use crate::event::Observer;
+use crate::exchange::Wire;
 use crate::hub::{Hub, Inner};
 use crate::outgoing::DefaultHeaders;
 use crate::robots::RobotsCache;
@@ -136,11 +136,12 @@ impl HubBuilder {
     /// # Errors
     /// The transport cannot be set up, or the store cannot be opened.
     pub fn build(mut self) -> Result<Hub, BuildError> {
-        let default_headers = DefaultHeaders::new(|role| {
+        let headers = DefaultHeaders::new(|role| {
             HeaderValue::from_str(&self.config.identity.user_agent(role))
                 .map_err(|error| TransportError::Client(error.to_string()))
         })?;
-        let cache = self.open_cache(&default_headers);
+        let headers = Arc::new(headers);
+        let stored = self.open_cache(&headers);
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(WireTransport::new(&WireOptions {
@@ -163,33 +164,38 @@ impl HubBuilder {
             observers: Arc::clone(&observers),
             changes: watch::Sender::new(0),
         };
+        let cache = ResponseCache::new(stored, &self.config, &self.runtime, &headers);
+        let cache = Arc::new(cache);
+        let known_hosts = Arc::default();
+        let wire = Wire {
+            config: Arc::clone(&self.config),
+            runtime: Arc::clone(&self.runtime),
+            transport,
+            headers,
+            known_hosts: Arc::clone(&known_hosts),
+            cache: Arc::clone(&cache),
+            pauses: Arc::default(),
+        };
+        let max_inflight = self.config.limits.max_inflight.value;
+        let process_slots = max_inflight.map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize);
         Ok(Hub(Arc::new(Inner {
             registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
-            process_slots: Arc::new(Semaphore::new(
-                self.config
-                    .limits
-                    .max_inflight
-                    .value
-                    .map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize),
-            )),
+            process_slots: Arc::new(Semaphore::new(process_slots)),
+            files: FileWriter::new(self.config.transport.durability, self.random.clone()),
             config: self.config,
             runtime: self.runtime,
             random: self.random,
-            transport,
-            syncer: Syncer::default(),
-            pauses: Arc::default(),
             robots: RobotsCache::default(),
             cache,
+            wire,
+            known_hosts,
             observers,
-            user_supplied_hosts: RwLock::default(),
-            plain_hosts: RwLock::default(),
-            default_headers,
             requests: AtomicU64::new(0),
         })))
     }
 
     /// Opens the cache that is given or configured.
-    fn open_cache(&mut self, headers: &DefaultHeaders) -> Option<HttpCache> {
+    fn open_cache(&mut self, headers: &DefaultHeaders) -> Option<StoredResponses> {
         let (store, sharing) = match self.cache.take() {
             Some(store) => (store, Sharing::Process),
             None => store::open_cache(
@@ -200,6 +206,6 @@ impl HubBuilder {
             )?,
         };
         let background = self.config.cache.background;
-        Some(HttpCache::new(store, sharing, background, headers))
+        Some(StoredResponses::new(store, sharing, background, headers))
     }
 }

@@ -34,11 +34,48 @@ pub(crate) use plan::Plan;
 pub(crate) use serve::Unserved;
 pub(crate) use validate::Concluded;
 
+use crate::clock::Runtime;
+use crate::config::Config;
 use crate::outgoing::DefaultHeaders;
 
-/// The cache of a hub.
-pub(crate) struct HttpCache {
-    pub(crate) store: CacheStore,
+/// The cache of a hub; without a store it does nothing.
+pub(crate) struct ResponseCache {
+    stored: Option<StoredResponses>,
+    config: Arc<Config>,
+    runtime: Arc<dyn Runtime>,
+    headers: Arc<DefaultHeaders>,
+}
+
+impl ResponseCache {
+    pub(crate) fn new(
+        stored: Option<StoredResponses>,
+        config: &Arc<Config>,
+        runtime: &Arc<dyn Runtime>,
+        headers: &Arc<DefaultHeaders>,
+    ) -> Self {
+        Self {
+            stored,
+            config: Arc::clone(config),
+            runtime: Arc::clone(runtime),
+            headers: Arc::clone(headers),
+        }
+    }
+
+    /// Returns the store of responses, where one is configured.
+    pub(crate) fn store(&self) -> Option<&CacheStore> {
+        self.stored.as_ref().map(|stored| &stored.store)
+    }
+
+    /// Takes a slot for a validation in the background, if one is free.
+    pub(crate) fn background_slot(&self) -> Option<OwnedSemaphorePermit> {
+        let background = &self.stored.as_ref()?.background;
+        Arc::clone(background).try_acquire_owned().ok()
+    }
+}
+
+/// The store of a cache, and the requests that wait for each other's responses.
+pub(crate) struct StoredResponses {
+    store: CacheStore,
     flights: Flights,
     holder: Holder,
     sharing: Sharing,
@@ -57,7 +94,7 @@ pub(crate) enum Sharing {
     Processes,
 }
 
-impl HttpCache {
+impl StoredResponses {
     /// Uses a store.
     pub(crate) fn new(
         store: CacheStore,
@@ -78,13 +115,6 @@ impl HttpCache {
             background: Arc::new(Semaphore::new(background)),
             plain_fields: Role::ALL.map(plain),
         }
-    }
-}
-
-impl HttpCache {
-    /// Takes a slot for a validation in the background, if one is free.
-    pub(crate) fn background_slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.background).try_acquire_owned().ok()
     }
 }
 

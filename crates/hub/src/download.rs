@@ -15,6 +15,7 @@ use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
+use crate::clock::Random;
 use crate::config::Durability;
 use crate::files::hex;
 use crate::response::SavedFile;
@@ -29,8 +30,51 @@ pub use ends::Ends;
 use hash::Hashing;
 use partial::Begun;
 pub(crate) use partial::{Partial, Start};
-pub(crate) use sync::Syncer;
+use sync::Syncer;
 pub use transfer::Transfer;
+
+/// What every file of a hub is written with.
+#[derive(Clone)]
+pub(crate) struct FileWriter {
+    /// What finished files survive.
+    durability: Durability,
+    syncer: Syncer,
+    random: Random,
+}
+
+impl FileWriter {
+    pub(crate) fn new(durability: Durability, random: Random) -> Self {
+        Self {
+            durability,
+            syncer: Syncer::default(),
+            random,
+        }
+    }
+
+    /// Creates the temporary file of a download.
+    pub(crate) fn create(&self, path: &Path) -> io::Result<PartFile> {
+        PartFile::create(path, self.random.number())
+    }
+
+    /// Gives a complete file its name, made durable as the configuration says.
+    pub(crate) async fn keep(&self, file: &Path, path: &Path) -> io::Result<()> {
+        match self.durability {
+            Durability::None => std::fs::rename(file, path),
+            Durability::Batched => self.syncer.commit(File::open(file)?, file, path).await,
+        }
+    }
+
+    /// Finishes a download: its file appears under its name, made durable as the configuration
+    /// says.
+    pub(crate) async fn finish(&self, part: PartFile) -> io::Result<SavedFile> {
+        part.finish(self.durability, &self.syncer).await
+    }
+
+    /// Finishes a download that its caller makes durable later, with [`FileWriter::keep`].
+    pub(crate) async fn finish_for_now(&self, part: PartFile) -> io::Result<SavedFile> {
+        part.finish(Durability::None, &self.syncer).await
+    }
+}
 
 /// A file being written.
 pub(crate) struct PartFile {
@@ -48,7 +92,7 @@ pub(crate) struct PartFile {
 
 impl PartFile {
     /// Creates the temporary file beside its final place.
-    pub(crate) fn create(path: &Path, tag: u64) -> io::Result<Self> {
+    fn create(path: &Path, tag: u64) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
@@ -145,11 +189,7 @@ impl PartFile {
     }
 
     /// Makes the file durable as asked, and gives it its name.
-    pub(crate) async fn finish(
-        mut self,
-        durability: Durability,
-        syncer: &Syncer,
-    ) -> io::Result<SavedFile> {
+    async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
         let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new()))
             .finish()
             .await;
@@ -202,8 +242,8 @@ fn shortened(name: &std::ffi::OsStr) -> String {
 }
 
 /// Where a body is to go.
-#[derive(Clone, Debug)]
-pub(crate) struct FileTarget {
+pub(crate) struct FileTarget<'a> {
+    pub(crate) files: &'a FileWriter,
     pub(crate) path: Arc<Path>,
     /// Whether an attempt resumes where an earlier one, also of an earlier process, broke off.
     pub(crate) resume: bool,

@@ -12,24 +12,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
-use docstokg_policy::retry::Repeatable;
+use docstokg_policy::retry::{self, Repeatable, RetryPolicy};
 use docstokg_policy::site::Report;
 use http::StatusCode;
 
 use self::dial::{DialStage, DialWatch};
 use crate::admission::{Consequence, HeldPermit, Permits};
 use crate::body::BodyReader;
-use crate::cache::Plan;
-use crate::clock::{BootInstant, before};
+use crate::cache::{Plan, ResponseCache};
+use crate::clock::{BootInstant, Runtime, before};
+use crate::config::Config;
 use crate::error::ErrorKind;
 use crate::event::What;
-use crate::hub::Inner;
 use crate::journey::Track;
+use crate::known_hosts::KnownHosts;
+use crate::outgoing::DefaultHeaders;
+use crate::process_pause::ProcessPauses;
 use crate::redirect::Hop;
 use crate::request::{IsFinal, Request};
 use crate::response::Head;
-use crate::target::Target;
-use crate::transport::{Dial, Incoming, Outgoing, SendError};
+use crate::target::{NamedHop, Target};
+use crate::transport::{Dial, Incoming, Outgoing, Reach, SendError, Transport};
 
 use delivery::Conclusion;
 pub(crate) use delivery::{
@@ -57,6 +60,17 @@ impl<D> Leg<'_, D> {
         }
         let said = self.request.repeatable;
         said.unwrap_or_else(|| Repeatable::of(&self.hop.method))
+    }
+
+    /// Returns whether an attempt that ended so would be repeated, time and budget aside.
+    pub(crate) fn wants_retry(
+        &self,
+        policy: &RetryPolicy,
+        class: Class,
+        fault: Option<Fault>,
+        attempt: u32,
+    ) -> bool {
+        retry::wants_retry(policy, class, self.repeatable(fault), attempt)
     }
 }
 
@@ -207,10 +221,12 @@ impl Finish {
     }
 }
 
-/// How a request left: with which permit, and when.
+/// How a request left.
 #[derive(Clone, Copy)]
 struct Departure<'a> {
     permit: &'a HeldPermit,
+    /// The number of the attempt at its hop, from one.
+    attempt: u32,
     sent: BootInstant,
 }
 
@@ -220,12 +236,25 @@ pub(crate) struct Answered<T> {
     pub(crate) body: Delivered<T>,
 }
 
-impl Inner {
+/// Sends attempts and receives their answers.
+pub(crate) struct Wire {
+    pub(crate) config: Arc<Config>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) headers: Arc<DefaultHeaders>,
+    pub(crate) known_hosts: Arc<KnownHosts>,
+    /// Stores answers while they are received.
+    pub(crate) cache: Arc<ResponseCache>,
+    pub(crate) pauses: Arc<ProcessPauses>,
+}
+
+impl Wire {
     /// Sends a hop once and receives the answer.
     pub(crate) async fn exchange<D: Delivery>(
         &self,
         leg: &Leg<'_, D>,
         permit: &HeldPermit,
+        attempt: u32,
         track: &mut Track,
     ) -> Exchanged<D::Received> {
         let mut outgoing = self.outgoing(leg.hop, leg.target, leg.request);
@@ -236,10 +265,30 @@ impl Inner {
         let sent = self.runtime.boot();
         match self.send(leg.target, outgoing, permit, track).await {
             Ok(incoming) => {
-                let left = Departure { permit, sent };
+                let left = Departure {
+                    permit,
+                    attempt,
+                    sent,
+                };
                 self.receive(leg, incoming, prepared, left, track).await
             }
             Err(ended) => ended.into_exchanged(),
+        }
+    }
+
+    /// Adds what every request carries to a hop.
+    fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> Outgoing {
+        let reach = if self.config.transport.allow_internal {
+            Reach::Anywhere
+        } else {
+            self.known_hosts.reach_of(&target.host, request)
+        };
+        Outgoing {
+            method: hop.method.clone(),
+            url: target.url.clone(),
+            headers: self.headers.sent_with(hop, target, request),
+            body: hop.body.clone(),
+            reach,
         }
     }
 

@@ -104,7 +104,7 @@ impl Inner {
         // name
         let named = self.name(hop, request)?;
         if visited.is_empty() {
-            self.remember_user_supplied(&named.host, request);
+            self.known_hosts.note_requested(&named.host, request);
         }
         track.hop(&named.host, named.role, || What::Hop {
             url: redact(&named.url),
@@ -125,7 +125,7 @@ impl Inner {
             delivery,
             plan: None,
         };
-        let plan = match self.look_up(&leg, track).await? {
+        let plan = match self.cache.look_up(&leg, track).await? {
             Found::Answer(answered) => {
                 return self.follow_or_return(&leg, answered, (visited, cookies), track);
             }
@@ -155,7 +155,7 @@ impl Inner {
         if let Some(jar) = request.jar() {
             jar.keep(&target.url, &answered.head.headers);
         }
-        self.invalidate(&leg, &answered.head).await;
+        self.cache.invalidate(&leg, &answered.head).await;
 
         // follow or return
         self.follow_or_return(&leg, answered, (visited, cookies), track)
@@ -173,7 +173,7 @@ impl Inner {
             let Some(plan) = leg.plan else {
                 return answered;
             };
-            match self.conclude(plan, leg, answered, track).await {
+            match self.cache.conclude(plan, leg, answered, track).await {
                 Concluded::Answer(answered) => return answered,
                 Concluded::AskAgain => {}
             }
@@ -200,7 +200,7 @@ impl Inner {
             let sent = self.runtime.boot();
             let first_sent = *first_sent.get_or_insert(sent);
             // Apart: most requests of a bulk run wait, and those need no room for it.
-            let exchange = Box::pin(self.exchange(leg, permits.site(), track));
+            let exchange = Box::pin(self.wire.exchange(leg, permits.site(), attempt, track));
             let finish = match exchange.await {
                 Exchanged::Received(received) => {
                     return Ok(received.conclude(leg, permits, sent, track).await);
@@ -299,7 +299,7 @@ impl Inner {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
             sent,
-            wants_retry: self.wants_retry(leg, class, finish.fault(), attempt),
+            wants_retry: leg.wants_retry(&self.config.retry, class, finish.fault(), attempt),
             maybe_refused: finish.is_unavailable(),
         };
         let ending = match finish.fault() {
@@ -318,17 +318,6 @@ impl Inner {
             open_until: consequence.open_until.or(earlier.open_until),
             retry_refused: consequence.retry_refused || earlier.retry_refused,
         }
-    }
-
-    /// Returns whether an attempt would be repeated, time and budget aside.
-    pub(crate) fn wants_retry<D>(
-        &self,
-        leg: &Leg<'_, D>,
-        class: Class,
-        fault: Option<Fault>,
-        attempt: u32,
-    ) -> bool {
-        retry::wants_retry(&self.config.retry, class, leg.repeatable(fault), attempt)
     }
 
     /// Decides whether there is another attempt, and when.

@@ -1,6 +1,5 @@
 //! The hub: built once, shared by all its callers.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,28 +13,27 @@ use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::header::{
     IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
-use parking_lot::RwLock;
+
 use tokio::sync::Semaphore;
 
 use crate::admission::registry::Registry;
 use crate::admission::{Lane, LaneKey, News, SiteAdmission};
 use crate::builder::HubBuilder;
-use crate::cache::HttpCache;
+use crate::cache::ResponseCache;
 use crate::clock::{Random, Runtime};
-use crate::config::{Config, Durability};
-use crate::download::{FileTarget, PartFile, Syncer, Transfer};
+use crate::config::Config;
+use crate::download::{FileTarget, FileWriter, Transfer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream};
+use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream, Wire};
 use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
-use crate::outgoing::DefaultHeaders;
-use crate::process_pause::ProcessPauses;
+
+use crate::known_hosts::KnownHosts;
 use crate::request::Request;
 use crate::response::{Downloaded, Response, Spooled, Streamed};
 use crate::robots::RobotsCache;
 use crate::stream::BodyStream;
-use crate::transport::Transport;
 
 /// One polite client for everything. Cheap to clone; clones share all limits.
 #[derive(Clone)]
@@ -46,19 +44,14 @@ pub(crate) struct Inner {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
-    pub(crate) transport: Arc<dyn Transport>,
     pub(crate) process_slots: Arc<Semaphore>,
-    pub(crate) syncer: Syncer,
-    pub(crate) pauses: Arc<ProcessPauses>,
+    pub(crate) files: FileWriter,
     pub(crate) registry: Registry,
     pub(crate) robots: RobotsCache,
-    /// Stored answers, where that is configured.
-    pub(crate) cache: Option<HttpCache>,
+    pub(crate) cache: Arc<ResponseCache>,
+    pub(crate) wire: Wire,
+    pub(crate) known_hosts: Arc<KnownHosts>,
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
-    pub(crate) user_supplied_hosts: RwLock<HashSet<Host>>,
-    /// Hosts that a resolver of links leads to by http and that do not serve https.
-    pub(crate) plain_hosts: RwLock<HashSet<Host>>,
-    pub(crate) default_headers: DefaultHeaders,
     pub(crate) requests: AtomicU64,
 }
 
@@ -114,7 +107,7 @@ impl Hub {
     /// As [`Hub::fetch`], and when the file cannot be written.
     pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
         // A file that cannot be written costs the origin nothing.
-        PartFile::create(path, self.0.random.number()).map_err(|source| FetchError {
+        self.0.files.create(path).map_err(|source| FetchError {
             kind: ErrorKind::File {
                 path: path.display().to_string(),
                 source,
@@ -125,6 +118,7 @@ impl Hub {
         self.to_file(
             request,
             FileTarget {
+                files: &self.0.files,
                 path: path.into(),
                 resume: false,
                 transfer: None,
@@ -147,6 +141,7 @@ impl Hub {
         path: &Path,
     ) -> Result<Downloaded, FetchError> {
         let target = FileTarget {
+            files: &self.0.files,
             path: path.into(),
             resume: true,
             transfer: None,
@@ -165,6 +160,7 @@ impl Hub {
         transfer: &Arc<Transfer>,
     ) -> Result<Downloaded, FetchError> {
         let target = FileTarget {
+            files: &self.0.files,
             path: path.into(),
             resume: true,
             transfer: Some(Arc::clone(transfer)),
@@ -177,21 +173,13 @@ impl Hub {
     /// # Errors
     /// It cannot be synced or renamed.
     pub async fn keep(&self, file: &Path, path: &Path) -> std::io::Result<()> {
-        match self.0.config.transport.durability {
-            Durability::None => std::fs::rename(file, path),
-            Durability::Batched => {
-                self.0
-                    .syncer
-                    .commit(std::fs::File::open(file)?, file, path)
-                    .await
-            }
-        }
+        self.0.files.keep(file, path).await
     }
 
     async fn to_file(
         &self,
         request: Request,
-        target: FileTarget,
+        target: FileTarget<'_>,
     ) -> Result<Downloaded, FetchError> {
         let mut arrived = self.0.journey(&request, &target).await?;
         self.validate_later(&request, &arrived.track);
@@ -240,10 +228,10 @@ impl Hub {
     /// Validates a stale answer in the background after it was served (RFC 5861 section 3), unless
     /// too many are being validated.
     fn validate_later(&self, request: &Request, track: &Track) {
-        let Some(cache) = self.0.cache.as_ref().filter(|_| track.wants_validation) else {
+        if !track.wants_validation {
             return;
-        };
-        let Some(slot) = cache.background_slot() else {
+        }
+        let Some(slot) = self.0.cache.background_slot() else {
             return;
         };
         let mut request = Request {
@@ -274,7 +262,7 @@ impl Hub {
     /// Returns the store of answers, where one is configured.
     #[must_use]
     pub fn cache(&self) -> Option<&CacheStore> {
-        self.0.cache.as_ref().map(|cache| &cache.store)
+        self.0.cache.store()
     }
 
     /// Blocks a host for a time, on an operator's word.

@@ -38,6 +38,7 @@ mod group;
 mod hub;
 pub mod journey;
 pub mod json;
+mod known_hosts;
 mod outgoing;
 mod process_pause;
 mod redact;

@@ -1,17 +1,14 @@
-//! A hop as it is sent: the headers that every request carries, and how far it may reach.
+//! The headers that every request carries.
 
-use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-use crate::hub::Inner;
 use crate::redirect::Hop;
 use crate::referer;
-use crate::request::{Provenance, Request};
+use crate::request::Request;
 use crate::target::NamedHop;
-use crate::transport::{Outgoing, Reach};
 
 /// The headers that requests carry unless they have their own, by role.
 pub(crate) struct DefaultHeaders([HeaderMap; 3]);
@@ -38,27 +35,9 @@ impl DefaultHeaders {
     pub(crate) fn of(&self, role: Role) -> &HeaderMap {
         &self.0[role.index()]
     }
-}
-
-impl Inner {
-    /// Adds what every request carries to a hop.
-    pub(crate) fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> Outgoing {
-        Outgoing {
-            method: hop.method.clone(),
-            url: target.url.clone(),
-            headers: self.sent_headers(hop, target, request),
-            body: hop.body.clone(),
-            reach: self.reach(target, request),
-        }
-    }
 
     /// Returns the headers of a hop with those that every request carries.
-    pub(crate) fn sent_headers(
-        &self,
-        hop: &Hop,
-        target: &NamedHop,
-        request: &Request,
-    ) -> HeaderMap {
+    pub(crate) fn sent_with(&self, hop: &Hop, target: &NamedHop, request: &Request) -> HeaderMap {
         let mut headers = hop.headers.clone();
         if request.relay.is_some() {
             return headers;
@@ -70,7 +49,7 @@ impl Inner {
         if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
             headers.insert(REFERER, referer);
         }
-        let defaults = self.default_headers.of(request.role);
+        let defaults = self.of(request.role);
         if headers.is_empty() {
             headers = defaults.clone();
         } else {
@@ -82,23 +61,6 @@ impl Inner {
             headers.entry(COOKIE).or_insert(cookies);
         }
         headers
-    }
-
-    /// Says whether the hop may lead into the private network: only where the user supplied its
-    /// host.
-    fn reach(&self, target: &NamedHop, request: &Request) -> Reach {
-        let requested = || {
-            request.provenance == Provenance::UserSupplied
-                && Host::of(&request.url).is_ok_and(|host| host == target.host)
-        };
-        let is_trusted = self.config.transport.allow_internal
-            || self.user_supplied_hosts.read().contains(&target.host)
-            || requested();
-        if is_trusted {
-            Reach::Anywhere
-        } else {
-            Reach::PublicOnly
-        }
     }
 }
 

@@ -15,13 +15,7 @@ use crate::admission::{Lane, LaneKey, Route};
 use crate::error::ErrorKind;
 use crate::hub::Inner;
 use crate::redirect::Hop;
-use crate::request::{Provenance, Request};
-
-/// How many hosts that users supplied are remembered. Those beyond may lie in the private network
-/// only when they are requested directly.
-const MAX_USER_SUPPLIED: usize = 65_536;
-/// How many hosts are remembered as serving no https.
-const MAX_PLAIN_HOSTS: usize = 10_000;
+use crate::request::Request;
 
 /// A hop with what names it.
 pub(crate) struct NamedHop {
@@ -66,18 +60,6 @@ impl Hop {
 }
 
 impl Inner {
-    /// Remembers the host of the first hop of a request if the user supplied it.
-    pub(crate) fn remember_user_supplied(&self, host: &Host, request: &Request) {
-        if request.provenance == Provenance::UserSupplied
-            && !self.user_supplied_hosts.read().contains(host)
-        {
-            let mut hosts = self.user_supplied_hosts.write();
-            if hosts.len() < MAX_USER_SUPPLIED {
-                hosts.insert(host.clone());
-            }
-        }
-    }
-
     /// Names a hop.
     ///
     /// # Errors
@@ -141,18 +123,5 @@ impl Inner {
             site: self.site_lane(&named, hop, request),
         };
         Target { named, route }
-    }
-
-    /// Returns whether a host is known to serve no https.
-    pub(crate) fn is_plain(&self, url: &Url) -> bool {
-        Host::of(url).is_ok_and(|host| self.plain_hosts.read().contains(&host))
-    }
-
-    /// Remembers that a host serves no https.
-    pub(crate) fn remember_plain(&self, host: Host) {
-        let mut hosts = self.plain_hosts.write();
-        if hosts.len() < MAX_PLAIN_HOSTS {
-            hosts.insert(host);
-        }
     }
 }

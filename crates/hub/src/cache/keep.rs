@@ -14,10 +14,9 @@ use parking_lot::Mutex;
 use super::flights::{FlightEnd, LedFlight};
 use super::key::Space;
 use super::plan::{Kept, Plan, Progress};
-use super::{encode, key};
+use super::{ResponseCache, encode, key};
 use crate::clock::{BootInstant, Timestamp};
 use crate::exchange::Leg;
-use crate::hub::Inner;
 use crate::redact::redact;
 use crate::response::Head;
 
@@ -96,7 +95,7 @@ pub(crate) enum Coding {
     Decoded,
 }
 
-impl Inner {
+impl ResponseCache {
     /// Begins to store an answer, where that is allowed.
     pub(crate) fn keep<D>(
         &self,
@@ -109,7 +108,7 @@ impl Inner {
         if plan.is_confirmed_by(head) {
             return None;
         }
-        let cache = self.cache.as_ref()?;
+        let cache = self.stored.as_ref()?;
         let headers = described(&head.headers, coding);
         // The pages after this one may need the cookies that it sets.
         let sets_cookies = leg.request.jar().is_some() && headers.contains_key(SET_COOKIE);
@@ -172,7 +171,7 @@ impl Inner {
 
     /// Drops what a request that changes something makes invalid (RFC 9111 section 4.4).
     pub(crate) async fn invalidate<D>(&self, leg: &Leg<'_, D>, head: &Head) {
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = &self.stored else { return };
         let method: &Method = &leg.hop.method;
         if method == Method::GET || method == Method::HEAD {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use docstokg_stores::cache::{CacheKey, CacheStore, Claim, Holder};
 
-use super::HttpCache;
+use super::StoredResponses;
 use crate::clock::{BootInstant, Runtime};
 
 /// How long a lease lasts.
@@ -44,7 +44,7 @@ pub(super) enum Claimed {
     Alone,
 }
 
-impl HttpCache {
+impl StoredResponses {
     /// Claims the flight of a key among processes.
     pub(super) async fn claim(&self, key: CacheKey, runtime: &Arc<dyn Runtime>) -> Claimed {
         let until = runtime.boot() + LEASE;

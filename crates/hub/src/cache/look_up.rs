@@ -12,13 +12,12 @@ use super::flights::{FlightEnd, Joined, LedFlight};
 use super::key::Space;
 use super::lease::Claimed;
 use super::plan::{Plan, Question, forward_of};
-use super::{HttpCache, Sharing, StoredAnswer, Unserved, decode, key};
+use super::{ResponseCache, Sharing, StoredAnswer, StoredResponses, Unserved, decode, key};
 use crate::clock::{Timestamp, before};
 use crate::config::CacheAccess;
 use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivery, Leg};
 use crate::fetch::cancelled;
-use crate::hub::Inner;
 use crate::journey::{CacheUse, Forward, StaleReason, Track};
 use crate::target::NamedHop;
 
@@ -63,9 +62,9 @@ impl Waiting {
     }
 }
 
-impl Inner {
+impl ResponseCache {
     /// Returns how a request uses the cache.
-    pub(crate) fn cache_access(&self, request: &crate::request::Request) -> CacheAccess {
+    fn access_of(&self, request: &crate::request::Request) -> CacheAccess {
         request.cache.unwrap_or(self.config.cache.access)
     }
 
@@ -75,9 +74,9 @@ impl Inner {
         leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Found<D::Output>, ErrorKind> {
-        let access = self.cache_access(leg.request);
+        let access = self.access_of(leg.request);
         let has_answers = [Method::GET, Method::HEAD].contains(&leg.hop.method);
-        let usable = self.cache.as_ref().filter(|_| {
+        let usable = self.stored.as_ref().filter(|_| {
             access != CacheAccess::Bypass
                 && has_answers
                 // A body may be part of the question, and the key knows nothing of it.
@@ -106,7 +105,7 @@ impl Inner {
 
     async fn consult<D: Delivery>(
         &self,
-        cache: &HttpCache,
+        cache: &StoredResponses,
         leg: &Leg<'_, D, NamedHop>,
         access: CacheAccess,
         track: &mut Track,
@@ -157,7 +156,7 @@ impl Inner {
     /// Joins the flight of a request that the cache does not answer.
     async fn fly<D: Delivery>(
         &self,
-        cache: &HttpCache,
+        cache: &StoredResponses,
         (keys, state): Seen<'_>,
         led: &mut Option<LedFlight>,
         leg: &Leg<'_, D, NamedHop>,
@@ -240,7 +239,7 @@ impl Inner {
     }
 
     /// Puts a hop as the cache sees it.
-    fn question<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Question {
+    fn question<D>(&self, cache: &StoredResponses, leg: &Leg<'_, D, NamedHop>) -> Question {
         let target = leg.target;
         let relay = leg.request.relay.as_ref();
         let config = &self.config.cache;
@@ -270,12 +269,12 @@ impl Inner {
     }
 
     /// Returns the fields that are sent, with who asks in place of credentials.
-    fn fields<D>(&self, cache: &HttpCache, leg: &Leg<'_, D, NamedHop>) -> Arc<HeaderMap> {
+    fn fields<D>(&self, cache: &StoredResponses, leg: &Leg<'_, D, NamedHop>) -> Arc<HeaderMap> {
         let (hop, target, request) = (leg.hop, leg.target, leg.request);
         if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
         }
-        let mut fields = self.sent_headers(hop, target, request);
+        let mut fields = self.headers.sent_with(hop, target, request);
         match request.relay.as_ref().map(|relay| relay.mode) {
             None | Some(Mode::Private) => {
                 let (secrets, ignored) = (&request.secret_headers, request.ignored_fields());
@@ -289,7 +288,7 @@ impl Inner {
     /// Decides what a stored response is good for.
     fn judge<D: Delivery>(
         &self,
-        cache: &HttpCache,
+        cache: &StoredResponses,
         question: Question,
         found: Option<StoredAnswer>,
         access: CacheAccess,
@@ -385,7 +384,7 @@ enum Flown {
     LookAgain,
 }
 
-impl HttpCache {
+impl StoredResponses {
     /// Finds the stored response that is for a request.
     async fn find(&self, question: &Question) -> Option<StoredAnswer> {
         let variants = self.store.look_up(&question.key).await;

@@ -7,10 +7,9 @@ use docstokg_policy::freshness::{Answer, Request, answer};
 use http::Version;
 use http::header::{CONTENT_LENGTH, LOCATION};
 
-use super::StoredAnswer;
+use super::{ResponseCache, StoredAnswer};
 use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivered, Delivery, Leg, StoredBody};
-use crate::hub::Inner;
 use crate::response::Head;
 use crate::target::NamedHop;
 
@@ -22,7 +21,7 @@ pub(crate) enum Unserved {
     Failed(ErrorKind),
 }
 
-impl Inner {
+impl ResponseCache {
     /// Serves a stored response.
     pub(super) async fn serve<D: Delivery, T: Borrow<NamedHop> + Sync>(
         &self,
@@ -76,7 +75,7 @@ impl Inner {
         let body = if leads_on {
             Delivered::Preview(body.collect().await?)
         } else {
-            leg.delivery.deliver_stored(self, &head, body).await?
+            leg.delivery.deliver_stored(&head, body).await?
         };
         Ok(Answered { head, body })
     }

@@ -11,10 +11,9 @@ use http::{Method, StatusCode};
 
 use super::flights::{FlightEnd, LedFlight, UNCACHEABLE};
 use super::plan::{Kept, Plan};
-use super::{HttpCache, Sharing, StoredAnswer, Unserved, encode, key};
+use super::{ResponseCache, Sharing, StoredAnswer, StoredResponses, Unserved, encode, key};
 use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivery, Leg};
-use crate::hub::Inner;
 use crate::journey::{CacheUse, StaleReason, Track};
 use crate::response::Head;
 
@@ -26,7 +25,7 @@ pub(crate) enum Concluded<T> {
     AskAgain,
 }
 
-impl Inner {
+impl ResponseCache {
     /// Takes what the origin answered for a plan.
     pub(crate) async fn conclude<D: Delivery>(
         &self,
@@ -35,7 +34,7 @@ impl Inner {
         answered: Result<Answered<D::Output>, ErrorKind>,
         track: &mut Track,
     ) -> Concluded<D::Output> {
-        let Some(cache) = &self.cache else {
+        let Some(cache) = &self.stored else {
             return Concluded::Answer(answered);
         };
         let answered = match answered {
@@ -68,7 +67,12 @@ impl Inner {
     }
 
     /// Renews a stored response with a 304; `None` if that is about another one.
-    async fn renew(&self, cache: &HttpCache, plan: &Plan, head: &Head) -> Option<StoredAnswer> {
+    async fn renew(
+        &self,
+        cache: &StoredResponses,
+        plan: &Plan,
+        head: &Head,
+    ) -> Option<StoredAnswer> {
         let chosen = plan.stored.as_ref()?;
         let exchange = self.exchange_of(plan, head);
         let updated = update(&chosen.stored, exchange, &plan.question.rules, &key::hash);
@@ -103,7 +107,7 @@ impl Inner {
 
     async fn store_renewed(
         &self,
-        cache: &HttpCache,
+        cache: &StoredResponses,
         chosen: &StoredAnswer,
         renewed: &Stored,
     ) -> bool {
@@ -170,7 +174,13 @@ impl Inner {
     }
 
     /// Renews or drops the stored response to GET with an answer to HEAD (section 4.3.5).
-    async fn take_head<D>(&self, cache: &HttpCache, plan: &Plan, leg: &Leg<'_, D>, head: &Head) {
+    async fn take_head<D>(
+        &self,
+        cache: &StoredResponses,
+        plan: &Plan,
+        leg: &Leg<'_, D>,
+        head: &Head,
+    ) {
         let Some(chosen) = plan.stored.as_ref() else {
             return;
         };
@@ -211,7 +221,7 @@ impl Inner {
     }
 
     /// Ends the flight that the request leads.
-    fn end_flight(&self, cache: &HttpCache, flight: LedFlight, end: FlightEnd) {
+    fn end_flight(&self, cache: &StoredResponses, flight: LedFlight, end: FlightEnd) {
         if end == FlightEnd::Uncacheable {
             let now = self.runtime.boot();
             cache.flights.remember_uncacheable(flight.key(), now);

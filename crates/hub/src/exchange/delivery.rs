@@ -22,7 +22,6 @@ use crate::cache::Unserved;
 use crate::config::TransportConfig;
 use crate::error::ErrorKind;
 use crate::event::What;
-use crate::hub::Inner;
 use crate::journey::Track;
 use crate::response::Head;
 use crate::spool::{Spool, SpooledBody};
@@ -65,7 +64,6 @@ pub(crate) trait Delivery: Sync {
     /// Delivers a body that the cache has.
     fn deliver_stored(
         &self,
-        hub: &Inner,
         head: &Head,
         body: StoredBody,
     ) -> impl Future<Output = Result<Delivered<Self::Output>, Unserved>> + Send;
@@ -81,7 +79,6 @@ pub(crate) trait Delivery: Sync {
     /// Receives the body of an answer that is final and no redirect.
     fn receive(
         &self,
-        hub: &Inner,
         answer: UnreadAnswer<'_>,
         prepared: Self::Prepared,
     ) -> impl Future<Output = Result<Delivered<Self::Received>, ReadError>> + Send;
@@ -205,7 +202,6 @@ impl Delivery for ToMemory {
 
     async fn receive(
         &self,
-        _hub: &Inner,
         answer: UnreadAnswer<'_>,
         (): (),
     ) -> Result<Delivered<Bytes>, ReadError> {
@@ -215,7 +211,6 @@ impl Delivery for ToMemory {
 
     async fn deliver_stored(
         &self,
-        _hub: &Inner,
         _head: &Head,
         mut body: StoredBody,
     ) -> Result<Delivered<Bytes>, Unserved> {
@@ -243,7 +238,6 @@ impl Delivery for ToSpool {
 
     async fn receive(
         &self,
-        _hub: &Inner,
         answer: UnreadAnswer<'_>,
         (): (),
     ) -> Result<Delivered<SpooledBody>, ReadError> {
@@ -260,7 +254,6 @@ impl Delivery for ToSpool {
 
     async fn deliver_stored(
         &self,
-        _hub: &Inner,
         _head: &Head,
         mut body: StoredBody,
     ) -> Result<Delivered<SpooledBody>, Unserved> {
@@ -292,19 +285,13 @@ impl Delivery for ToCache {
 
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
 
-    async fn receive(
-        &self,
-        _hub: &Inner,
-        answer: UnreadAnswer<'_>,
-        (): (),
-    ) -> Result<Delivered<()>, ReadError> {
+    async fn receive(&self, answer: UnreadAnswer<'_>, (): ()) -> Result<Delivered<()>, ReadError> {
         while answer.reader.next().await?.is_some() {}
         Ok(Delivered::Body(()))
     }
 
     async fn deliver_stored(
         &self,
-        _hub: &Inner,
         _head: &Head,
         _body: StoredBody,
     ) -> Result<Delivered<()>, Unserved> {
@@ -336,18 +323,12 @@ impl Delivery for ToStream {
 
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
 
-    async fn receive(
-        &self,
-        _hub: &Inner,
-        _answer: UnreadAnswer<'_>,
-        (): (),
-    ) -> Result<Delivered<()>, ReadError> {
+    async fn receive(&self, _answer: UnreadAnswer<'_>, (): ()) -> Result<Delivered<()>, ReadError> {
         Ok(Delivered::Body(()))
     }
 
     async fn deliver_stored(
         &self,
-        _hub: &Inner,
         _head: &Head,
         body: StoredBody,
     ) -> Result<Delivered<OpenedBody>, Unserved> {

@@ -15,14 +15,13 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE, LOCATION, RETRY_AFTER, TRAN
 use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
-use super::{Departure, Exchanged, Finish, Leg, Received};
+use super::{Departure, Exchanged, Finish, Leg, Received, Wire};
 use crate::admission::{BodyAhead, Consequence, HeldPermit};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
 use crate::event::What;
-use crate::hub::Inner;
 use crate::journey::Track;
 use crate::response::Head;
 use crate::transport::{Body, Incoming};
@@ -60,7 +59,7 @@ struct Judged {
     answered: BootInstant,
 }
 
-impl Inner {
+impl Wire {
     /// Receives an answer whose headers are there.
     pub(super) async fn receive<D: Delivery>(
         &self,
@@ -104,7 +103,7 @@ impl Inner {
                 head: &judged.head,
                 reader: &mut reader,
             };
-            leg.delivery.receive(self, answer, prepared).await
+            leg.delivery.receive(answer, prepared).await
         } else {
             self.preview(&mut reader, judged.consequence.open_until)
                 .await
@@ -144,8 +143,8 @@ impl Inner {
         let Some(plan) = leg.plan.filter(|_| is_relayed || !judged.class.transient) else {
             return;
         };
-        self.note_exchange(plan, left.sent, judged.answered);
-        if let Some(mut keeping) = self.keep(plan, leg, &judged.head, reader.coding()) {
+        self.cache.note_exchange(plan, left.sent, judged.answered);
+        if let Some(mut keeping) = self.cache.keep(plan, leg, &judged.head, reader.coding()) {
             if D::STREAMS {
                 // The answer is stored when its body ends, which is after the attempt.
                 keeping.lead(plan, reader.expected());
@@ -184,7 +183,11 @@ impl Inner {
         left: Departure<'_>,
         track: &mut Track,
     ) -> Judged {
-        let Departure { permit, sent } = left;
+        let Departure {
+            permit,
+            attempt,
+            sent,
+        } = left;
         let target = leg.target;
         let lane = &target.route.site;
         lane.answers.fetch_add(1, Ordering::Relaxed);
@@ -234,7 +237,7 @@ impl Inner {
                 outcome: class.outcome,
                 retry_after,
                 sent,
-                wants_retry: self.wants_retry(leg, class, None, track.journey.attempts),
+                wants_retry: leg.wants_retry(&self.config.retry, class, None, attempt),
                 maybe_refused: false,
             };
             consequence = permit.settle(&report, track).await;

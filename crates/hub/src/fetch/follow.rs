@@ -33,7 +33,7 @@ impl Inner {
         }
         match answered {
             Err(ErrorKind::Fault { .. }) => {
-                self.remember_plain(leg.target.host.clone());
+                self.known_hosts.remember_plain(leg.target.host.clone());
                 true
             }
             Ok(answered) => is_not_served(answered.head.status),
@@ -71,7 +71,7 @@ impl Inner {
             secret_headers: &request.secret_headers,
             allow_downgrade: self.config.transport.allow_downgrade,
             gate: request.redirect_gate.as_ref(),
-            is_plain: &|url: &Url| self.is_plain(url),
+            is_plain: &|url: &Url| self.known_hosts.is_plain(url),
         };
         let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);
         let refused = |why: String| ErrorKind::Redirect {

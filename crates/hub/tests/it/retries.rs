@@ -3,8 +3,8 @@ use std::sync::Arc;
 use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{Hub, Repeatable, Request, Role};
-use docstokg_origin_sim::{Origin, Piece, Reply, SimTransport, Simulation, Web};
+use docstokg_hub::{Hub, Patience, Repeatable, Request, Role};
+use docstokg_origin_sim::{Arrival, Origin, Piece, Reply, SimTransport, Simulation, Web};
 use http::Method;
 use parking_lot::Mutex;
 
@@ -233,6 +233,35 @@ fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwh
     // Both fail; together they open the breaker while the first waits for its retry.
     let outcomes = world.fetch_all(vec![bounded(), bounded()]);
     assert!(outcomes.iter().all(|(at, _)| *at < 120.0), "{outcomes:?}");
+}
+
+/// The attempts of earlier hops are no attempts at the last one, whose retries the budget bounds.
+#[test]
+fn the_retry_budget_holds_after_redirects() {
+    const REQUESTS: usize = 40;
+    let yaml = "version: 1\nbreakers: { defaults: { fail_max: 100000 } }\n\
+        limits: { defaults: { metadata: { rates: [1000/SECOND] } } }\n";
+    let detour = Origin::new("b.example").handler(|arrival: &Arrival, _| {
+        let next = match arrival.path.as_str() {
+            "/1" => "http://b.example/2",
+            "/2" => "http://b.example/3",
+            _ => "http://a.example/",
+        };
+        Reply::status(302).header("location", next)
+    });
+    let failing =
+        Origin::new("a.example").handler(|_, _| Reply::status(503).header("retry-after", "0"));
+    let config = crate::as_written::read(yaml).expect("a configuration").0;
+    let world = World::exact([detour, failing], config);
+    world.run(|hub| async move {
+        for _ in 0..REQUESTS {
+            let request = get("http://b.example/1").patience(Patience::Wait);
+            let _ = hub.fetch(request.deadline(seconds(600))).await;
+        }
+    });
+    let sent = world.ledger().at("a.example").len();
+    assert!(sent >= REQUESTS, "{sent}");
+    assert!(sent <= REQUESTS * 3 / 2, "{sent} for {REQUESTS}");
 }
 
 /// The breaker stays out of it, so that the budget alone bounds the retries of two processes in two

@@ -7,10 +7,9 @@ use url::Url;
 use super::{Conclusion, Delivered, Delivery, PREVIEW_BYTES, ReadError, StoredBody, UnreadAnswer};
 use crate::body::BodyError;
 use crate::cache::Unserved;
-use crate::config::{Durability, TransportConfig};
+use crate::config::TransportConfig;
 use crate::download::{FileTarget, PartFile, Partial, Start};
 use crate::error::ErrorKind;
-use crate::hub::Inner;
 use crate::response::{Head, SavedFile};
 
 /// What an unfinished download has, and from where on the rest was asked for.
@@ -21,7 +20,7 @@ pub(crate) struct Unfinished {
 }
 
 /// Written to a file.
-impl Delivery for FileTarget {
+impl Delivery for FileTarget<'_> {
     type Prepared = Unfinished;
     type Received = SavedFile;
     type Output = SavedFile;
@@ -62,7 +61,6 @@ impl Delivery for FileTarget {
 
     async fn receive(
         &self,
-        hub: &Inner,
         answer: UnreadAnswer<'_>,
         prepared: Unfinished,
     ) -> Result<Delivered<SavedFile>, ReadError> {
@@ -71,7 +69,7 @@ impl Delivery for FileTarget {
             && *answer.method != Method::HEAD
             && prepared.start != Start::Useless;
         if is_file {
-            let saved = self.write(hub, answer, prepared).await;
+            let saved = self.write(answer, prepared).await;
             saved.map(Delivered::Body)
         } else {
             let preview = answer.reader.preview(PREVIEW_BYTES).await?;
@@ -86,7 +84,6 @@ impl Delivery for FileTarget {
 
     async fn deliver_stored(
         &self,
-        hub: &Inner,
         head: &Head,
         mut body: StoredBody,
     ) -> Result<Delivered<SavedFile>, Unserved> {
@@ -99,12 +96,11 @@ impl Delivery for FileTarget {
                 source,
             })
         };
-        let mut part = PartFile::create(&self.path, hub.random.number()).map_err(failed)?;
+        let mut part = self.files.create(&self.path).map_err(failed)?;
         while let Some(piece) = body.next().await.map_err(|_| Unserved::Damaged)? {
             part.write(&piece).await.map_err(failed)?;
         }
-        let durability = hub.config.transport.durability;
-        let saved = part.finish(durability, &hub.syncer).await.map_err(failed)?;
+        let saved = self.files.finish(part).await.map_err(failed)?;
         Ok(Delivered::Body(saved))
     }
 
@@ -114,10 +110,9 @@ impl Delivery for FileTarget {
     }
 }
 
-impl FileTarget {
+impl FileTarget<'_> {
     async fn write(
         &self,
-        hub: &Inner,
         answer: UnreadAnswer<'_>,
         prepared: Unfinished,
     ) -> Result<SavedFile, ReadError> {
@@ -137,7 +132,7 @@ impl FileTarget {
                 part.note_begun(url, &head.headers, reader.expected());
                 part
             }
-            None => PartFile::create(&self.path, hub.random.number()).map_err(failed)?,
+            None => self.files.create(&self.path).map_err(failed)?,
         };
         let transfer = self.transfer.as_deref();
         if let Some(transfer) = transfer {
@@ -162,11 +157,11 @@ impl FileTarget {
             }
         }
         // A caller that resumes gives the file its final name later, and makes it durable then.
-        let durability = if self.resume {
-            Durability::None
+        let finished = if self.resume {
+            self.files.finish_for_now(part).await
         } else {
-            hub.config.transport.durability
+            self.files.finish(part).await
         };
-        part.finish(durability, &hub.syncer).await.map_err(failed)
+        finished.map_err(failed)
     }
 }
