@@ -20,6 +20,7 @@ mod added;
 mod ask;
 mod host_limits;
 mod learning;
+mod operation;
 mod order;
 mod permit;
 mod settle;
@@ -31,6 +32,7 @@ pub use ask::{
     Reserved, Standing,
 };
 pub use host_limits::{Answered, Applied, HostLimits, LimitEvent, LimitTurn};
+pub use operation::{RequestOperation, SiteOperation, SiteResult};
 use order::{GRACE, OwnReservation};
 use permit::Admitted;
 pub use settle::{Condition, Report, Settled};

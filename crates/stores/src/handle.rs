@@ -12,7 +12,8 @@ use docstokg_policy::host::Host;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Cost, Entered, Permit, Report, Settled, Site, Standing,
+    Ask, Condition, Cost, Entered, Permit, Report, RequestOperation, Settled, Site, SiteOperation,
+    SiteResult, Standing,
 };
 use docstokg_policy::time::BootInstant;
 
@@ -68,6 +69,31 @@ impl<T> Answer<T> {
     /// An answer that is there.
     pub const fn now(value: T) -> Self {
         Self::Ready(Ok(value))
+    }
+
+    /// Returns the result if it is there, or else an error.
+    pub(crate) fn now_or(self, error: StoreError) -> Result<T, StoreError> {
+        match self {
+            Self::Ready(result) => result,
+            Self::Later(_) => Err(error),
+        }
+    }
+
+    /// Continues with the result, now or when it comes.
+    #[inline]
+    pub(crate) fn then<U>(
+        self,
+        continuation: impl FnOnce(Result<T, StoreError>) -> Result<U, StoreError> + Send + 'static,
+    ) -> Answer<U>
+    where
+        T: 'static,
+    {
+        match self {
+            Self::Ready(result) => Answer::Ready(continuation(result)),
+            Self::Later(coming) => {
+                Answer::Later(Box::pin(async move { continuation(coming.await) }))
+            }
+        }
     }
 }
 
@@ -167,56 +193,13 @@ pub trait StateStore: Send + Sync {
     }
 }
 
-/// The state of one site. Every method is one atomic step at the instant it happens.
+/// The state of one site.
 pub trait SiteHandle: Send + Sync {
     /// Returns the index of a budget, for costs through this handle.
     fn budget(&self, key: &BudgetKey) -> usize;
 
-    /// Asks to send. See `Site::enter`.
-    fn enter(&self, ask: &Ask) -> Answer<Entered>;
-
-    /// Asks again after a wait. See `Site::confirm`.
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered>;
-
-    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
-    /// lease of a probe was released.
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
-
-    /// Keeps a permit pending while its connection is dialled, for at most `longest`.
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()>;
-
-    /// Notes that the connection of a held permit is up and its request is about to be sent, unless
-    /// the site was blocked meanwhile.
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing>;
-
-    /// Spends now what a permit still holds.
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()>;
-
-    /// Records the headers of an answer: the result of a probe.
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
-
-    /// Records the quotas that the headers of an answer state.
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard>;
-
-    /// Records the result of an attempt, once.
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled>;
-
-    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
-    /// the breakers: a process's heartbeat, which reports what other processes and operators did.
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition>;
-
-    /// Blocks the site for `length` on an operator's request.
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>>;
-
-    /// Closes the breaker on an operator's request.
-    fn unblock(&self) -> Answer<Option<Transition>>;
-
-    /// Forgets what was learned of the host's limits. Returns whether there was anything.
-    fn forget_learned(&self) -> Answer<bool>;
-
-    /// Forgets the adaptive rates of the site: the run that found them has ended. Returns whether
-    /// there were any.
-    fn forget_adaptation(&self) -> Answer<bool>;
+    /// Applies an operation in one atomic step, at the instant it happens. See [`Site::apply`].
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult>;
 
     /// Returns a copy of the state of the site.
     fn view(&self) -> Answer<SiteView>;
@@ -238,22 +221,117 @@ pub struct OwnShare {
     pub costs: Vec<Cost>,
 }
 
-/// Returns whether a result changes nothing: a good answer to a request that found a healthy
-/// breaker. Then a remote store need not be asked.
-pub(crate) fn changes_nothing(ask: &Ask, permit: &Permit, report: &Report) -> bool {
-    let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
-    good && permit.clean
-        && ask.policy.adaptive.is_none()
-        && ask.costs.iter().all(|cost| cost.slots.is_none())
-}
+/// The operations of [`SiteOperation`], each with its own result.
+impl dyn SiteHandle + '_ {
+    /// Asks to send.
+    #[inline]
+    pub fn enter(&self, ask: &Ask) -> Answer<Entered> {
+        self.apply_for(ask, RequestOperation::Enter { reservation: None })
+    }
 
-/// Which of the two questions a request asks.
-#[derive(Clone, Copy)]
-pub(crate) enum EnterOrConfirm {
-    /// To send, for the first time.
-    Enter,
-    /// To send after a wait, with the reservation of this id.
-    Confirm(u64),
+    /// Asks again after a wait, with the reservation of this id.
+    pub fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
+        let reservation = Some(id);
+        self.apply_for(ask, RequestOperation::Enter { reservation })
+    }
+
+    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
+    /// lease of a probe was released.
+    pub fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        self.apply_for(ask, RequestOperation::Leave { id, spent_at })
+    }
+
+    /// Keeps a permit pending while its connection is dialled, for at most `longest`.
+    pub fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
+        let permit = permit.clone();
+        self.apply_for(ask, RequestOperation::Hold { permit, longest })
+    }
+
+    /// Notes that the connection of a held permit is up and its request is about to be sent, unless
+    /// the site was blocked meanwhile.
+    pub fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        let permit = permit.clone();
+        self.apply_for(ask, RequestOperation::Sent { permit, longest })
+    }
+
+    /// Spends now what a permit still holds.
+    pub fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
+        let permit = permit.clone();
+        self.apply_for(ask, RequestOperation::Stamp { permit })
+    }
+
+    /// Records the headers of an answer: the result of a probe.
+    pub fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        let permit = permit.clone();
+        self.apply_for(ask, RequestOperation::SettleHeaders { permit, outcome })
+    }
+
+    /// Records the quotas that the headers of an answer state.
+    pub fn state_quotas(
+        &self,
+        ask: &Ask,
+        permit: &Permit,
+        statement: &Arc<Statement>,
+    ) -> Answer<Heard> {
+        let (permit, statement) = (permit.clone(), Arc::clone(statement));
+        self.apply_for(ask, RequestOperation::StateQuotas { permit, statement })
+    }
+
+    /// Records the result of an attempt, once.
+    pub fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
+        let (permit, report) = (permit.clone(), *report);
+        self.apply_for(ask, RequestOperation::Settle { permit, report })
+    }
+
+    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
+    /// the breakers.
+    pub fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
+        let ids = ids.to_vec();
+        self.apply_as(&SiteOperation::Renew { ids, length })
+    }
+
+    /// Blocks the site for `length` on an operator's request.
+    pub fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        let reason = reason.clone();
+        self.apply_as(&SiteOperation::Block { length, reason })
+    }
+
+    /// Closes the breaker on an operator's request.
+    pub fn unblock(&self) -> Answer<Option<Transition>> {
+        self.apply_as(&SiteOperation::Unblock)
+    }
+
+    /// Forgets what was learned of the host's limits. Returns whether there was anything.
+    pub fn forget_learned(&self) -> Answer<bool> {
+        self.apply_as(&SiteOperation::ForgetLearned)
+    }
+
+    /// Forgets the adaptive rates of the site. Returns whether there were any.
+    pub fn forget_adaptation(&self) -> Answer<bool> {
+        self.apply_as(&SiteOperation::ForgetAdaptation)
+    }
+
+    #[inline]
+    fn apply_for<T>(&self, ask: &Ask, operation: RequestOperation) -> Answer<T>
+    where
+        T: TryFrom<SiteResult> + Send + 'static,
+    {
+        self.apply_as(&SiteOperation::for_request(ask, operation))
+    }
+
+    /// Applies an operation and takes its own result out.
+    #[inline]
+    fn apply_as<T>(&self, operation: &SiteOperation<'_>) -> Answer<T>
+    where
+        T: TryFrom<SiteResult> + Send + 'static,
+    {
+        self.apply(operation).then(|result| {
+            T::try_from(result?).map_err(|_| StoreError::Unavailable {
+                store: "the store".to_owned(),
+                why: "it gave the result of another operation".to_owned(),
+            })
+        })
+    }
 }
 
 /// A copy of the state of a site.

@@ -5,12 +5,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
-use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Site, SiteOperation, SiteResult};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
@@ -167,62 +163,8 @@ impl SiteHandle for MemorySite {
         count - 1
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        Answer::now(self.step(|site, now| site.enter(ask, now)))
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        Answer::now(self.step(|site, now| site.confirm(ask, id, now)))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        Answer::now(self.step(|site, _| site.leave(ask, id, spent_at)))
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        self.step(|site, now| site.hold(ask, permit, now + longest));
-        Answer::now(())
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        Answer::now(self.step(|site, now| site.sent(ask, permit, longest, now)))
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        self.step(|site, now| site.stamp(ask, permit, now));
-        Answer::now(())
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        Answer::now(self.step(|site, now| site.settle_headers(ask, permit, outcome, now)))
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        Answer::now(self.step(|site, now| site.state_quotas(ask, permit, stated, now)))
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        Answer::now(self.step(|site, now| site.settle(ask, permit, report, now)))
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        Answer::now(self.step(|site, now| site.renew(ids, length, now)))
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        Answer::now(self.step(|site, now| site.block(now + length, reason, now)))
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        Answer::now(self.step(Site::unblock))
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        Answer::now(self.step(|site, _| site.forget_learned()))
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        Answer::now(self.step(|site, _| site.forget_adaptation()))
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        Answer::now(self.step(|site, now| site.apply(operation, now)))
     }
 
     fn view(&self) -> Answer<SiteView> {

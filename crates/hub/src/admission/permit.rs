@@ -197,12 +197,12 @@ impl HeldPermit {
 
     /// The headers state quotas: all requests of the lane obey them from now on. Returns whether
     /// they hold the next one back.
-    pub(crate) async fn state_quotas(&self, statement: &Statement, track: &Track) -> bool {
+    pub(crate) async fn state_quotas(&self, statement: Statement, track: &Track) -> bool {
         let state = &self.0;
         let site = &state.lane.site;
-        let stated = site
-            .handle
-            .state_quotas(&state.ask, &state.permit, statement);
+        let statement = Arc::new(statement);
+        let handle = &site.handle;
+        let stated = handle.state_quotas(&state.ask, &state.permit, &statement);
         // Without the store nothing is known of quotas; the limits of this process still hold.
         let heard = stated.await.unwrap_or_default();
         state.lane.take_limits(&statement.reading, track.now());

@@ -293,7 +293,7 @@ impl Wire {
             is_spent_kind: is_spent,
         };
         // What is not held back by the quota, the breaker and the block have to hold back.
-        permit.state_quotas(&statement, track).await && is_spent
+        permit.state_quotas(statement, track).await && is_spent
     }
 
     async fn preview<T>(

@@ -14,10 +14,7 @@ use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{
     Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError,
 };
-use docstokg_policy::breaker::{OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
-use docstokg_policy::site::{Ask, Condition, Entered, Entry, Permit, Report, Settled, Standing};
+use docstokg_policy::site::{SiteOperation, SiteResult};
 use parking_lot::Mutex;
 
 use super::Simulation;
@@ -148,71 +145,37 @@ impl LateSite {
         self.simulation
             .sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
     }
-
-    /// Runs an operation now, and delivers its answer later.
-    fn late<T: Send + Unpin + 'static>(&self, answer: Answer<T>) -> Answer<T> {
-        let sleep = self.delivery();
-        Answer::Later(Box::pin(async move {
-            sleep.await;
-            answer.await
-        }))
-    }
-
-    /// The same for an answer whose permit has to be given back if it is dropped.
-    fn late_entry(&self, ask: &Ask, answer: Answer<Entered>) -> Answer<Entered> {
-        let Answer::Ready(said) = answer else {
-            return answer;
-        };
-        let sleep = self.delivery();
-        Answer::Later(Box::pin(LateEntry {
-            sleep,
-            said: Some(said),
-            ask: ask.clone(),
-            site: Arc::clone(&self.inner),
-        }))
-    }
 }
 
-/// The answer to an `enter` or a `confirm` on its way.
-struct LateEntry {
+/// The answer to an operation on its way. A permit or reservation is given back if it is dropped.
+struct LateAnswer {
     sleep: Sleep,
-    said: Option<Result<Entered, StoreError>>,
-    ask: Ask,
+    result: Option<Result<SiteResult, StoreError>>,
+    operation: SiteOperation<'static>,
     site: Arc<dyn SiteHandle>,
 }
 
-impl Future for LateEntry {
-    type Output = Result<Entered, StoreError>;
+impl Future for LateAnswer {
+    type Output = Result<SiteResult, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match (self.sleep.as_mut().poll(context), self.said.take()) {
-            (Poll::Ready(()), Some(said)) => Poll::Ready(said),
-            (_, said) => {
-                self.said = said;
+        match (self.sleep.as_mut().poll(context), self.result.take()) {
+            (Poll::Ready(()), Some(result)) => Poll::Ready(result),
+            (_, result) => {
+                self.result = result;
                 Poll::Pending
             }
         }
     }
 }
 
-impl Drop for LateEntry {
+impl Drop for LateAnswer {
     fn drop(&mut self) {
-        let (id, spent) = match self.said.take() {
-            Some(Ok(Entered {
-                entry: Entry::Go(permit),
-                ..
-            })) => (permit.id, Some(permit.stamp)),
-            Some(Ok(Entered {
-                entry: Entry::Wait(reserved),
-                ..
-            })) => (reserved.id, None),
-            Some(Ok(Entered {
-                entry: Entry::WaitForSlot { id, .. },
-                ..
-            })) => (id, None),
-            _ => return,
-        };
-        let _ = self.site.leave(&self.ask, id, spent);
+        if let Some(Ok(result)) = self.result.take()
+            && let Some(undo) = self.operation.undo(&result)
+        {
+            let _ = self.site.apply(&undo);
+        }
     }
 }
 
@@ -221,60 +184,21 @@ impl SiteHandle for LateSite {
         self.inner.budget(key)
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        self.late_entry(ask, self.inner.enter(ask))
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        self.late_entry(ask, self.inner.confirm(ask, id))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        self.late(self.inner.leave(ask, id, spent_at))
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        self.late(self.inner.hold(ask, permit, longest))
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        self.late(self.inner.sent(ask, permit, longest))
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        self.late(self.inner.stamp(ask, permit))
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        self.late(self.inner.settle_headers(ask, permit, outcome))
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        self.late(self.inner.state_quotas(ask, permit, stated))
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        self.late(self.inner.settle(ask, permit, report))
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        self.late(self.inner.renew(ids, length))
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        self.inner.block(length, reason)
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        self.inner.unblock()
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        self.inner.forget_learned()
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        self.inner.forget_adaptation()
+    /// Applies an operation now, and delivers its answer later; that to an operator at once.
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        let is_late = matches!(
+            operation,
+            SiteOperation::Request(..) | SiteOperation::Renew { .. }
+        );
+        match self.inner.apply(operation) {
+            Answer::Ready(result) if is_late => Answer::Later(Box::pin(LateAnswer {
+                sleep: self.delivery(),
+                result: Some(result),
+                operation: operation.to_static(),
+                site: Arc::clone(&self.inner),
+            })),
+            answer => answer,
+        }
     }
 
     fn view(&self) -> Answer<SiteView> {

@@ -98,7 +98,7 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
         partition: None,
         source: Source::RateLimit,
     };
-    let statement = Statement {
+    let statement = Arc::new(Statement {
         reading: Reading {
             quotas: vec![quota],
             ..Reading::default()
@@ -106,7 +106,7 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
         retry_after: None,
         is_refusal: false,
         is_spent_kind: false,
-    };
+    });
     let heard = arrive((first.site).state_quotas(&asking(&first, &lane), &permit, &statement));
     assert!(!heard.holds, "something is left");
     let permitted: usize = std::thread::scope(|scope| {

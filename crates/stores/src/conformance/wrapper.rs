@@ -5,13 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
-use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Standing};
-use docstokg_policy::time::BootInstant;
+use docstokg_policy::site::{SiteOperation, SiteResult};
 
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
@@ -27,10 +22,10 @@ pub enum Treatment {
     Fail(StoreError),
 }
 
-type Hook = Arc<dyn Fn(&'static str) -> Treatment + Send + Sync>;
+type Hook = Arc<dyn Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync>;
 
-/// A store that treats every operation as its hook says. The hook receives the name of the
-/// operation.
+/// A store that treats every operation as its hook says. The hook receives the operation, or `None`
+/// for what lists, flushes or views.
 pub struct Wrapped {
     inner: Arc<dyn StateStore>,
     hook: Hook,
@@ -41,7 +36,7 @@ impl Wrapped {
     /// Wraps a store.
     pub fn new(
         inner: Arc<dyn StateStore>,
-        hook: impl Fn(&'static str) -> Treatment + Send + Sync + 'static,
+        hook: impl Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync + 'static,
     ) -> Self {
         Self {
             inner,
@@ -81,10 +76,10 @@ impl<T> Future for Delayed<T> {
 
 fn treat<T: Send + 'static>(
     hook: &Hook,
-    op: &'static str,
+    operation: Option<&SiteOperation<'_>>,
     ask: impl FnOnce() -> Answer<T>,
 ) -> Answer<T> {
-    match hook(op) {
+    match hook(operation) {
         Treatment::Forward => ask(),
         Treatment::Fail(error) => Answer::Ready(Err(error)),
         Treatment::Delay(looks) => {
@@ -106,7 +101,7 @@ impl StateStore for Wrapped {
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
-        treat(&self.hook, "list", || self.inner.list())
+        treat(&self.hook, None, || self.inner.list())
     }
 
     fn is_shared(&self) -> bool {
@@ -118,7 +113,7 @@ impl StateStore for Wrapped {
     }
 
     fn flush(&self) -> Answer<()> {
-        treat(&self.hook, "flush", || self.inner.flush())
+        treat(&self.hook, None, || self.inner.flush())
     }
 
     fn peers(&self) -> Option<u32> {
@@ -144,70 +139,11 @@ impl SiteHandle for WrappedSite {
         self.inner.budget(key)
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        treat(&self.hook, "enter", || self.inner.enter(ask))
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        treat(&self.hook, "confirm", || self.inner.confirm(ask, id))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        treat(&self.hook, "leave", || self.inner.leave(ask, id, spent_at))
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        treat(&self.hook, "hold", || self.inner.hold(ask, permit, longest))
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        treat(&self.hook, "sent", || self.inner.sent(ask, permit, longest))
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        treat(&self.hook, "stamp", || self.inner.stamp(ask, permit))
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        treat(&self.hook, "settle_headers", || {
-            self.inner.settle_headers(ask, permit, outcome)
-        })
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        treat(&self.hook, "state_quotas", || {
-            self.inner.state_quotas(ask, permit, stated)
-        })
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        treat(&self.hook, "settle", || {
-            self.inner.settle(ask, permit, report)
-        })
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        treat(&self.hook, "renew", || self.inner.renew(ids, length))
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        treat(&self.hook, "block", || self.inner.block(length, reason))
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        treat(&self.hook, "unblock", || self.inner.unblock())
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        treat(&self.hook, "forget_learned", || self.inner.forget_learned())
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        let forget = || self.inner.forget_adaptation();
-        treat(&self.hook, "forget_adaptation", forget)
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        treat(&self.hook, Some(operation), || self.inner.apply(operation))
     }
 
     fn view(&self) -> Answer<SiteView> {
-        treat(&self.hook, "view", || self.inner.view())
+        treat(&self.hook, None, || self.inner.view())
     }
 }

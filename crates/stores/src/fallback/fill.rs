@@ -11,7 +11,6 @@ use docstokg_policy::windows::Windows;
 use super::LOCAL_ID;
 use super::site::Site;
 use super::watch::{LOSS_VALID, Switch};
-use crate::handle::EnterOrConfirm;
 
 /// Up to this length a window is short: it counts as full when this process switches stores.
 const SHORT_WINDOW: Duration = Duration::from_secs(600);
@@ -44,7 +43,7 @@ fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
 impl Site {
     /// Where a window allows fewer requests than there are processes, each has its turns: returns
     /// the wait for the next one.
-    pub(super) fn await_turn(&self, ask: &Ask, step: EnterOrConfirm) -> Option<Entered> {
+    pub(super) fn await_turn(&self, ask: &Ask, reservation: Option<u64>) -> Option<Entered> {
         let (rank, peers, wall) = (
             self.watch.rank(),
             self.watch.peers(),
@@ -69,11 +68,8 @@ impl Site {
         } else if ask.queue_position == QueuePosition::Head {
             // A reservation that it has stays; otherwise nothing is reserved: the turn belongs to
             // this process.
-            let id = if let EnterOrConfirm::Confirm(id @ LOCAL_ID..) = step {
-                id
-            } else {
-                LOCAL_ID | fastrand::u64(..LOCAL_ID)
-            };
+            let own = reservation.filter(|id| *id >= LOCAL_ID);
+            let id = own.unwrap_or_else(|| LOCAL_ID | fastrand::u64(..LOCAL_ID));
             Entry::Wait(Reserved {
                 id,
                 at,

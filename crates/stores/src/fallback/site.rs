@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
+use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::site::{
-    Ask, Condition, Cost, Entered, Entry, Permit, Refusal, RefusalReason, Report, Settled, Standing,
+    Ask, Cost, Entered, Entry, Permit, Refusal, RefusalReason, Report, RequestOperation, Settled,
+    SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -18,9 +17,7 @@ use super::fill::Filled;
 use super::watch::{Found, Watch};
 use super::{Fallback, LOCAL_ID};
 use crate::error::StoreError;
-use crate::handle::{
-    Answer, BudgetKey, EnterOrConfirm, OwnShare, SiteHandle, SiteKey, SiteView, StateStore,
-};
+use crate::handle::{Answer, BudgetKey, OwnShare, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::MemorySite;
 
 pub(super) struct FallbackSite(Arc<Site>);
@@ -70,18 +67,21 @@ impl Site {
     }
 
     /// Answers without the shared store.
-    fn ask_own(&self, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
-        if let Some(entered) = self.await_turn(ask, step) {
-            return Answer::now(entered);
+    fn enter_own(&self, ask: &Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+        if let Some(entered) = self.await_turn(ask, reservation) {
+            return Answer::now(entered.into());
         }
         let mut own = self.own_ask(ask, self.watch.peers());
         let filled_until = self.fill(ask, &own);
         // The filling is a precaution: it refuses no request that could wait until it ends.
         own.latest = own.latest.max(filled_until.min(own.deadline));
-        match step {
-            EnterOrConfirm::Confirm(id) if id >= LOCAL_ID => self.own.confirm(&own, id),
-            _ => self.own.enter(&own),
-        }
+        let reservation = reservation.filter(|id| *id >= LOCAL_ID);
+        self.apply_own(&own, RequestOperation::Enter { reservation })
+    }
+
+    /// Applies an operation of a request to the own store.
+    fn apply_own(&self, own: &Ask, operation: RequestOperation) -> Answer<SiteResult> {
+        self.own.apply(&SiteOperation::for_request(own, operation))
     }
 
     /// Records what the shared store permitted or refused, for when it is unavailable.
@@ -92,7 +92,7 @@ impl Site {
                     self.own.fill(cost.budget, &cost.windows, cost.weight);
                 }
                 if self.knows_block.swap(false, Ordering::AcqRel) {
-                    let _ = self.own.unblock();
+                    let _ = self.own.apply(&SiteOperation::Unblock);
                     self.watch.forget_block(&self.key);
                 }
             }
@@ -114,12 +114,12 @@ impl Site {
     }
 
     /// Records a Retry-After that the shared store has not received.
-    fn note_missed_block(&self, report: &Report, settled: &Answer<Settled>) {
+    fn note_missed_block(&self, report: &Report, settled: &Answer<SiteResult>) {
         if report.retry_after.is_some()
-            && let Answer::Ready(Ok(Settled {
+            && let Answer::Ready(Ok(SiteResult::Settled(Settled {
                 open_until: Some(until),
                 ..
-            })) = settled
+            }))) = settled
         {
             self.watch
                 .note_block(&self.key, &self.shared, *until, &OpenReason::RetryAfter);
@@ -136,95 +136,105 @@ impl Site {
         self.note_block(until, reason.unwrap_or(&OpenReason::RetryAfter));
     }
 
-    /// Settles in the own store a result that the shared store did not receive.
-    fn settle_without_shared(
-        &self,
-        question: &Ask,
-        permit: Permit,
+    /// Settles in the own store.
+    fn settle_own(&self, own: &Ask, permit: Permit, report: Report) -> Answer<SiteResult> {
+        let settled = self.apply_own(own, RequestOperation::Settle { permit, report });
+        self.note_missed_block(&report, &settled);
+        settled
+    }
+
+    /// Settles in the shared store. A failure that it did not receive still counts for this process.
+    fn settle_shared(
+        self: &Arc<Self>,
+        ask: &Ask,
+        permit: &Permit,
         report: &Report,
-        error: StoreError,
-    ) -> Result<Settled, StoreError> {
-        self.watch.lose(&error, &*self.store);
-        let permit = Permit {
-            generation: self.own.generation(),
-            probe: false,
-            ..permit
+    ) -> Answer<SiteResult> {
+        let (own, site) = (self.own_ask(ask, 1), Arc::clone(self));
+        let (unheard, report) = (permit.clone(), *report);
+        let on_answer = move |result: Result<SiteResult, StoreError>| match result {
+            Ok(result) => {
+                if let SiteResult::Settled(settled) = &result {
+                    site.note_open(settled);
+                }
+                Ok(result)
+            }
+            Err(error) => {
+                site.watch.lose(&error, &*site.store);
+                let permit = Permit {
+                    generation: site.own.generation(),
+                    probe: false,
+                    ..unheard
+                };
+                site.settle_own(&own, permit, report).now_or(error)
+            }
         };
-        let settled = self.own.settle(question, &permit, report);
-        self.note_missed_block(report, &settled);
-        match settled {
-            Answer::Ready(settled) => settled,
-            Answer::Later(_) => Err(error),
-        }
+        let permit = permit.clone();
+        let settle = RequestOperation::Settle { permit, report };
+        (self.shared.apply(&SiteOperation::for_request(ask, settle))).then(on_answer)
     }
 
     fn note_block(&self, until: BootInstant, reason: &OpenReason) {
         self.knows_block.store(true, Ordering::Release);
         self.watch
             .note_block(&self.key, &self.shared, until, reason);
-        let _ = self.own.block(until.since(self.watch.clock.boot()), reason);
+        let _ = self.own.apply(&SiteOperation::Block {
+            length: until.since(self.watch.clock.boot()),
+            reason: reason.clone(),
+        });
     }
 
     /// Returns the shared store's answer, or the own store's if there is none.
     fn resolve(
         &self,
         ask: &Ask,
-        result: Result<Entered, StoreError>,
-        step: EnterOrConfirm,
-    ) -> Result<Entered, StoreError> {
+        result: Result<SiteResult, StoreError>,
+        reservation: Option<u64>,
+    ) -> Result<SiteResult, StoreError> {
         match result {
-            Ok(entered) => {
-                self.note(ask, &entered);
-                Ok(entered)
+            Ok(result) => {
+                if let SiteResult::Entered(entered) = &result {
+                    self.note(ask, entered);
+                }
+                Ok(result)
             }
             Err(error) => {
                 self.watch.lose(&error, &*self.store);
-                match self.ask_own(ask, step) {
-                    Answer::Ready(entered) => entered,
-                    Answer::Later(_) => Err(error),
-                }
+                self.enter_own(ask, reservation).now_or(error)
             }
         }
     }
 
     /// Asks the shared store.
-    fn ask_shared(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
-        let result = match step {
-            EnterOrConfirm::Confirm(id) if id < LOCAL_ID => self.shared.confirm(&ask, id),
-            EnterOrConfirm::Confirm(id) => {
-                // The shared store decides again: the own store's reservation is given up.
-                let own = self.own_ask(&ask, self.watch.peers());
-                let _ = self.own.leave(&own, id, None);
-                self.shared.enter(&ask)
-            }
-            EnterOrConfirm::Enter => self.shared.enter(&ask),
-        };
-        match result {
-            Answer::Ready(result) => Answer::Ready(self.resolve(&ask, result, step)),
-            Answer::Later(coming) => {
-                let site = Arc::clone(self);
-                Answer::Later(Box::pin(
-                    async move { site.resolve(&ask, coming.await, step) },
-                ))
-            }
+    fn enter_shared(self: &Arc<Self>, ask: Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+        if let Some(id) = reservation.filter(|id| *id >= LOCAL_ID) {
+            // The shared store decides again: the own store's reservation is given up.
+            let own = self.own_ask(&ask, self.watch.peers());
+            let _ = self.apply_own(&own, RequestOperation::Leave { id, spent_at: None });
         }
+        let enter = RequestOperation::Enter {
+            reservation: reservation.filter(|id| *id < LOCAL_ID),
+        };
+        let answer = self.shared.apply(&SiteOperation::for_request(&ask, enter));
+        let site = Arc::clone(self);
+        answer.then(move |result| site.resolve(&ask, result, reservation))
     }
 
     /// Asks the store that decides now.
-    fn ask(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
+    fn enter(self: &Arc<Self>, ask: Ask, reservation: Option<u64>) -> Answer<SiteResult> {
         match self.watch.find(&*self.store) {
-            Found::Present if !self.is_too_early(&ask) => self.ask_shared(ask, step),
-            Found::Present | Found::Lost => self.ask_own(&ask, step),
+            Found::Present if !self.is_too_early(&ask) => self.enter_shared(ask, reservation),
+            Found::Present | Found::Lost => self.enter_own(&ask, reservation),
             Found::Unknown => match self.store.check() {
                 Answer::Ready(result) => {
                     self.watch.note_check(&result);
-                    self.ask_after_check(ask, step)
+                    self.enter_after_check(ask, reservation)
                 }
                 Answer::Later(coming) => {
                     let site = Arc::clone(self);
                     Answer::Later(Box::pin(async move {
                         site.watch.note_check(&coming.await);
-                        site.ask_after_check(ask, step).await
+                        site.enter_after_check(ask, reservation).await
                     }))
                 }
             },
@@ -232,11 +242,29 @@ impl Site {
     }
 
     /// Asks the store that decides after a check.
-    fn ask_after_check(self: &Arc<Self>, ask: Ask, step: EnterOrConfirm) -> Answer<Entered> {
+    fn enter_after_check(
+        self: &Arc<Self>,
+        ask: Ask,
+        reservation: Option<u64>,
+    ) -> Answer<SiteResult> {
         if self.watch.was_lost() || self.is_too_early(&ask) {
-            self.ask_own(&ask, step)
+            self.enter_own(&ask, reservation)
         } else {
-            self.ask_shared(ask, step)
+            self.enter_shared(ask, reservation)
+        }
+    }
+
+    /// Prolongs leases in the store that gave them.
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<SiteResult> {
+        let (own, shared) = ids.iter().partition(|id| **id >= LOCAL_ID);
+        let condition = self.own.apply(&SiteOperation::Renew { ids: own, length });
+        if self.watch.find(&*self.store) == Found::Present {
+            (self.shared).apply(&SiteOperation::Renew {
+                ids: shared,
+                length,
+            })
+        } else {
+            condition
         }
     }
 }
@@ -254,21 +282,6 @@ impl FallbackSite {
             knows_block: AtomicBool::new(false),
         }))
     }
-
-    /// Sends an operation to the store that gave the permit.
-    fn route<T: Send + 'static>(
-        &self,
-        id: u64,
-        ask: &Ask,
-        shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
-        own: impl FnOnce(&MemorySite, &Ask) -> Answer<T>,
-    ) -> Answer<T> {
-        if id >= LOCAL_ID {
-            own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers()))
-        } else {
-            shared(&*self.0.shared)
-        }
-    }
 }
 
 impl SiteHandle for FallbackSite {
@@ -278,122 +291,36 @@ impl SiteHandle for FallbackSite {
         shared
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        self.0.ask(ask.clone(), EnterOrConfirm::Enter)
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        self.0.ask(ask.clone(), EnterOrConfirm::Confirm(id))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        self.route(
-            id,
-            ask,
-            |shared| shared.leave(ask, id, spent_at),
-            |own, ask| own.leave(ask, id, spent_at),
-        )
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        self.route(
-            permit.id,
-            ask,
-            |shared| shared.hold(ask, permit, longest),
-            |own, ask| own.hold(ask, permit, longest),
-        )
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        self.route(
-            permit.id,
-            ask,
-            |shared| shared.sent(ask, permit, longest),
-            |own, ask| own.sent(ask, permit, longest),
-        )
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        self.route(
-            permit.id,
-            ask,
-            |shared| shared.stamp(ask, permit),
-            |own, ask| own.stamp(ask, permit),
-        )
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        self.route(
-            permit.id,
-            ask,
-            |shared| shared.settle_headers(ask, permit, outcome),
-            |own, ask| own.settle_headers(ask, permit, outcome),
-        )
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        self.route(
-            permit.id,
-            ask,
-            |shared| shared.state_quotas(ask, permit, stated),
-            |own, ask| own.state_quotas(ask, permit, stated),
-        )
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        if permit.id >= LOCAL_ID {
-            let settled =
-                self.0
-                    .own
-                    .settle(&self.0.own_ask(ask, self.0.watch.peers()), permit, report);
-            self.0.note_missed_block(report, &settled);
-            return settled;
-        }
-        let site = Arc::clone(&self.0);
-        // A failure that the shared store did not receive still counts for this process.
-        let (question, own_permit, report) = (self.0.own_ask(ask, 1), permit.clone(), *report);
-        let on_answer = move |result: Result<Settled, StoreError>| match result {
-            Ok(settled) => {
-                site.note_open(&settled);
-                Ok(settled)
+    /// Applies an operation in the shared store; what follows a permit or reservation of the own
+    /// store, there.
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        let site = &self.0;
+        match operation {
+            SiteOperation::Request(ask, RequestOperation::Enter { reservation }) => {
+                site.enter(Ask::clone(ask), *reservation)
             }
-            Err(error) => site.settle_without_shared(&question, own_permit, &report, error),
-        };
-        match self.0.shared.settle(ask, permit, &report) {
-            Answer::Ready(result) => Answer::Ready(on_answer(result)),
-            Answer::Later(coming) => {
-                Answer::Later(Box::pin(async move { on_answer(coming.await) }))
+            SiteOperation::Request(ask, operation) if operation.id() >= Some(LOCAL_ID) => {
+                let own = site.own_ask(ask, site.watch.peers());
+                match operation {
+                    RequestOperation::Settle { permit, report } => {
+                        site.settle_own(&own, permit.clone(), *report)
+                    }
+                    _ => site.apply_own(&own, operation.clone()),
+                }
+            }
+            SiteOperation::Request(ask, RequestOperation::Settle { permit, report }) => {
+                site.settle_shared(ask, permit, report)
+            }
+            SiteOperation::Renew { ids, length } => site.renew(ids, *length),
+            SiteOperation::ForgetLearned | SiteOperation::ForgetAdaptation => {
+                // What this process learned while the store was unavailable is forgotten as well.
+                let _ = site.own.apply(operation);
+                site.shared.apply(operation)
+            }
+            SiteOperation::Request(..) | SiteOperation::Block { .. } | SiteOperation::Unblock => {
+                site.shared.apply(operation)
             }
         }
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        let (own, shared): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= LOCAL_ID);
-        let condition = self.0.own.renew(&own, length);
-        if self.0.watch.find(&*self.0.store) == Found::Present {
-            self.0.shared.renew(&shared, length)
-        } else {
-            condition
-        }
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        self.0.shared.block(length, reason)
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        self.0.shared.unblock()
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        // What this process learned while the store was unavailable is forgotten as well.
-        let _ = self.0.own.forget_learned();
-        self.0.shared.forget_learned()
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        let _ = self.0.own.forget_adaptation();
-        self.0.shared.forget_adaptation()
     }
 
     fn view(&self) -> Answer<SiteView> {

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
-use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Site, SiteOperation, SiteResult};
 use docstokg_policy::time::{BootInstant, Clock};
 
 use super::arena::{Arena, ArenaError, LOCK_TIMEOUT, block};
@@ -62,25 +58,12 @@ impl MultiprocessSite {
         }
     }
 
-    /// Runs one operation under the site's lock, with the time read inside it.
-    #[inline]
-    fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
-        let mut local = self.local.get().lock();
-        // The answer is written to its final place at once: moving it through results costs time.
-        let mut answer = None;
-        match self.try_step(&mut local, |site, now| {
-            answer = Some(Answer::now(step(site, now)));
-        }) {
-            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.explain(Corrupt.into())))),
-            Err(error) => Answer::Ready(Err(self.explain(error))),
-        }
-    }
-
     #[cold]
     fn explain(&self, error: ArenaError) -> StoreError {
         explain(self.arena.path(), error)
     }
 
+    /// Runs one step under the site's lock, with the time read inside it.
     #[inline]
     fn try_step<T>(
         &self,
@@ -152,60 +135,16 @@ impl SiteHandle for MultiprocessSite {
             .name(&self.names, &key.to_string())
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        self.step(|site, now| site.enter(ask, now))
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        self.step(|site, now| site.confirm(ask, id, now))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        self.step(|site, _| site.leave(ask, id, spent_at))
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        self.step(|site, now| site.hold(ask, permit, now + longest))
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        self.step(|site, now| site.sent(ask, permit, longest, now))
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        self.step(|site, now| site.stamp(ask, permit, now))
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        self.step(|site, now| site.settle_headers(ask, permit, outcome, now))
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        self.step(|site, now| site.state_quotas(ask, permit, stated, now))
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        self.step(|site, now| site.settle(ask, permit, report, now))
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        self.step(|site, now| site.renew(ids, length, now))
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        self.step(|site, now| site.block(now + length, reason, now))
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        self.step(Site::unblock)
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        self.step(|site, _| site.forget_learned())
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        self.step(|site, _| site.forget_adaptation())
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        let mut local = self.local.get().lock();
+        // The answer is written to its final place at once: moving it through results costs time.
+        let mut answer = None;
+        match self.try_step(&mut local, |site, now| {
+            answer = Some(Answer::now(site.apply(operation, now)));
+        }) {
+            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.explain(Corrupt.into())))),
+            Err(error) => Answer::Ready(Err(self.explain(error))),
+        }
     }
 
     fn view(&self) -> Answer<SiteView> {

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, LimitEvent, Permit, Report, Settled, Standing,
+    Ask, LimitEvent, Permit, Report, RequestOperation, Settled, SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -18,8 +16,7 @@ use super::runtime::begin;
 use super::server::Server;
 use super::view;
 use super::wire::{Lacking, LimitsPart, Malformed, Question, Reply, ScriptCall};
-use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, EnterOrConfirm, SiteHandle, SiteView, changes_nothing};
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView};
 use crate::multiprocess::PerProcess;
 
 mod asking;
@@ -81,6 +78,13 @@ impl RedisSite {
         self.call_with(op, &question)
     }
 
+    /// Starts a call without a question, which says who calls.
+    fn signed(&self, op: &str) -> ScriptCall {
+        let mut call = self.call(op);
+        call.text(&self.server().who);
+        call
+    }
+
     fn call_with(&self, op: &str, question: &[u8]) -> ScriptCall {
         let server = self.server();
         let now = self
@@ -89,67 +93,38 @@ impl RedisSite {
         ScriptCall::new(server.script.get_hash(), &self.key, question, op, now)
     }
 
-    fn run<T: Send + Unpin + 'static>(
+    /// Runs a call and reads its result from the reply.
+    fn run<T: Into<SiteResult>>(
         &self,
         call: ScriptCall,
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
-        unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
-    ) -> Answer<T> {
+    ) -> Answer<SiteResult> {
         let server = Arc::clone(self.server());
         let work = async move {
             let reply = server.reply_to(call).await?;
-            read(&reply).map_err(|_| server.malformed())
+            read(&reply).map(Into::into).map_err(|_| server.malformed())
         };
-        begin(self.server(), work, unwanted)
+        begin(self.server(), work, |_| ())
     }
 
     /// Asks to send. A permit is given back if its answer is dropped.
-    fn ask(&self, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
+    fn enter(&self, ask: &Ask, reservation: Option<u64>) -> Answer<SiteResult> {
         let asking = Arc::new((self.clone(), ask.clone()));
         let again = Arc::clone(&asking);
-        let id = self.server().fresh_id();
         let work = async move {
-            let (site, question) = &*asking;
-            site.ask_until_current(question, step, id).await
+            let (site, ask) = &*asking;
+            site.enter_when_current(ask, reservation).await
         };
-        begin(self.server(), work, move |entered| {
-            let (site, question) = &*again;
-            site.give_back(question, entered);
+        begin(self.server(), work, move |result| {
+            let (site, ask) = &*again;
+            let enter = SiteOperation::for_request(ask, RequestOperation::Enter { reservation });
+            if let Some(undo) = result.ok().and_then(|result| enter.undo(&result)) {
+                let _ = site.apply(&undo);
+            }
         })
     }
 
-    fn give_back(&self, ask: &Ask, entered: Result<Entered, StoreError>) {
-        let (id, spent) = match entered.map(|entered| entered.entry) {
-            Ok(Entry::Go(permit)) => (permit.id, Some(permit.stamp)),
-            Ok(Entry::Wait(reserved)) => (reserved.id, None),
-            Ok(Entry::WaitForSlot { id, .. }) => (id, None),
-            _ => return,
-        };
-        let _ = self.leave(ask, id, spent);
-    }
-}
-
-impl SiteHandle for RedisSite {
-    fn budget(&self, key: &BudgetKey) -> usize {
-        let (mut names, name) = (self.names.lock(), key.to_string());
-        names
-            .iter()
-            .position(|known| *known == name)
-            .unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            })
-    }
-
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        self.ask(ask, EnterOrConfirm::Enter)
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        self.ask(ask, EnterOrConfirm::Confirm(id))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<SiteResult> {
         let mut call = self.asking("leave", ask);
         call.number(id);
         match spent_at {
@@ -160,37 +135,15 @@ impl SiteHandle for RedisSite {
         call.bytes(&event_if(is_counted, || {
             LimitEvent::left(ask, id, spent_at)
         }));
-        self.run(call, |reply| reply.flag(1), |_| ())
+        self.run(call, |reply| reply.flag(1))
     }
 
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        let mut call = self.asking("hold", ask);
-        call.number(permit.id)
-            .number(permit.stamp.as_micros())
-            .length(longest);
-        self.run(call, |_| Ok(()), |_| ())
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        let mut call = self.asking("sent", ask);
-        call.number(permit.id)
-            .number(u64::from(permit.generation))
-            .length(longest);
-        self.run(call, Reply::standing, |_| ())
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        let mut call = self.asking("stamp", ask);
-        call.number(permit.id);
-        self.run(call, |_| Ok(()), |_| ())
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<SiteResult> {
         let id = permit.id;
         let is_awaited = ask.policy.learn.is_some() && self.known().limits.awaits_headers(id);
         if !(permit.probe || is_awaited) || matches!(outcome, Outcome::Failure | Outcome::Throttled)
         {
-            return Answer::now(Settled::default());
+            return Answer::now(Settled::default().into());
         }
         let event = event_if(is_awaited, || LimitEvent::Heard { id, outcome });
         let mut call = self.asking("settle_headers", ask);
@@ -209,64 +162,105 @@ impl SiteHandle for RedisSite {
         })
     }
 
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        let event = LimitEvent::stated(ask, permit, stated);
+    fn state_quotas(
+        &self,
+        ask: &Ask,
+        permit: &Permit,
+        statement: &Statement,
+    ) -> Answer<SiteResult> {
+        let event = LimitEvent::stated(ask, permit, statement);
         let event = event.map_or_else(Vec::new, |event| seal_event(&event));
         if event.is_empty() {
-            return Answer::now(Heard::default());
+            return Answer::now(Heard::default().into());
         }
-        let mut call = self.call("state");
-        call.text(&self.server().who);
-        self.record(call, event, |_, applied| Ok(applied.heard))
+        self.record(self.signed("state"), event, |_, applied| Ok(applied.heard))
     }
 
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        if changes_nothing(ask, permit, report) {
-            return Answer::now(Settled::default());
-        }
-        let (site, question) = (self.clone(), ask.clone());
-        let (permit, report) = (permit.clone(), *report);
-        let work = async move { site.settle_until_current(&question, &permit, &report).await };
+    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<SiteResult> {
+        let (site, ask, permit, report) = (self.clone(), ask.clone(), permit.clone(), *report);
+        let work = async move { site.settle_when_current(&ask, &permit, &report).await };
         begin(self.server(), work, |_| ())
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        let mut call = self.call("renew");
-        call.text(&self.server().who)
-            .length(length)
-            .number(ids.len() as u64);
-        for id in ids {
-            call.number(*id);
+    fn apply_for_request(&self, ask: &Ask, operation: &RequestOperation) -> Answer<SiteResult> {
+        match operation {
+            RequestOperation::Enter { reservation } => self.enter(ask, *reservation),
+            RequestOperation::Leave { id, spent_at } => self.leave(ask, *id, *spent_at),
+            RequestOperation::Hold { permit, longest } => {
+                let mut call = self.asking("hold", ask);
+                call.number(permit.id)
+                    .number(permit.stamp.as_micros())
+                    .length(*longest);
+                self.run(call, |_| Ok(()))
+            }
+            RequestOperation::Sent { permit, longest } => {
+                let mut call = self.asking("sent", ask);
+                call.number(permit.id)
+                    .number(u64::from(permit.generation))
+                    .length(*longest);
+                self.run(call, Reply::standing)
+            }
+            RequestOperation::Stamp { permit } => {
+                let mut call = self.asking("stamp", ask);
+                call.number(permit.id);
+                self.run(call, |_| Ok(()))
+            }
+            RequestOperation::SettleHeaders { permit, outcome } => {
+                self.settle_headers(ask, permit, *outcome)
+            }
+            RequestOperation::StateQuotas { permit, statement } => {
+                self.state_quotas(ask, permit, statement)
+            }
+            RequestOperation::Settle { permit, report } => self.settle(ask, permit, report),
         }
-        self.run(call, Reply::condition, |_| ())
+    }
+}
+
+impl SiteHandle for RedisSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        let (mut names, name) = (self.names.lock(), key.to_string());
+        names
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            })
     }
 
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        let mut call = self.call("block");
-        call.text(&self.server().who)
-            .length(length)
-            .text(&reason.to_string());
-        self.run(call, |reply| reply.transition(1), |_| ())
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        let mut call = self.call("unblock");
-        call.text(&self.server().who)
-            .bytes(&seal_event(&LimitEvent::PauseEnded));
-        self.run(call, |reply| reply.transition(1), |_| ())
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        let (site, mut call) = (self.clone(), self.call("forget"));
-        call.text(&self.server().who);
-        let work = async move { site.forget(call).await };
-        begin(self.server(), work, |_| ())
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        let mut call = self.call("forget_adaptation");
-        call.text(&self.server().who);
-        self.run(call, |reply| reply.flag(1), |_| ())
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        if operation.changes_nothing() {
+            return Answer::now(Settled::default().into());
+        }
+        match operation {
+            SiteOperation::Request(ask, operation) => self.apply_for_request(ask, operation),
+            SiteOperation::Renew { ids, length } => {
+                let mut call = self.signed("renew");
+                call.length(*length).number(ids.len() as u64);
+                for id in ids {
+                    call.number(*id);
+                }
+                self.run(call, Reply::condition)
+            }
+            SiteOperation::Block { length, reason } => {
+                let mut call = self.signed("block");
+                call.length(*length).text(&reason.to_string());
+                self.run(call, |reply| reply.transition(1))
+            }
+            SiteOperation::Unblock => {
+                let mut call = self.signed("unblock");
+                call.bytes(&seal_event(&LimitEvent::PauseEnded));
+                self.run(call, |reply| reply.transition(1))
+            }
+            SiteOperation::ForgetLearned => {
+                let (site, call) = (self.clone(), self.signed("forget"));
+                let work = async move { site.forget(call).await.map(Into::into) };
+                begin(self.server(), work, |_| ())
+            }
+            SiteOperation::ForgetAdaptation => {
+                self.run(self.signed("forget_adaptation"), |reply| reply.flag(1))
+            }
+        }
     }
 
     fn view(&self) -> Answer<SiteView> {

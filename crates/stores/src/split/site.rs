@@ -4,18 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{Breaker, BreakerPolicy, OpenReason, Transition};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::quota::{Heard, Statement};
+use docstokg_policy::breaker::{Breaker, BreakerPolicy};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, LanePolicy, Permit, Report, Settled, Standing,
+    Ask, Entered, Entry, LanePolicy, Permit, RequestOperation, Settled, SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
 use super::both;
-use crate::handle::{Answer, BudgetKey, EnterOrConfirm, SiteHandle, SiteView};
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView};
 
 pub(super) struct SplitSite(Arc<Parts>);
 
@@ -110,34 +108,22 @@ impl Parts {
         }
     }
 
-    /// The permit as the limiter's side knows it: its breaker has one generation and no probes.
-    fn limits_permit(permit: &Permit) -> Permit {
-        Permit {
-            generation: 0,
-            probe: false,
-            shadowed: None,
-            ..permit.clone()
-        }
-    }
-
     /// Asks the limiter's side after the breaker's answer.
     fn then_limits(
         self: &Arc<Self>,
         ask: &Ask,
-        step: EnterOrConfirm,
+        reservation: Option<u64>,
         by_breaker: Entered,
-    ) -> Answer<Entered> {
+    ) -> Answer<SiteResult> {
         let Entered { entry, transition } = by_breaker;
+        let asked = self.for_limits(ask);
         let permit = match entry {
             Entry::Go(permit) => permit,
-            other => {
-                if let EnterOrConfirm::Confirm(id) = step {
-                    let _ = self.limits.leave(&self.for_limits(&ask), id, None);
+            entry => {
+                if let Some(id) = reservation {
+                    let _ = self.limits.leave(&asked, id, None);
                 }
-                return Answer::now(Entered {
-                    entry: other,
-                    transition,
-                });
+                return Answer::now(Entered { entry, transition }.into());
             }
         };
         let mut tentative = Tentative {
@@ -145,42 +131,114 @@ impl Parts {
             ask: ask.clone(),
             permit: Some(permit),
         };
-        let asked = self.for_limits(&ask);
-        let answer = match step {
-            EnterOrConfirm::Enter => self.limits.enter(&asked),
-            EnterOrConfirm::Confirm(id) => self.limits.confirm(&asked, id),
+        let answer = match reservation {
+            None => self.limits.enter(&asked),
+            Some(id) => self.limits.confirm(&asked, id),
         };
-        let mut join = move |entered: Entered| Entered {
-            entry: tentative.join(entered.entry),
-            transition: transition.clone(),
-        };
-        match answer {
-            Answer::Ready(result) => Answer::Ready(result.map(&mut join)),
-            Answer::Later(coming) => Answer::Later(Box::pin(async move { coming.await.map(join) })),
-        }
+        answer.then(move |entered| {
+            let entry = tentative.join(entered?.entry);
+            Ok(Entered { entry, transition }.into())
+        })
     }
 
-    fn ask_both(self: &Arc<Self>, ask: &Ask, step: EnterOrConfirm) -> Answer<Entered> {
-        let owned = ask.clone();
+    fn enter_both(self: &Arc<Self>, ask: &Ask, reservation: Option<u64>) -> Answer<SiteResult> {
         match self.breakers.enter(&Self::for_breaker(ask)) {
-            Answer::Ready(Ok(entered)) => self.then_limits(&owned, step, entered),
+            Answer::Ready(Ok(entered)) => self.then_limits(ask, reservation, entered),
             Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
             Answer::Later(coming) => {
-                let parts = Arc::clone(self);
+                let (parts, ask) = (Arc::clone(self), ask.clone());
                 Answer::Later(Box::pin(async move {
                     let entered = coming.await?;
-                    parts.then_limits(&owned, step, entered).await
+                    parts.then_limits(&ask, reservation, entered).await
                 }))
             }
         }
     }
 
-    fn breaker_permit(&self, permit: &Permit) -> Permit {
-        self.permits
-            .lock()
-            .get(&permit.id)
-            .cloned()
-            .unwrap_or_else(|| permit.clone())
+    /// Gives up what either side has.
+    fn leave(&self, ask: &Ask, id: u64, in_limits: &RequestOperation) -> Answer<SiteResult> {
+        let limits = self.apply_in_limits(ask, in_limits.clone());
+        match self.permits.lock().remove(&id) {
+            Some(permit) => both(
+                self.breakers
+                    .leave(&Self::for_breaker(ask), permit.id, None),
+                limits,
+                |freed, _| freed.into(),
+            ),
+            None => limits,
+        }
+    }
+
+    /// Applies an operation of a request in the limiter's store.
+    fn apply_in_limits(&self, ask: &Ask, mut operation: RequestOperation) -> Answer<SiteResult> {
+        if let Some(permit) = operation.permit_mut() {
+            // Its breaker has one generation and no probes.
+            (permit.generation, permit.probe, permit.shadowed) = (0, false, None);
+        }
+        let ask = self.for_limits(ask);
+        (self.limits).apply(&SiteOperation::for_request(&ask, operation))
+    }
+
+    /// Applies an operation that follows a permit in the breaker's store.
+    fn apply_in_breakers(&self, ask: &Ask, mut operation: RequestOperation) -> Answer<SiteResult> {
+        let is_end = matches!(operation, RequestOperation::Settle { .. });
+        if let Some(permit) = operation.permit_mut() {
+            let mut permits = self.permits.lock();
+            let own = if is_end {
+                permits.remove(&permit.id)
+            } else {
+                permits.get(&permit.id).cloned()
+            };
+            if let Some(own) = own {
+                *permit = own;
+            }
+        }
+        let mut asked = Self::for_breaker(ask);
+        if is_end {
+            asked.jitter_sample = ask.jitter_sample;
+        }
+        (self.breakers).apply(&SiteOperation::for_request(&asked, operation))
+    }
+
+    fn apply_for_request(
+        self: &Arc<Self>,
+        ask: &Ask,
+        operation: &RequestOperation,
+    ) -> Answer<SiteResult> {
+        let mut in_limits = operation.clone();
+        match operation {
+            RequestOperation::Enter { reservation } => self.enter_both(ask, *reservation),
+            RequestOperation::Leave { id, .. } => self.leave(ask, *id, operation),
+            RequestOperation::Hold { .. }
+            | RequestOperation::Stamp { .. }
+            | RequestOperation::StateQuotas { .. } => self.apply_in_limits(ask, in_limits),
+            RequestOperation::Sent { .. }
+            | RequestOperation::SettleHeaders { .. }
+            | RequestOperation::Settle { .. } => {
+                if let RequestOperation::Settle { report, .. } = &mut in_limits {
+                    report.retry_after = None;
+                }
+                both(
+                    self.apply_in_breakers(ask, operation.clone()),
+                    self.apply_in_limits(ask, in_limits),
+                    with_what_was_learned,
+                )
+            }
+        }
+    }
+
+    /// Prolongs leases on both sides.
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<SiteResult> {
+        let of_breaker = {
+            let permits = self.permits.lock();
+            let own = ids.iter().filter_map(|id| permits.get(id));
+            own.map(|permit| permit.id).collect::<Vec<_>>()
+        };
+        both(
+            self.breakers.renew(&of_breaker, length),
+            self.limits.renew(ids, length),
+            |condition, _| condition.into(),
+        )
     }
 }
 
@@ -189,135 +247,22 @@ impl SiteHandle for SplitSite {
         self.0.limits.budget(key)
     }
 
-    fn enter(&self, ask: &Ask) -> Answer<Entered> {
-        self.0.ask_both(ask, EnterOrConfirm::Enter)
-    }
-
-    fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
-        self.0.ask_both(ask, EnterOrConfirm::Confirm(id))
-    }
-
-    fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        let limits = self.0.limits.leave(&self.0.for_limits(ask), id, spent_at);
-        match self.0.permits.lock().remove(&id) {
-            Some(permit) => both(
-                self.0
-                    .breakers
-                    .leave(&Parts::for_breaker(ask), permit.id, None),
-                limits,
-                |freed, _| freed,
-            ),
-            None => limits,
-        }
-    }
-
-    fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
-        self.0.limits.hold(
-            &self.0.for_limits(ask),
-            &Parts::limits_permit(permit),
-            longest,
-        )
-    }
-
-    fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        let standing = self.0.breakers.sent(
-            &Parts::for_breaker(ask),
-            &self.0.breaker_permit(permit),
-            longest,
-        );
-        let noted = self.0.limits.sent(
-            &self.0.for_limits(ask),
-            &Parts::limits_permit(permit),
-            longest,
-        );
-        both(standing, noted, |standing, _| standing)
-    }
-
-    fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
-        self.0
-            .limits
-            .stamp(&self.0.for_limits(ask), &Parts::limits_permit(permit))
-    }
-
-    fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
-        let settled = self.0.breakers.settle_headers(
-            &Parts::for_breaker(ask),
-            &self.0.breaker_permit(permit),
-            outcome,
-        );
-        let (ask, permit) = (self.0.for_limits(ask), Parts::limits_permit(permit));
-        let limits = self.0.limits.settle_headers(&ask, &permit, outcome);
-        both(settled, limits, |settled, limits| {
-            with_what_was_learned(settled, &limits)
-        })
-    }
-
-    fn state_quotas(&self, ask: &Ask, permit: &Permit, stated: &Statement) -> Answer<Heard> {
-        let permit = Parts::limits_permit(permit);
-        self.0
-            .limits
-            .state_quotas(&self.0.for_limits(ask), &permit, stated)
-    }
-
-    fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
-        let of_breaker = self
-            .0
-            .permits
-            .lock()
-            .remove(&permit.id)
-            .unwrap_or_else(|| permit.clone());
-        let of_request = Ask {
-            jitter_sample: ask.jitter_sample,
-            ..Parts::for_breaker(ask)
-        };
-        let settled = self.0.breakers.settle(&of_request, &of_breaker, report);
-        let report = Report {
-            retry_after: None,
-            ..*report
-        };
-        let limits = self.0.limits.settle(
-            &self.0.for_limits(ask),
-            &Parts::limits_permit(permit),
-            &report,
-        );
-        both(settled, limits, |settled, limits| {
-            with_what_was_learned(settled, &limits)
-        })
-    }
-
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        let of_breaker: Vec<u64> = {
-            let permits = self.0.permits.lock();
-            ids.iter()
-                .filter_map(|id| permits.get(id).map(|permit| permit.id))
-                .collect()
-        };
-        both(
-            self.0.breakers.renew(&of_breaker, length),
-            self.0.limits.renew(ids, length),
-            |condition, _| condition,
-        )
-    }
-
-    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        self.0.breakers.block(length, reason)
-    }
-
-    fn unblock(&self) -> Answer<Option<Transition>> {
-        both(
-            self.0.breakers.unblock(),
+    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+        let (breakers, limits) = (&self.0.breakers, &self.0.limits);
+        match operation {
+            SiteOperation::Request(ask, operation) => self.0.apply_for_request(ask, operation),
+            SiteOperation::Renew { ids, length } => self.0.renew(ids, *length),
+            SiteOperation::Block { .. } => breakers.apply(operation),
             // It ends the pause after refusals, where limits are learned.
-            self.0.limits.unblock(),
-            |transition, _| transition,
-        )
-    }
-
-    fn forget_learned(&self) -> Answer<bool> {
-        self.0.limits.forget_learned()
-    }
-
-    fn forget_adaptation(&self) -> Answer<bool> {
-        self.0.limits.forget_adaptation()
+            SiteOperation::Unblock => both(
+                breakers.apply(operation),
+                limits.apply(operation),
+                |transition, _| transition,
+            ),
+            SiteOperation::ForgetLearned | SiteOperation::ForgetAdaptation => {
+                limits.apply(operation)
+            }
+        }
     }
 
     fn view(&self) -> Answer<SiteView> {
@@ -343,13 +288,18 @@ impl SiteHandle for SplitSite {
     }
 }
 
-/// Joins what an answer did to the breaker with what it did to the limits.
-fn with_what_was_learned(breakers: Settled, limits: &Settled) -> Settled {
-    Settled {
-        adjusted: limits.adjusted,
-        learned: limits.learned,
-        calls_next: breakers.calls_next || limits.calls_next,
-        ..breakers
+/// Joins what an answer did to the breaker with what it did to the limits. Of other operations the
+/// breaker's result counts.
+fn with_what_was_learned(breakers: SiteResult, limits: SiteResult) -> SiteResult {
+    match (breakers, limits) {
+        (SiteResult::Settled(breakers), SiteResult::Settled(limits)) => Settled {
+            adjusted: limits.adjusted,
+            learned: limits.learned,
+            calls_next: breakers.calls_next || limits.calls_next,
+            ..breakers
+        }
+        .into(),
+        (breakers, _) => breakers,
     }
 }
 

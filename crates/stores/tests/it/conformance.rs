@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Entry, RefusalReason};
+use docstokg_policy::site::{Entry, RefusalReason, RequestOperation, SiteOperation};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance;
 use docstokg_stores::conformance::arrive;
@@ -128,9 +128,13 @@ fn wrappers_keep_the_contract() {
     ));
     // Every tenth operation fails: the own store is as strict as the contract asks.
     let asked = AtomicUsize::new(0);
-    let failing = Wrapped::new(inner(), move |op| {
+    let failing = Wrapped::new(inner(), move |operation| {
+        let enters = matches!(
+            operation,
+            Some(SiteOperation::Request(_, RequestOperation::Enter { .. }))
+        );
         match asked.fetch_add(1, Ordering::SeqCst) % 10 {
-            9 if op == "enter" => Treatment::Fail(StoreError::Unavailable {
+            9 if enters => Treatment::Fail(StoreError::Unavailable {
                 store: "the store".to_owned(),
                 why: "a test".to_owned(),
             }),

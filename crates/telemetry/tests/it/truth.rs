@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use docstokg_hub::clock::SystemClock;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::breaker::{OpenReason, State};
+use docstokg_hub::policy::site::SiteOperation;
 use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
 use docstokg_hub::stores::fallback::Fallback;
 use docstokg_hub::stores::memory::MemoryStore;
@@ -327,7 +328,7 @@ fn a_store_that_is_unavailable_has_a_metric() {
     let world = World::new([Origin::new("a.example")], Flags::default());
     let unavailable = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&unavailable);
-    let hook = move |_: &str| {
+    let hook = move |_: Option<&SiteOperation<'_>>| {
         let error = StoreError::Unavailable {
             store: "the store".to_owned(),
             why: "it is off".to_owned(),

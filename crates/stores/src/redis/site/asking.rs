@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docstokg_policy::quota::Turn;
-use docstokg_policy::site::{Applied, Ask, Entered, LimitTurn};
+use docstokg_policy::site::{Applied, Ask, LimitTurn, SiteResult};
 use docstokg_policy::time::BootInstant;
 
 use super::super::limits::{Absorbed, KnownLimits, seal_limits};
@@ -17,7 +17,7 @@ use super::super::runtime::begin;
 use super::super::wire::{Lacking, LimitsPart, Malformed, Reply, ScriptCall};
 use super::RedisSite;
 use crate::error::StoreError;
-use crate::handle::{Answer, EnterOrConfirm};
+use crate::handle::Answer;
 
 /// How often a request asks again at once because another process was first. Then it waits a little
 /// with a reservation, which keeps its position.
@@ -42,17 +42,14 @@ impl RedisSite {
     }
 
     /// Asks to send until this process knows as much of the host's limits as the server.
-    pub(super) async fn ask_until_current(
+    pub(super) async fn enter_when_current(
         &self,
         ask: &Ask,
-        step: EnterOrConfirm,
-        id: u64,
-    ) -> Result<Entered, StoreError> {
+        reservation: Option<u64>,
+    ) -> Result<SiteResult, StoreError> {
         let server = self.server();
-        let counted_as = match step {
-            EnterOrConfirm::Enter => id,
-            EnterOrConfirm::Confirm(id) => id,
-        };
+        let id = server.fresh_id();
+        let counted_as = reservation.unwrap_or(id);
         for round in 0..=MAX_ROUNDS {
             let losses = server.losses.load(Ordering::Acquire);
             let known = self.known();
@@ -62,7 +59,7 @@ impl RedisSite {
             } else {
                 Some(Box::new(waiting_part(&known, ask, counted_as, now)))
             };
-            let call = self.entering(ask, step, id, part.as_deref());
+            let call = self.entering(ask, reservation, id, part.as_deref());
             let mut reply = server.reply_to(call).await?;
             let stale = reply.stale();
             if part.is_some() || stale.is_some() {
@@ -78,7 +75,8 @@ impl RedisSite {
             if let Some(born) = reply.birth() {
                 *self.birth.lock() = Some((born, losses));
             }
-            return reply.entered(id).map_err(|_| server.malformed());
+            let entered = reply.entered(id).map_err(|_| server.malformed());
+            return entered.map(Into::into);
         }
         Err(server.malformed())
     }
@@ -86,28 +84,26 @@ impl RedisSite {
     fn entering(
         &self,
         ask: &Ask,
-        step: EnterOrConfirm,
+        reservation: Option<u64>,
         id: u64,
         part: Option<&LimitsPart>,
     ) -> ScriptCall {
-        match step {
-            EnterOrConfirm::Enter => self.asking_as("enter", ask, id, part),
-            EnterOrConfirm::Confirm(reserved) => {
-                let mut call = self.asking_as("confirm", ask, id, part);
-                call.number(reserved);
-                call
-            }
-        }
+        let Some(reserved) = reservation else {
+            return self.asking_as("enter", ask, id, part);
+        };
+        let mut call = self.asking_as("confirm", ask, id, part);
+        call.number(reserved);
+        call
     }
 
     /// Runs a call that records an event, if it is not empty, and reads its reply and what the event
     /// did.
-    pub(super) fn record<T: Send + Unpin + 'static>(
+    pub(super) fn record<T: Into<SiteResult>>(
         &self,
         mut call: ScriptCall,
         event: Vec<u8>,
         read: impl FnOnce(&Reply, Applied) -> Result<T, Malformed> + Send + 'static,
-    ) -> Answer<T> {
+    ) -> Answer<SiteResult> {
         let (site, known) = (self.clone(), self.known());
         let version = (!event.is_empty()).then_some(known.version);
         call.version(version).bytes(&event);
@@ -118,7 +114,8 @@ impl RedisSite {
                 Some(_) => site.absorb(&known, &mut reply, &event)?.own,
                 None => Applied::default(),
             };
-            read(&reply, applied).map_err(|_| server.malformed())
+            let result = read(&reply, applied).map_err(|_| server.malformed());
+            result.map(Into::into)
         };
         begin(self.server(), work, |_| ())
     }

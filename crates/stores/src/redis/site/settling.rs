@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Answered, Applied, Ask, LimitEvent, Permit, Report, Settled};
+use docstokg_policy::site::{
+    Answered, Applied, Ask, LimitEvent, Permit, Report, Settled, SiteResult,
+};
 use docstokg_policy::time::BootInstant;
 
 use super::super::limits::{KnownLimits, seal_event};
@@ -38,12 +40,12 @@ enum Wait {
 impl RedisSite {
     /// Settles an attempt. A refusal is settled with all that is known of the host's limits: how
     /// long its breaker is open depends on them.
-    pub(super) async fn settle_until_current(
+    pub(super) async fn settle_when_current(
         &self,
         ask: &Ask,
         permit: &Permit,
         report: &Report,
-    ) -> Result<Settled, StoreError> {
+    ) -> Result<SiteResult, StoreError> {
         let server = self.server();
         let answered = Answered::new(ask, permit, report);
         let mut history: Option<Vec<BootInstant>> = None;
@@ -73,11 +75,12 @@ impl RedisSite {
                 None => (Applied::default(), known.limits.clone()),
             };
             let settled = Reply::settled(&reply).map_err(|_| server.malformed())?;
-            return Ok(Settled {
+            let settled = Settled {
                 calls_next: limits.learned().is_some(),
                 learned: applied.confirmed,
                 ..settled
-            });
+            };
+            return Ok(settled.into());
         }
         Err(server.malformed())
     }

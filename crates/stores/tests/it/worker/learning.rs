@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
@@ -43,7 +44,7 @@ pub(super) fn learn_without_pause(client: &Client) {
 }
 
 /// What a host states that has so much left.
-pub(crate) fn remaining(remaining: u32) -> Statement {
+pub(crate) fn remaining(remaining: u32) -> Arc<Statement> {
     let quota = Quota {
         unit: Unit::Requests,
         window: None,
@@ -53,7 +54,7 @@ pub(crate) fn remaining(remaining: u32) -> Statement {
         partition: None,
         source: Source::RateLimit,
     };
-    Statement {
+    Arc::new(Statement {
         reading: Reading {
             quotas: vec![quota],
             ..Reading::default()
@@ -61,7 +62,7 @@ pub(crate) fn remaining(remaining: u32) -> Statement {
         retry_after: None,
         is_refusal: false,
         is_spent_kind: false,
-    }
+    })
 }
 
 /// Sends one byte as soon as it may to an origin that answers with one, without end, and says when it

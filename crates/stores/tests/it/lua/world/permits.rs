@@ -1,5 +1,6 @@
 //! What happens to a permit, in both implementations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
@@ -25,12 +26,12 @@ impl World {
         let ask = self.ask(&costs, role);
         let mut reading = Reading::default();
         reading.quotas.push(quota.clone());
-        let statement = Statement {
+        let statement = Arc::new(Statement {
             retry_after: None,
             is_refusal: quota.remaining == Some(0),
             is_spent_kind: false,
             reading,
-        };
+        });
         let mut pure = self.pure.clone();
         let theirs = arrive(self.script().state_quotas(&ask, &permit, &statement));
         prop_assert_eq!(theirs, pure.state_quotas(&ask, &permit, &statement, now));
