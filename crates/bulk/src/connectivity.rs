@@ -2,21 +2,26 @@
 //!
 //! Offline means that names cannot be resolved or that there is no route. Then nothing is sent and
 //! nothing is counted against any host. A name that does not exist is a dead link, and behind a
-//! proxy the proxy decides.
+//! proxy the proxy decides. Every request of a run is reported here: its response by
+//! [`Connectivity::note_response`], its failure by [`Connectivity::judge`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use docstokg_hub::{Disposition, FetchError, Journey, RetryLater, StatedBy};
 use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use crate::clock::RunClock;
 use crate::job::BoxFuture;
 
 /// How long the result of a check holds.
 const CHECK_HOLDS: Duration = Duration::from_secs(10);
+/// The longest wait of an item before it tries whether the network is back.
+const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
 /// Tells whether hosts can be reached at all: their names have addresses, and there is a route to
 /// them.
@@ -27,6 +32,7 @@ pub trait Reachability: Send + Sync {
 
 /// What a run knows about the network.
 pub struct Connectivity {
+    clock: RunClock,
     check: Option<Arc<dyn Reachability>>,
     /// Hosts that exist for certain: if none of them can be reached, the machine is offline.
     certain: Vec<String>,
@@ -44,8 +50,13 @@ impl Connectivity {
     /// Starts without any knowledge. Without a `check` nothing is looked at; `certain` are hosts
     /// that exist for certain.
     #[must_use]
-    pub fn new(check: Option<Arc<dyn Reachability>>, certain: Vec<String>) -> Self {
+    pub fn new(
+        clock: RunClock,
+        check: Option<Arc<dyn Reachability>>,
+        certain: Vec<String>,
+    ) -> Self {
         Self {
+            clock,
             check,
             certain,
             offline: OnceCell::new(),
@@ -73,9 +84,34 @@ impl Connectivity {
         *offline.await && !self.has_answered.load(Ordering::Acquire)
     }
 
-    /// Records that a host could not be reached from here, and tells whether the network was lost:
-    /// where hosts that exist for certain can be reached, only that host was.
-    pub async fn is_lost(&self, now: Timestamp) -> bool {
+    /// Returns what a caller can do about a failed request, as far as this run knows the network.
+    ///
+    /// A host that alone is out of reach is waited for like one that is down. While the network is
+    /// lost, a host that is paused after failures is only out of reach.
+    pub async fn judge(&self, error: &FetchError) -> Disposition {
+        match error.disposition() {
+            Disposition::Offline(later) if !self.lose_network().await => {
+                Disposition::Retry(RetryLater {
+                    stated_by: StatedBy::Breaker,
+                    ..later
+                })
+            }
+            Disposition::Retry(later)
+                if later.stated_by.is_inferred() && self.lost_since().is_some() =>
+            {
+                Disposition::Offline(RetryLater {
+                    wait: later.wait.min(OFFLINE_WAIT),
+                    ..later
+                })
+            }
+            other => other,
+        }
+    }
+
+    /// Records that a host could not be reached from here, and returns whether the network is lost:
+    /// where hosts that exist for certain can be reached, only that host is lost.
+    async fn lose_network(&self) -> bool {
+        let now = self.clock.now();
         if let Some(check) = &self.check {
             let checked = *self.checked.lock();
             let holds = checked.filter(|(at, _)| now.since(*at) < CHECK_HOLDS);
@@ -94,8 +130,11 @@ impl Connectivity {
         true
     }
 
-    /// Records that a host answered.
-    pub fn answered(&self) {
+    /// Records a response. The network is there, unless the cache answered.
+    pub fn note_response(&self, journey: &Journey) {
+        if !journey.is_from_network() {
+            return;
+        }
         self.has_answered.store(true, Ordering::Release);
         if self.lost.lock().take().is_some() {
             self.restored.store(true, Ordering::Release);

@@ -98,6 +98,7 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
         let manifest = ManifestWriter::begin(&manifest, &directory.queue)
             .await
             .unwrap();
+        let connectivity = Connectivity::new(clock.clone(), None, Vec::new());
         let scheduler = Arc::new(Scheduler {
             job: Arc::new(Pages {
                 hub: used.clone(),
@@ -110,7 +111,7 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
             queue: directory.queue.clone(),
             manifest,
             progress: shown,
-            connectivity: Arc::new(Connectivity::new(None, Vec::new())),
+            connectivity: Arc::new(connectivity),
             limits: Limits {
                 workers: 50,
                 max_bytes: None,

@@ -9,10 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::connectivity::Connectivity;
 use docstokg_hub::clock::Runtime;
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::{
-    CookieJar, Downloaded, Ends, Head, Hub, Request, RequestGroup, RobotsPolicy, Role, SavedFile,
+    CookieJar, Downloaded, Ends, ErrorKind, Head, Hub, Request, RequestGroup, RobotsPolicy, Role,
+    SavedFile,
 };
 use http::header::{REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
@@ -23,26 +26,25 @@ use crate::digest::{Fingerprint, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::patient;
 use crate::location::Location;
-use crate::reason::{Failure, Reason, Stage};
+use crate::reason::Reason;
 use crate::resolver::ResolverId;
 use crate::resolver::settings::Settings;
-use crate::web::RetryLater;
+use crate::web::RequestFailure;
 use crate::work::Work;
-use crate::work_state::{Kind, Postponed};
-use outcome::{challenged, failed, nothing};
+use crate::work_state::Kind;
+use outcome::{challenged, nothing};
 
 pub(crate) use judge::{Candidate, flaw_of, kind_of};
 pub(crate) use outcome::{Arrived, Fetched, Page};
 
 /// How long to wait while another work fetches the same URL.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(1);
-/// The first wait for a file that is being prepared; it doubles each time.
-const PREPARING: Duration = Duration::from_secs(2);
 
 /// Fetches files.
 pub(crate) struct Fetcher {
     pub(crate) hub: Hub,
     pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) connectivity: Arc<Connectivity>,
     pub(crate) robots: RobotsPolicy,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
@@ -99,8 +101,14 @@ impl Fetcher {
         }
         let request = self.request(location).in_group(Arc::clone(requests));
         match self.hub.download_resumable(request, staging).await {
-            Ok(done) => self.judge(candidate, done, staging).await,
-            Err(error) => failed(&error),
+            Ok(done) => {
+                self.connectivity.note_response(&done.journey);
+                self.judge(candidate, done, staging).await
+            }
+            Err(error) => Fetched::Failed {
+                failure: RequestFailure::of_error(&error, self.connectivity.judge(&error).await),
+                gone: is_unknown_name(&error.kind),
+            },
         }
     }
 
@@ -155,13 +163,7 @@ impl Fetcher {
         }
         if status == StatusCode::ACCEPTED {
             let _ = std::fs::remove_file(staging);
-            let stated = self.retry_after(&done.head);
-            let detail = "the file is being prepared";
-            return Fetched::Later(Postponed {
-                wait: stated.unwrap_or(PREPARING),
-                is_stated: stated.is_some(),
-                failure: Failure::new(Stage::File, Reason::Preparing, detail, Some(202)),
-            });
+            return Fetched::Preparing(self.retry_after(&done.head));
         }
         judged
     }
@@ -191,31 +193,15 @@ impl Fetcher {
         if let Some(challenge) = bot_challenge::detect(status, &done.preview) {
             return challenged(host, challenge, Some(status.as_u16()));
         }
-        if let Some(failure) = &done.journey.host_failure {
-            let reason = if status == StatusCode::TOO_MANY_REQUESTS {
-                Reason::RateLimited
-            } else {
-                Reason::HttpStatus
-            };
-            let retry = RetryLater::after_host_failure(failure);
-            let detail = format!("{host} answered {status}");
-            let mut postponed = Postponed::until_retry(retry, reason, &detail);
-            postponed.failure.http_status = Some(status.as_u16());
-            return Fetched::Later(postponed);
-        }
-        if status == StatusCode::PARTIAL_CONTENT {
-            return nothing(
-                Reason::HttpStatus,
-                format!("{host} sent a part of the file, and the whole was asked for"),
-                Some(206),
-            );
-        }
-        let gone = matches!(status.as_u16(), 404 | 410);
-        Fetched::Nothing {
-            reason: Reason::HttpStatus,
-            detail: format!("{host} answered {status}"),
-            status: Some(status.as_u16()),
-            gone,
+        let detail = match status {
+            StatusCode::PARTIAL_CONTENT => {
+                format!("{host} sent a part of the file, and the whole was asked for")
+            }
+            _ => format!("{host} answered {status}"),
+        };
+        Fetched::Failed {
+            failure: RequestFailure::of_status(status, detail, done.journey.disposition()),
+            gone: matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE),
         }
     }
 
@@ -228,6 +214,17 @@ impl Fetcher {
         let text = head.headers.get(RETRY_AFTER)?.to_str().ok()?;
         parse_retry_after(text, None, self.runtime.wall())
     }
+}
+
+/// Tells whether a host has no address.
+fn is_unknown_name(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Fault {
+            fault: Fault::Dns,
+            ..
+        }
+    )
 }
 
 /// Names a directory that lies where a file is to be written: before anything is requested.

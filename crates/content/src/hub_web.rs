@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use docstokg_bulk::connectivity::Connectivity;
 pub(crate) use docstokg_bulk::patience::patient;
 use docstokg_hub::{
-    CookieJar, ErrorKind, Head, HostFailure, Hub, Request, RequestGroup, RobotsPolicy, SpooledBody,
+    CookieJar, Disposition, Head, Hub, Journey, Request, RequestGroup, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
 use crate::bot_challenge;
-use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
+use crate::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
 
 /// Asks through the hub.
 #[derive(Clone)]
 pub struct HubWeb {
     hub: Hub,
     robots: RobotsPolicy,
+    connectivity: Arc<Connectivity>,
     requests: Option<Arc<RequestGroup>>,
     /// A request of this web was cancelled: what a resolver makes of the rest is not an answer.
     was_cancelled: Arc<AtomicBool>,
@@ -27,10 +29,11 @@ pub struct HubWeb {
 impl HubWeb {
     /// Makes the web of a hub; `robots` holds for pages and files, not for metadata.
     #[must_use]
-    pub fn new(hub: Hub, robots: RobotsPolicy) -> Self {
+    pub fn new(hub: Hub, robots: RobotsPolicy, connectivity: Arc<Connectivity>) -> Self {
         Self {
             hub,
             robots,
+            connectivity,
             requests: None,
             was_cancelled: Arc::default(),
             cookies: None,
@@ -58,10 +61,28 @@ impl HubWeb {
     pub fn was_cancelled(&self) -> bool {
         self.was_cancelled.load(Ordering::Acquire)
     }
+
+    fn answer(
+        &self,
+        head: Head,
+        body: Bytes,
+        spooled: Option<SpooledBody>,
+        journey: &Journey,
+    ) -> Answer {
+        self.connectivity.note_response(journey);
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+            spooled: spooled.map(Arc::new),
+            url: head.url,
+            disposition: journey.disposition(),
+        }
+    }
 }
 
 impl Web for HubWeb {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>> {
         Box::pin(async move {
             let mut request = patient(Request::get(ask.url))
                 .role(ask.role)
@@ -94,37 +115,24 @@ impl Web for HubWeb {
                 let spooled = self.hub.fetch_spooled(request, keep).await;
                 spooled.map(|spooled| {
                     let beginning = spooled.body.beginning().clone();
-                    let host_failure = spooled.journey.host_failure;
-                    answer(spooled.head, beginning, Some(spooled.body), host_failure)
+                    let (head, body) = (spooled.head, Some(spooled.body));
+                    self.answer(head, beginning, body, &spooled.journey)
                 })
             } else {
                 let fetched = self.hub.fetch(request).await;
-                fetched.map(|fetched| {
-                    let host_failure = fetched.journey.host_failure;
-                    answer(fetched.head, fetched.body, None, host_failure)
-                })
+                fetched
+                    .map(|fetched| self.answer(fetched.head, fetched.body, None, &fetched.journey))
             };
-            answered.map_err(|error| {
-                let is_cancelled = matches!(error.kind, ErrorKind::Cancelled { .. });
-                self.was_cancelled.fetch_or(is_cancelled, Ordering::AcqRel);
-                WebError::from(&error)
-            })
+            match answered {
+                Ok(answer) => Ok(answer),
+                Err(error) => {
+                    let disposition = self.connectivity.judge(&error).await;
+                    if disposition == Disposition::Cancelled {
+                        self.was_cancelled.store(true, Ordering::Release);
+                    }
+                    Err(RequestFailure::of_error(&error, disposition))
+                }
+            }
         })
-    }
-}
-
-fn answer(
-    head: Head,
-    body: Bytes,
-    spooled: Option<SpooledBody>,
-    host_failure: Option<HostFailure>,
-) -> Answer {
-    Answer {
-        status: head.status,
-        headers: head.headers,
-        body,
-        spooled: spooled.map(Arc::new),
-        url: head.url,
-        host_failure,
     }
 }

@@ -8,8 +8,7 @@
 //! order and why.
 
 use crate::location::Location;
-use crate::reason::{Failure, Reason, Stage};
-use crate::web::{BoxFuture, RetryLater, Web};
+use crate::web::{BoxFuture, RequestFailure, Web};
 use crate::work::{Learned, Work};
 
 pub mod arxiv;
@@ -126,7 +125,7 @@ pub enum Outcome {
         learned: Learned,
     },
     /// The service did not answer, or not sensibly.
-    Failed(LookupFailure),
+    Failed(RequestFailure),
 }
 
 impl Outcome {
@@ -138,6 +137,11 @@ impl Outcome {
             Self::NotFound { learned, .. } => Some(learned),
             Self::Failed(_) => None,
         }
+    }
+
+    /// Tells whether the service is only to be asked at another time.
+    pub(crate) fn is_put_off(&self) -> bool {
+        matches!(self, Self::Failed(failed) if failed.disposition.retry().is_some())
     }
 
     /// Says that locations were found, or, when there are none, what was said instead.
@@ -179,43 +183,8 @@ pub struct Found {
     pub learned: Learned,
 }
 
-/// A service that did not answer, or not sensibly.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LookupFailure {
-    /// The class.
-    pub reason: Reason,
-    /// What happened, without keys and addresses of ours.
-    pub detail: String,
-    /// The status, where there was one.
-    pub http_status: Option<u16>,
-    /// When to ask again, if another try makes sense.
-    pub retry: Option<RetryLater>,
-}
-
-impl LookupFailure {
-    /// Describes it as what a work met.
-    pub(crate) fn at(&self, stage: Stage) -> Failure {
-        let cause = self.retry.as_ref().and_then(|retry| retry.cause.clone());
-        Failure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
-    }
-
-    /// Tells whether a request was sent: what was held back is not an attempt.
-    pub(crate) fn was_requested(&self) -> bool {
-        let is_held_back = matches!(
-            self.reason,
-            Reason::BreakerOpen | Reason::RateLimited | Reason::Offline
-        );
-        self.http_status.is_some() || !is_held_back
-    }
-
-    /// Tells whether the service is only to be asked at another time.
-    pub(crate) fn is_about_time(&self) -> bool {
-        self.retry.is_some()
-    }
-}
-
-impl From<LookupFailure> for Outcome {
-    fn from(failure: LookupFailure) -> Self {
+impl From<RequestFailure> for Outcome {
+    fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure)
     }
 }

@@ -14,7 +14,6 @@ mod finish;
 pub mod inputs;
 mod lanes;
 mod lookup;
-mod network;
 pub mod query;
 mod recorded;
 mod report;
@@ -162,7 +161,8 @@ impl Run {
             .filter_map(|url| url.host_str().map(str::to_owned))
             .collect();
         let reachability = parts.reachability.clone();
-        let connectivity = Connectivity::new(reachability, services.into_iter().collect());
+        let services = services.into_iter().collect();
+        let connectivity = Connectivity::new(clock.clone(), reachability, services);
         let connectivity = Arc::new(connectivity);
         let scheduler = Scheduler {
             hub: parts.hub.clone(),

@@ -10,22 +10,19 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::{Disposition, ErrorKind, FetchError, HostFailure, SpooledBody};
+use docstokg_hub::{Disposition, ErrorKind, FetchError, SpooledBody, StatedBy};
 use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-use crate::reason::{Reason, WaitCause};
+use crate::reason::{Failure, Reason, Stage, WaitCause};
 use crate::resolver::ResolverId;
 
 /// What a user can do about a robots.txt that cannot be read, and never will be.
 const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
-/// How soon to try again while this machine has no network.
-pub(crate) const OFFLINE_RETRY: Duration = Duration::from_secs(30);
 
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -33,7 +30,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Answers requests: the hub in programs, a script in tests.
 pub trait Web: Send + Sync {
     /// Sends one GET request and reads its body into memory.
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>>;
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>>;
 }
 
 /// One GET request.
@@ -164,8 +161,8 @@ pub struct Answer {
     pub spooled: Option<Arc<SpooledBody>>,
     /// The URL that answered, after redirects.
     pub url: Url,
-    /// The failure of the host that this is, if the host may serve the request later.
-    pub host_failure: Option<HostFailure>,
+    /// What a caller can do about the answer if it is a failure.
+    pub disposition: Disposition,
 }
 
 impl Answer {
@@ -188,95 +185,93 @@ impl Answer {
     }
 }
 
-/// Why nothing came back, and when another try makes sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct WebError {
+/// A request that brought nothing usable, and what a caller can do about that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestFailure {
     /// The class.
     pub reason: Reason,
-    /// What happened.
-    pub text: String,
-    /// When to try again, if another try makes sense.
-    pub retry: Option<RetryLater>,
+    /// What happened, without keys and addresses of ours.
+    pub detail: String,
+    /// The status, if there was a response.
+    pub http_status: Option<u16>,
+    /// What a caller can do about it.
+    pub disposition: Disposition,
 }
 
-/// When to try again, and what holds the request back until then.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetryLater {
-    /// How long to wait.
-    pub wait: Duration,
-    /// What holds the request back; `None` if it is the network of this machine.
-    pub cause: Option<WaitCause>,
-}
-
-impl RetryLater {
-    /// Waits for a host that failed a request.
-    pub(crate) fn after_host_failure(failure: &HostFailure) -> Self {
-        Self {
-            wait: failure.wait,
-            cause: Some(WaitCause::new(&failure.host, failure.stated_by)),
-        }
-    }
-}
-
-impl WebError {
+impl RequestFailure {
     /// Describes a failure that another try does not change.
     #[must_use]
-    pub fn new(reason: Reason, text: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, detail: impl Into<String>, http_status: Option<u16>) -> Self {
         Self {
             reason,
-            text: text.into(),
-            retry: None,
+            detail: detail.into(),
+            http_status,
+            disposition: Disposition::GiveUp,
         }
     }
-}
 
-impl From<&FetchError> for WebError {
-    fn from(error: &FetchError) -> Self {
-        let text = error.sentence();
-        let (retry, reason) = match error.disposition() {
-            Disposition::Retry {
-                host,
-                wait,
-                stated_by,
-            } => {
-                let retry = RetryLater {
-                    wait,
-                    cause: Some(WaitCause::new(&host, stated_by)),
-                };
-                (Some(retry), reason_of_retry(&error.kind))
-            }
-            Disposition::Offline => {
-                let retry = RetryLater {
-                    wait: OFFLINE_RETRY,
-                    cause: None,
-                };
-                (Some(retry), Reason::Offline)
-            }
-            _ => (None, reason_of(&error.kind)),
-        };
-        let text = match (&error.kind, &retry) {
-            (ErrorKind::RobotsUnread { .. }, None) => format!("{text}; {ROBOTS_OVERRIDE}"),
-            _ => text,
+    /// Describes a response whose status says no.
+    pub(crate) fn of_status(status: StatusCode, detail: String, disposition: Disposition) -> Self {
+        let reason = match status {
+            StatusCode::TOO_MANY_REQUESTS => Reason::RateLimited,
+            _ => Reason::HttpStatus,
         };
         Self {
-            reason,
-            text,
-            retry,
+            disposition,
+            ..Self::new(reason, detail, Some(status.as_u16()))
         }
     }
-}
 
-fn reason_of_retry(kind: &ErrorKind) -> Reason {
-    match kind {
-        ErrorKind::BreakerOpen(_) => Reason::BreakerOpen,
-        ErrorKind::RateLimited(_) => Reason::RateLimited,
-        kind => reason_of(kind),
+    /// Describes a request without a response.
+    pub(crate) fn of_error(error: &FetchError, disposition: Disposition) -> Self {
+        let detail = match (&error.kind, &disposition) {
+            (ErrorKind::RobotsUnread { .. }, Disposition::GiveUp) => {
+                format!("{}; {ROBOTS_OVERRIDE}", error.sentence())
+            }
+            (ErrorKind::File { path, source }, _) => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    format!("there is no room left for {path}")
+                }
+                _ => format!("{path} cannot be written: {source}"),
+            },
+            _ => error.sentence(),
+        };
+        let reason = match &disposition {
+            Disposition::Offline(_) => Reason::Offline,
+            _ => reason_of(&error.kind),
+        };
+        Self {
+            disposition,
+            ..Self::new(reason, detail, None)
+        }
+    }
+
+    /// Describes it as what a work met.
+    pub(crate) fn at(&self, stage: Stage) -> Failure {
+        let cause = match &self.disposition {
+            Disposition::Retry(later) => Some(WaitCause::new(later)),
+            _ => None,
+        };
+        Failure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
+    }
+
+    /// Tells whether a request was sent: what was held back is not an attempt.
+    pub(crate) fn was_requested(&self) -> bool {
+        let is_held_back = match &self.disposition {
+            Disposition::Retry(later) if later.stated_by == StatedBy::ThisMachine => true,
+            _ => matches!(
+                self.reason,
+                Reason::BreakerOpen | Reason::RateLimited | Reason::Offline
+            ),
+        };
+        self.http_status.is_some() || !is_held_back
     }
 }
 
 fn reason_of(kind: &ErrorKind) -> Reason {
     match kind {
+        ErrorKind::BreakerOpen(_) => Reason::BreakerOpen,
+        ErrorKind::RateLimited(_) => Reason::RateLimited,
         ErrorKind::Disallowed { .. } => Reason::RobotsDisallowed,
         ErrorKind::RobotsUnread { .. } => Reason::RobotsUnreachable,
         ErrorKind::TooLarge { .. } => Reason::PayloadTooLarge,

@@ -28,7 +28,6 @@ use crate::resolver::{ResolverId, landing};
 use crate::work::{Work, is_public};
 pub(crate) use deferred::Awaiting;
 pub use kind::Kind;
-pub use outcome::Postponed;
 
 /// How far to go for a work.
 #[derive(Clone, Debug)]
@@ -80,9 +79,9 @@ struct Asked {
     /// Why it gave nothing when it was last asked.
     #[serde(default, alias = "setback")]
     failure: Option<Failure>,
-    /// When it was first found waiting.
-    #[serde(default, with = "seconds::option")]
-    waits_since: Option<Timestamp>,
+    /// Since when its host fails without saying when it is back.
+    #[serde(default, with = "seconds::option", rename = "waits_since")]
+    failing_since: Option<Timestamp>,
 }
 
 impl Asked {
@@ -91,7 +90,7 @@ impl Asked {
             resolver,
             again_at: None,
             failure: None,
-            waits_since: None,
+            failing_since: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::{ErrorKind, FetchError};
+use docstokg_hub::{Disposition, ErrorKind, FetchError};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -97,24 +97,18 @@ impl Problem {
         let mut problem = Self::new(status, error.kind.class(), error.sentence());
         problem.error = proxy_error;
         problem.timing = Some(headers::server_timing(&error.journey));
-        match &error.kind {
-            ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
-                let wait = refused.cooldown_remaining;
-                problem.retry_after = Some(wait);
-                problem.more = Map::from_iter([
-                    ("host".to_owned(), json!(refused.host.as_str())),
-                    ("role".to_owned(), json!(refused.role.as_str())),
-                    ("limit".to_owned(), json!(refused.reason())),
-                    ("until".to_owned(), json!(refused.until.to_string())),
-                    (
-                        "cooldown_remaining_ms".to_owned(),
-                        json!(whole_millis(wait)),
-                    ),
-                ]);
-            }
-            ErrorKind::RobotsUnread { retry_in, .. } => problem.retry_after = *retry_in,
-            ErrorKind::Store { .. } => problem.retry_after = Some(Duration::from_secs(5)),
-            _ => {}
+        if let Disposition::Retry(later) = error.disposition() {
+            problem.retry_after = Some(later.wait);
+        }
+        if let Some(refused) = error.kind.refused() {
+            let wait = refused.cooldown_remaining;
+            problem.more = Map::from_iter([
+                ("host".to_owned(), json!(refused.host.as_str())),
+                ("role".to_owned(), json!(refused.role.as_str())),
+                ("limit".to_owned(), json!(refused.reason())),
+                ("until".to_owned(), json!(refused.until.to_string())),
+                ("cooldown_remaining_ms".to_owned(), json!(whole_millis(wait))),
+            ]);
         }
         problem
     }
@@ -171,7 +165,9 @@ fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::Fault { fault, .. } => match fault {
             Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
             Fault::Dns => (StatusCode::BAD_GATEWAY, "dns_error"),
-            Fault::NoRoute => (StatusCode::BAD_GATEWAY, "destination_ip_unroutable"),
+            Fault::NoRoute | Fault::OpenFiles => {
+                (StatusCode::BAD_GATEWAY, "destination_ip_unroutable")
+            }
             Fault::Connect => (StatusCode::BAD_GATEWAY, "connection_refused"),
             Fault::Tls => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
             Fault::Write => (StatusCode::BAD_GATEWAY, "connection_terminated"),

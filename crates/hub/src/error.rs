@@ -12,7 +12,7 @@ use crate::journey::Journey;
 mod disposition;
 mod refused;
 
-pub use disposition::{Disposition, StatedBy};
+pub use disposition::{Disposition, RetryLater, StatedBy};
 pub use refused::{Refused, RefusedBy};
 
 /// A fetch that ended without an answer.
@@ -223,7 +223,7 @@ pub(crate) fn seconds(length: Duration) -> String {
 fn fault_sentence(fault: Fault) -> &'static str {
     match fault {
         Fault::Dns => "the name could not be resolved",
-        Fault::NoRoute => "this machine cannot reach it",
+        Fault::NoRoute | Fault::OpenFiles => "this machine cannot reach it",
         Fault::Connect => "no connection could be made",
         Fault::Tls => "the TLS handshake failed",
         Fault::Write => "the request could not be written",
@@ -289,7 +289,10 @@ impl ErrorKind {
             Self::Fault {
                 fault: Fault::Tls, ..
             } => "--cacert FILE trusts a further certificate",
-            fault if fault.is_lack_of_files() => {
+            Self::Fault {
+                fault: Fault::OpenFiles,
+                ..
+            } => {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with \
                  --max-inflight"
             }

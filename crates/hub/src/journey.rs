@@ -9,7 +9,7 @@ use docstokg_policy::role::Role;
 use http::StatusCode;
 
 use crate::clock::{BootInstant, Runtime};
-use crate::error::{ErrorKind, StatedBy};
+use crate::error::{Disposition, ErrorKind, RetryLater};
 use crate::event::{Event, Observer, What};
 use crate::target::NamedHop;
 
@@ -39,22 +39,29 @@ pub struct Journey {
     /// Why there was no further attempt, when the last one was not good.
     pub stopped: Option<StopReason>,
     /// The failure of the host that ended the request, if the host may serve the request later.
-    pub host_failure: Option<HostFailure>,
+    pub host_failure: Option<RetryLater>,
     /// What the cache did, on the last hop.
     pub cache: CacheUse,
     /// Why the last hop was for the origin; `None` where the cache answered alone.
     pub forward: Option<Forward>,
 }
 
-/// A failure that is the host's, and not only this request's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostFailure {
-    /// The host: that of the last hop.
-    pub host: Host,
-    /// How long to leave the host alone.
-    pub wait: Duration,
-    /// The source of that time.
-    pub stated_by: StatedBy,
+impl Journey {
+    /// Returns what a caller can do about a response that is a failure.
+    #[must_use]
+    pub fn disposition(&self) -> Disposition {
+        match &self.host_failure {
+            Some(later) => Disposition::Retry(later.clone()),
+            None => Disposition::GiveUp,
+        }
+    }
+
+    /// Tells whether a response came over the network: the cache has not answered alone, nor in
+    /// place of an origin that failed.
+    #[must_use]
+    pub const fn is_from_network(&self) -> bool {
+        self.attempts > 0 && !matches!(self.cache, CacheUse::Stale { .. })
+    }
 }
 
 /// Why a request is for the origin and not for the cache, in the words of RFC 9211 section 2.2.

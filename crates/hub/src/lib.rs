@@ -64,10 +64,12 @@ pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::{Ends, Transfer};
-pub use error::{Cause, Disposition, ErrorKind, FetchError, Refused, RefusedBy, StatedBy};
+pub use error::{
+    Cause, Disposition, ErrorKind, FetchError, Refused, RefusedBy, RetryLater, StatedBy,
+};
 pub use group::RequestGroup;
 pub use hub::Hub;
-pub use journey::{CacheUse, Forward, HostFailure, Journey, StaleReason};
+pub use journey::{CacheUse, Forward, Journey, StaleReason};
 pub use redact::{is_credential, redact, redact_text};
 pub use request::{
     Follow, IsFinal, Provenance, RateWait, RedirectGate, Relay, Request, RobotsPolicy,

@@ -337,7 +337,7 @@ impl Inner {
     fn robots_failure(&self, error: FetchError, waited: Duration) -> Result<Known, ErrorKind> {
         let rules = match error.kind {
             kind @ (ErrorKind::Fault {
-                fault: Fault::NoRoute,
+                fault: Fault::NoRoute | Fault::OpenFiles,
                 ..
             }
             | ErrorKind::BreakerOpen(_)

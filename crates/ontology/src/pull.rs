@@ -274,7 +274,11 @@ impl Pull {
             .map_err(RunError::from)?;
         let clock = RunClock::begin(Arc::clone(&parts.runtime));
         let certain = certain_hosts(&parts.config);
-        let connectivity = Arc::new(Connectivity::new(parts.reachability.clone(), certain));
+        let connectivity = Arc::new(Connectivity::new(
+            clock.clone(),
+            parts.reachability.clone(),
+            certain,
+        ));
         let scheduler = Scheduler {
             hub: parts.hub.clone(),
             clock: clock.clone(),

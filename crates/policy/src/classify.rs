@@ -38,6 +38,8 @@ pub enum Fault {
     Dns,
     /// This machine has no route to the address.
     NoRoute,
+    /// This process cannot open another file, which a connection needs.
+    OpenFiles,
     /// The connection was refused, or not up in time.
     Connect,
     /// The TLS handshake failed: certificate, name or protocol.
@@ -60,6 +62,7 @@ impl Fault {
         match self {
             Self::Dns => "dns",
             Self::NoRoute => "no-route",
+            Self::OpenFiles => "open-files",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
@@ -73,7 +76,7 @@ impl Fault {
     /// others.
     #[must_use]
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::Dns | Self::NoRoute)
+        matches!(self, Self::Dns | Self::NoRoute | Self::OpenFiles)
     }
 }
 

@@ -5,6 +5,8 @@
     reason = "a test that cannot set itself up has failed"
 )]
 
+// What responses and failures say about the network.
+mod connectivity;
 // A job that is not about works: pages, each fetched once and counted.
 mod pages;
 // Whole runs of that job under simulated time: all items end, waits have names, runs are resumed.

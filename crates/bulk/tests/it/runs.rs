@@ -74,6 +74,7 @@ impl World {
             let manifest = ManifestWriter::begin(&manifest, &directory.queue)
                 .await
                 .unwrap();
+            let connectivity = Connectivity::new(clock.clone(), None, Vec::new());
             let scheduler = Arc::new(Scheduler {
                 job: Arc::new(Pages {
                     hub: hub.clone(),
@@ -86,7 +87,7 @@ impl World {
                 queue: directory.queue.clone(),
                 manifest,
                 progress,
-                connectivity: Arc::new(Connectivity::new(None, Vec::new())),
+                connectivity: Arc::new(connectivity),
                 limits: Limits {
                     workers: 50,
                     max_bytes: None,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::directory::{Directory, DirectoryError, verify};
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
@@ -409,7 +410,9 @@ fn open_inputs(
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries are asked of APIs only.
-        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore);
+        let clock = RunClock::begin(Arc::clone(runtime));
+        let connectivity = Arc::new(Connectivity::new(clock, None, Vec::new()));
+        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore, connectivity);
         inputs.push(Box::new(Pages::new(
             web,
             Arc::clone(runtime),

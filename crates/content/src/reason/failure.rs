@@ -1,6 +1,6 @@
 //! What an attempt that gave nothing met, and which of many is the one to report.
 
-use docstokg_hub::{Host, StatedBy};
+use docstokg_hub::{RetryLater, StatedBy};
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
@@ -31,11 +31,11 @@ pub struct WaitCause {
 
 impl WaitCause {
     /// Describes the host that holds a request back.
-    pub(crate) fn new(host: &Host, stated_by: StatedBy) -> Self {
+    pub(crate) fn new(later: &RetryLater) -> Self {
         Self {
-            host: host.to_string(),
-            why: stated_by.sentence().to_owned(),
-            is_stated: stated_by == StatedBy::Server,
+            host: later.host.to_string(),
+            why: later.stated_by.sentence().to_owned(),
+            is_stated: later.stated_by == StatedBy::Server,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use docstokg_bulk::contained::contained;
 
-use super::{LookupFailure, Outcome, Resolver};
+use super::{Outcome, RequestFailure, Resolver};
 use crate::reason::Reason;
 use crate::web::{BoxFuture, Web};
 use crate::work::Work;
@@ -34,12 +34,7 @@ pub async fn resolve(resolver: &dyn Resolver, works: &[Work], web: &dyn Web) -> 
 
 fn unreadable(name: &str) -> Outcome {
     let detail = format!("the answer of {name} could not be read; this is a fault of the program");
-    Outcome::Failed(LookupFailure {
-        reason: Reason::JsonError,
-        detail,
-        http_status: None,
-        retry: None,
-    })
+    RequestFailure::new(Reason::JsonError, detail, None).into()
 }
 
 /// Runs work to its end; `None` if it panicked.

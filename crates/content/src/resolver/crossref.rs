@@ -16,7 +16,7 @@ use super::reply::{
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Recipient, ResolverSpec, SecretHeader, Sent};
 use super::text_mining;
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, distinct, joined, link};
 use crate::web::{Ask, BoxFuture, Web};
@@ -133,7 +133,11 @@ impl Crossref {
         }
     }
 
-    async fn list(&self, dois: &[&Doi], web: &dyn Web) -> Result<Vec<(Doi, Value)>, LookupFailure> {
+    async fn list(
+        &self,
+        dois: &[&Doi],
+        web: &dyn Web,
+    ) -> Result<Vec<(Doi, Value)>, RequestFailure> {
         let mut url = joined(self.settings.endpoints.of(&API), "works");
         let filter: Vec<String> = dois.iter().map(|doi| format!("doi:{doi}")).collect();
         url.query_pairs_mut()

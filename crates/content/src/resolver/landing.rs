@@ -8,10 +8,10 @@ use url::Url;
 
 use super::arxiv;
 use super::join::join_all;
-use super::reply::{Unanswered, doi_path, refusal, sort};
+use super::reply::{Unanswered, doi_path, sort};
 use super::settings::Settings;
 use super::spec::{Cost, Early, Endpoint, Need, ResolverSpec};
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::bot_challenge::{self, BotChallenge};
 use crate::charset;
 use crate::identifier::Identifier;
@@ -227,20 +227,14 @@ fn says_html(answer: &Answer) -> bool {
 
 /// Names the bot challenge or interstitial page. The status is kept: what it means is known by
 /// then.
-fn challenged(settings: &Settings, answer: &Answer, challenge: BotChallenge) -> LookupFailure {
+fn challenged(settings: &Settings, answer: &Answer, challenge: BotChallenge) -> RequestFailure {
     let host = answer.url.host_str().unwrap_or_default();
     let reason = match challenge {
         BotChallenge::Robots { .. } => Reason::BotChallenge,
         BotChallenge::Interstitial { .. } => Reason::Interstitial,
     };
-    let detail = challenge.sentence(host);
-    // Waiting does not help.
-    LookupFailure {
-        reason,
-        detail: settings.redact(&detail),
-        retry: None,
-        ..refusal(settings, answer)
-    }
+    let detail = settings.redact(&challenge.sentence(host));
+    RequestFailure::new(reason, detail, Some(answer.status.as_u16()))
 }
 
 impl Resolver for LandingPage {

@@ -18,11 +18,11 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::bounded_json;
 use crate::identifier::{Doi, Identifier};
 use crate::location::{Location, Offers, best_first, distinct, joined, link};
-use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
+use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -140,9 +140,7 @@ impl OpenAlex {
             // One by one costs nothing, and the answer tells what is left for lists.
             let (first, _) = listed.remove(0);
             let outcome = self.one(&works[first], web).await;
-            if let Outcome::Failed(failure) = &outcome
-                && failure.is_about_time()
-            {
+            if outcome.is_put_off() {
                 return vec![outcome; works.len()];
             }
             outcomes[first] = Some(outcome);
@@ -217,7 +215,7 @@ impl OpenAlex {
         Listed::Answered(dois.iter().map(|(_, doi)| outcome(doi)).collect())
     }
 
-    async fn ask(&self, ask: Ask, web: &dyn Web) -> Result<Answer, WebError> {
+    async fn ask(&self, ask: Ask, web: &dyn Web) -> Result<Answer, RequestFailure> {
         let secrets = self.settings.secret_headers(&ask.url);
         let answer = web.ask(ask.secrets(secrets)).await;
         if let Ok(answer) = &answer {
@@ -296,7 +294,7 @@ impl OpenAlex {
 
 enum Listed {
     Answered(Vec<Outcome>),
-    Failed(LookupFailure),
+    Failed(RequestFailure),
     BudgetSpent,
 }
 

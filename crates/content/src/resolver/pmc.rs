@@ -14,7 +14,7 @@ use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
 use super::spec::{Early, Endpoint, Need, ResolverSpec};
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
@@ -65,7 +65,7 @@ pub struct Pmc {
 /// What the converter said about some identifiers.
 struct Converted {
     asked: Vec<String>,
-    records: Result<Vec<Record>, LookupFailure>,
+    records: Result<Vec<Record>, RequestFailure>,
 }
 
 struct Record {
@@ -123,7 +123,7 @@ impl Pmc {
         join_all(outcomes).await
     }
 
-    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, LookupFailure> {
+    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, RequestFailure> {
         let mut url = self.settings.endpoints.of(&CONVERTER).clone();
         url.query_pairs_mut()
             .append_pair("ids", &ids.join(","))
@@ -166,7 +166,7 @@ fn converted(value: &Value) -> Record {
 
 /// Returns the articles of a work, each once; a failure when the converter could not be asked about
 /// it.
-fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, LookupFailure> {
+fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, RequestFailure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
         return Ok(ids.pmcid.into_iter().collect());
@@ -185,7 +185,7 @@ fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Looku
     else {
         return Ok(Vec::new());
     };
-    let records = answer.records.as_ref().map_err(LookupFailure::clone)?;
+    let records = answer.records.as_ref().map_err(RequestFailure::clone)?;
     let is_asked = |record: &&Record| {
         record
             .requested

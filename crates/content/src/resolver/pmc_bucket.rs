@@ -7,7 +7,7 @@ use super::pmc::{BUCKET, ID};
 use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
 use super::xml::{Step, walk};
-use super::{LookupFailure, Outcome};
+use super::{Outcome, RequestFailure};
 use crate::identifier::Pmcid;
 use crate::location::{Checksum, Location, Offers, distinct, joined};
 use crate::reason::Reason;
@@ -72,7 +72,7 @@ impl Files {
         article: Pmcid,
         only: bool,
         web: &dyn Web,
-    ) -> Result<(), LookupFailure> {
+    ) -> Result<(), RequestFailure> {
         let named = article.version();
         if let Some(version) = named {
             self.look_at(settings, article.at_version(version), web)
@@ -102,7 +102,7 @@ impl Files {
         settings: &Settings,
         version: Pmcid,
         web: &dyn Web,
-    ) -> Result<bool, LookupFailure> {
+    ) -> Result<bool, RequestFailure> {
         let url = joined(
             settings.endpoints.of(&BUCKET),
             &format!("metadata/{version}.json"),
@@ -153,7 +153,7 @@ async fn versions(
     settings: &Settings,
     article: Pmcid,
     web: &dyn Web,
-) -> Result<Vec<u32>, LookupFailure> {
+) -> Result<Vec<u32>, RequestFailure> {
     let mut url = settings.endpoints.of(&BUCKET).clone();
     let prefix = format!("PMC{}.", article.number());
     url.query_pairs_mut()

@@ -4,13 +4,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::settings::Settings;
-use super::{LookupFailure, Outcome, ResolverId};
+use super::{Outcome, RequestFailure, ResolverId};
 use crate::bounded_json;
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
 pub(super) use crate::titles::clean as title;
-use crate::web::{Answer, RetryLater, WebError};
+use crate::web::Answer;
 use crate::work::{Identifiers, Learned};
 
 /// How much of an answer is shown in a message, in characters.
@@ -21,20 +21,18 @@ pub(super) enum Unanswered {
     /// The service says that it does not know the work.
     Missing(u16),
     /// Anything else.
-    Failed(LookupFailure),
+    Failed(RequestFailure),
 }
 
 impl Unanswered {
     /// Makes a failure of it, where there is nothing that could be missing.
-    pub(super) fn into_failure(self) -> LookupFailure {
+    pub(super) fn into_failure(self) -> RequestFailure {
         match self {
             Self::Failed(failure) => failure,
-            Self::Missing(status) => LookupFailure {
-                reason: Reason::HttpStatus,
-                detail: format!("the service answered {status}"),
-                http_status: Some(status),
-                retry: None,
-            },
+            Self::Missing(status) => {
+                let detail = format!("the service answered {status}");
+                RequestFailure::new(Reason::HttpStatus, detail, Some(status))
+            }
         }
     }
 
@@ -53,10 +51,15 @@ impl Unanswered {
 /// failure with its reason.
 pub(super) fn sort(
     settings: &Settings,
-    result: Result<Answer, WebError>,
+    result: Result<Answer, RequestFailure>,
     missing: &[u16],
 ) -> Result<Answer, Unanswered> {
-    let answer = result.map_err(|error| Unanswered::Failed(network(settings, &error)))?;
+    let answer = result.map_err(|failure| {
+        Unanswered::Failed(RequestFailure {
+            detail: settings.redact(&failure.detail),
+            ..failure
+        })
+    })?;
     let status = answer.status.as_u16();
     match status {
         200..=299 if status != 202 => Ok(answer),
@@ -66,45 +69,18 @@ pub(super) fn sort(
 }
 
 /// Describes a status that is neither an answer nor a clean miss.
-pub(super) fn refusal(settings: &Settings, answer: &Answer) -> LookupFailure {
-    let status = answer.status.as_u16();
-    let reason = if status == 429 {
-        Reason::RateLimited
-    } else {
-        Reason::HttpStatus
-    };
+pub(super) fn refusal(settings: &Settings, answer: &Answer) -> RequestFailure {
     let host = answer.url.host_str().unwrap_or_default();
-    LookupFailure {
-        reason,
-        detail: settings.redact(&format!(
-            "{host} answered {status}: {}",
-            preview(&answer.body)
-        )),
-        http_status: Some(status),
-        retry: retry_later(answer),
-    }
-}
-
-fn network(settings: &Settings, error: &WebError) -> LookupFailure {
-    LookupFailure {
-        reason: error.reason,
-        detail: settings.redact(&error.text),
-        http_status: None,
-        retry: error.retry.clone(),
-    }
-}
-
-/// Returns when the service may answer the request, if that is only a matter of time.
-fn retry_later(answer: &Answer) -> Option<RetryLater> {
-    let failure = answer.host_failure.as_ref()?;
-    Some(RetryLater::after_host_failure(failure))
+    let (status, shown) = (answer.status.as_u16(), preview(&answer.body));
+    let detail = settings.redact(&format!("{host} answered {status}: {shown}"));
+    RequestFailure::of_status(answer.status, detail, answer.disposition.clone())
 }
 
 /// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of
 /// an answer is a failure, not a miss.
 pub(super) fn record(
     settings: &Settings,
-    result: Result<Answer, WebError>,
+    result: Result<Answer, RequestFailure>,
     missing: &[u16],
     pointer: &str,
 ) -> Result<Value, Unanswered> {
@@ -124,7 +100,7 @@ pub(super) fn record(
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
-pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, LookupFailure> {
+pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, RequestFailure> {
     bounded_json::read(&answer.body)
         .filter(|value| value.is_object() || value.is_array())
         .ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
@@ -136,22 +112,16 @@ pub(super) fn unreadable(
     answer: &Answer,
     reason: Reason,
     wanted: &str,
-) -> LookupFailure {
+) -> RequestFailure {
     let host = answer.url.host_str().unwrap_or_default();
     let shown = if answer.body.is_empty() {
         "an empty body".to_owned()
     } else {
         preview(&answer.body)
     };
-    LookupFailure {
-        reason,
-        detail: settings.redact(&format!(
-            "{host} answered {} without the {wanted} it should have: {shown}",
-            answer.status.as_u16()
-        )),
-        http_status: Some(answer.status.as_u16()),
-        retry: None,
-    }
+    let status = answer.status.as_u16();
+    let detail = format!("{host} answered {status} without the {wanted} it should have: {shown}");
+    RequestFailure::new(reason, settings.redact(&detail), Some(status))
 }
 
 fn preview(body: &[u8]) -> String {

@@ -10,7 +10,7 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, ResolverSpec, Sent};
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::location::{Location, Offers, best_first, joined};
 use crate::reason::Reason;
 use crate::web::{Ask, BoxFuture, Web};
@@ -64,12 +64,7 @@ impl Unpaywall {
             return Outcome::not_found("no DOI to ask for");
         };
         if let Some(why) = unavailable(&self.settings) {
-            return Outcome::Failed(LookupFailure {
-                reason: Reason::ResolverUnavailable,
-                detail: why.to_owned(),
-                http_status: None,
-                retry: None,
-            });
+            return RequestFailure::new(Reason::ResolverUnavailable, why, None).into();
         }
         let email = email(&self.settings).unwrap_or_default();
         let mut url = joined(self.settings.endpoints.of(&API), &doi_path(doi));

@@ -9,7 +9,7 @@ use url::Url;
 use super::reply::{Unanswered, json, sort};
 use super::settings::Settings;
 use super::spec::{Cost, Endpoint, Need, ResolverSpec};
-use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use super::{Outcome, RequestFailure, Resolver, ResolverId};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
@@ -69,7 +69,7 @@ impl Wayback {
         Outcome::of(distinct(locations), Learned::default(), "no copy was kept")
     }
 
-    async fn copies(&self, gone: &Url, web: &dyn Web) -> Result<Vec<Location>, LookupFailure> {
+    async fn copies(&self, gone: &Url, web: &dyn Web) -> Result<Vec<Location>, RequestFailure> {
         let mut url = joined(self.settings.endpoints.of(&ARCHIVE), "cdx/search/cdx");
         url.query_pairs_mut()
             .append_pair("url", gone.as_str())

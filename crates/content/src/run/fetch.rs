@@ -5,7 +5,7 @@ use std::sync::Arc;
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{RequestGroup, redact};
+use docstokg_hub::{Disposition, RequestGroup, redact};
 
 use super::works::{ActiveWork, Works};
 use crate::artifact::{Candidate, Fetched, IN_FLIGHT, Page};
@@ -13,6 +13,7 @@ use crate::location::Location;
 use crate::manifest::{Address, Attempt};
 use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing;
+use crate::web::RequestFailure;
 
 /// A candidate location that is fetched.
 pub(super) struct Target {
@@ -126,7 +127,6 @@ impl Works {
         let request = self.files.fetcher.fetch(&candidate, &staged, requests);
         let fetched = request.await;
         let elapsed_ms = self.millis_since(begun);
-        let fetched = self.watch_fetched(fetched).await;
         self.take_fetched(item, target, fetched, elapsed_ms).await
     }
 
@@ -150,35 +150,56 @@ impl Works {
                 take_page(item, target, *page);
                 row
             }
-            Fetched::Nothing {
-                reason,
-                detail,
-                status,
-                gone,
-            } => {
+            Fetched::Preparing(stated) => {
+                let detail = "the file is being prepared";
+                let failure = Failure::new(Stage::File, Reason::Preparing, detail, Some(202));
+                let row = row(item, FetchResult::of("later", &failure));
+                let now = self.clock.now();
+                item.state.preparing(target.candidate, failure, stated, now);
+                row
+            }
+            Fetched::Failed { failure, gone } => {
                 if gone {
                     item.state.gone(&target.location.url);
                 }
-                let failure = Failure::new(Stage::File, reason, &detail, status);
-                let row = row(item, FetchResult::of("failed", &failure));
-                item.state.failed(target.candidate, failure);
-                row
-            }
-            Fetched::Later(postponed) => {
-                let was_requested = postponed.failure.http_status.is_some();
-                let later = row(item, FetchResult::of("later", &postponed.failure));
-                let now = self.clock.now();
-                item.state.postponed(target.candidate, postponed, now);
-                if !was_requested {
-                    // What was not requested is no attempt.
+                let met = failure.at(Stage::File);
+                let status = match failure.disposition {
+                    Disposition::Retry(_) | Disposition::Offline(_) => "later",
+                    _ => "failed",
+                };
+                let row = row(item, FetchResult::of(status, &met));
+                if !self.take_failure(item, target, &failure, met)? {
                     return Ok(());
                 }
-                later
+                row
             }
-            Fetched::Cancelled => return Ok(()),
-            Fetched::Halt(why) => return Err(RunError::Halted(why)),
         };
         self.record_attempts(vec![row]).await
+    }
+
+    /// Takes into the state of the work that there is no file. Returns whether that is an attempt
+    /// to record.
+    fn take_failure(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        failure: &RequestFailure,
+        met: Failure,
+    ) -> Result<bool, RunError> {
+        match &failure.disposition {
+            Disposition::Retry(later) | Disposition::Offline(later) => {
+                let now = self.clock.now();
+                item.state.postponed(target.candidate, met, later.wait, now);
+                // What was not requested is no attempt.
+                Ok(failure.http_status.is_some())
+            }
+            Disposition::GiveUp => {
+                item.state.failed(target.candidate, met);
+                Ok(true)
+            }
+            Disposition::Cancelled => Ok(false),
+            Disposition::LocalFault => Err(RunError::Halted(failure.detail.clone())),
+        }
     }
 
     pub(super) fn fetch_row(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::queue::Queue;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_bulk::staging::{Directories, Unfinished};
@@ -39,12 +40,14 @@ impl Files {
         parts: &Parts,
         robots: RobotsPolicy,
         cookies: Option<Arc<CookieJar>>,
+        connectivity: Arc<Connectivity>,
     ) -> Result<Self, RunError> {
         let options = &parts.options;
         Ok(Self {
             fetcher: Fetcher {
                 hub: parts.hub.clone(),
                 runtime: Arc::clone(&parts.runtime),
+                connectivity,
                 robots,
                 settings: Arc::clone(&parts.settings),
                 role: options.role,

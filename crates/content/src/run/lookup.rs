@@ -5,7 +5,7 @@ use std::sync::Arc;
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::{CookieJar, Hub, RequestGroup, RobotsPolicy};
+use docstokg_hub::{Disposition, RequestGroup};
 
 use super::works::{ActiveWork, Works};
 use crate::hub_web::HubWeb;
@@ -24,16 +24,11 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    pub(super) fn new(
-        hub: Hub,
-        settings: Arc<Settings>,
-        robots: RobotsPolicy,
-        cookies: Option<Arc<CookieJar>>,
-    ) -> Self {
+    pub(super) fn new(web: HubWeb, settings: Arc<Settings>) -> Self {
         Self {
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
-            web: HubWeb::new(hub, robots).with_cookies(cookies),
+            web,
             settings,
         }
     }
@@ -46,6 +41,16 @@ impl Lookups {
     pub(super) fn batch_of(&self, id: ResolverId) -> usize {
         self.resolver(id)
             .map_or(1, |resolver| resolver.batch().max(1))
+    }
+}
+
+/// Ends the run if a fault of this machine kept it from asking.
+fn check_machine(outcome: &Outcome) -> Result<(), RunError> {
+    match outcome {
+        Outcome::Failed(failed) if failed.disposition == Disposition::LocalFault => {
+            Err(RunError::Halted(failed.detail.clone()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -75,7 +80,7 @@ impl Works {
                 detail: "no answer for this work".to_owned(),
                 learned: Learned::default(),
             });
-            let outcome = self.watch_network(outcome).await;
+            check_machine(&outcome)?;
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
             item.state.resolved(id, outcome, self.clock.now());
         }
@@ -101,7 +106,7 @@ impl Works {
             return Ok(());
         }
         let elapsed_ms = self.millis_since(begun);
-        let outcome = self.watch_network(outcome).await;
+        check_machine(&outcome)?;
         let row = self.lookup_row(&item.name, landing::ID, &outcome, elapsed_ms);
         item.state.read(candidate, outcome, self.clock.now());
         self.record_attempts(row.into_iter().collect()).await

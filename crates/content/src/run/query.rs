@@ -23,6 +23,8 @@ const PAGE: u64 = 100;
 const TRIES: u32 = 5;
 /// The longest that is waited before that.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The wait before the next try where nobody states one.
+const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// What to look for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -222,7 +224,7 @@ impl Pages {
             let ask = Ask::metadata(url.clone(), OPENALEX)
                 .kind("list")
                 .secrets(self.settings.secret_headers(&url));
-            let wait = match self.web.ask(ask).await {
+            let disposition = match self.web.ask(ask).await {
                 Ok(answer) if answer.status.is_success() => {
                     self.spent = credits_left(&answer) == Some(0);
                     return bounded_json::read(&answer.body)
@@ -239,19 +241,14 @@ impl Pages {
                 }
                 Ok(answer) => {
                     last = format!("OpenAlex answered {}", answer.status);
-                    let asked = answer
-                        .header(&http::header::RETRY_AFTER)
-                        .and_then(|text| text.trim().parse().ok())
-                        .map(Duration::from_secs);
-                    asked.unwrap_or(Duration::from_secs(5))
+                    answer.disposition
                 }
-                Err(error) => {
-                    last = error.text;
-                    error
-                        .retry
-                        .map_or(Duration::from_secs(5), |retry| retry.wait)
+                Err(failure) => {
+                    last = failure.detail;
+                    failure.disposition
                 }
             };
+            let wait = disposition.retry().map_or(RETRY_WAIT, |later| later.wait);
             if wait > LONGEST_WAIT {
                 return Err(format!(
                     "{last}; it wants to be left alone for {} s; the same command goes on then",

@@ -21,6 +21,7 @@ use super::files::Files;
 use super::lookup::Lookups;
 use super::recorded::RecordedFiles;
 use super::{Options, Parts};
+use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::manifest::Records;
 use crate::reason::Reason;
@@ -57,10 +58,12 @@ impl Works {
     ) -> Result<Self, RunError> {
         let robots = robots(&parts);
         let cookies = parts.options.cookies.then(|| Arc::new(CookieJar::new()));
-        let files = Files::new(&parts, robots.clone(), cookies.clone()).await?;
+        let network = Arc::clone(&connectivity);
+        let files = Files::new(&parts, robots.clone(), cookies.clone(), network).await?;
+        let web = HubWeb::new(parts.hub.clone(), robots, Arc::clone(&connectivity));
         let options = parts.options;
         Ok(Self {
-            lookups: Lookups::new(parts.hub.clone(), parts.settings, robots, cookies),
+            lookups: Lookups::new(web.with_cookies(cookies), parts.settings),
             goals: Goals {
                 kinds: options.kinds.clone(),
                 choice: options.choice.clone(),

@@ -34,7 +34,7 @@ impl WorkState {
         for asked in &mut self.asked {
             if asked.again_at.is_some() && !is_stated(&asked.failure) {
                 asked.again_at = Some(Timestamp::EPOCH);
-                asked.waits_since = None;
+                asked.failing_since = None;
             }
         }
         self.deferral = None;

@@ -12,30 +12,7 @@ use crate::location::{Location, Offers, best_first};
 use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing::{self, NO_DOI, NO_PAGE};
 use crate::resolver::{Outcome, ResolverId};
-use crate::web::RetryLater;
 use crate::work::is_public;
-
-/// A file that is refused for now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Postponed {
-    /// For how long.
-    pub wait: Duration,
-    /// Whether the server stated how long a file that is being prepared takes.
-    pub is_stated: bool,
-    /// Why.
-    pub failure: Failure,
-}
-
-impl Postponed {
-    /// Postpones a file that was not served, until its host or the network may serve it.
-    pub(crate) fn until_retry(retry: RetryLater, reason: Reason, detail: &str) -> Self {
-        Self {
-            wait: retry.wait,
-            is_stated: true,
-            failure: Failure::new(Stage::File, reason, detail, None).held_back_by(retry.cause),
-        }
-    }
-}
 
 impl WorkState {
     /// Takes in what a resolver said.
@@ -48,30 +25,27 @@ impl WorkState {
         } else {
             Stage::Lookup
         };
-        let mut wait = None;
-        let failure = match outcome {
-            Outcome::Found(found) => {
-                self.found(found.locations);
-                None
-            }
-            Outcome::NotFound { detail, .. } => Some(not_found(stage, &detail)),
-            Outcome::Failed(failure) => {
-                wait = failure.retry.as_ref().map(|retry| retry.wait);
-                Some(failure.at(stage))
-            }
-        };
-        // What was held back is no attempt.
-        self.attempts += u32::from(wait.is_none());
-        if failure.is_some() {
-            self.last.clone_from(&failure);
-        }
         self.skip_resolver(resolver);
         let mut asked = self.asked.iter_mut();
-        if let Some(asked) = asked.find(|asked| asked.resolver == resolver) {
-            asked.failure = failure;
-            let waited = now.since(*asked.waits_since.get_or_insert(now));
-            let wait = wait.and_then(|wait| retry::wait_for_lookup(resolver, wait, waited));
-            asked.again_at = wait.map(|wait| now + wait);
+        let Some(asked) = asked.find(|asked| asked.resolver == resolver) else {
+            return;
+        };
+        asked.again_at = None;
+        asked.failure = match &outcome {
+            Outcome::Found(_) => None,
+            Outcome::NotFound { detail, .. } => Some(not_found(stage, detail)),
+            Outcome::Failed(failed) => {
+                asked.put_off(failed, now);
+                Some(failed.at(stage))
+            }
+        };
+        if asked.failure.is_some() {
+            self.last.clone_from(&asked.failure);
+        }
+        // What was held back is no attempt.
+        self.attempts += u32::from(!outcome.is_put_off());
+        if let Outcome::Found(found) = outcome {
+            self.found(found.locations);
         }
     }
 
@@ -109,10 +83,10 @@ impl WorkState {
             Outcome::Found(_) => None,
         };
         self.note(candidate, failure);
-        if let Outcome::Failed(failure) = &outcome
-            && let Some(retry) = &failure.retry
+        if let Outcome::Failed(failed) = &outcome
+            && let Some(later) = failed.disposition.retry()
         {
-            return self.defer(candidate, now + retry.wait, 0);
+            return self.defer(candidate, now + later.wait, 0);
         }
         self.attempts += 1;
         self.close(candidate);
@@ -142,25 +116,31 @@ impl WorkState {
         self.note(candidate, Some(failure));
     }
 
-    /// The candidate is refused for now: it is tried again, or given up.
-    pub fn postponed(&mut self, candidate: usize, postponed: Postponed, now: Timestamp) {
-        let Postponed {
-            wait,
-            is_stated,
-            failure,
-        } = postponed;
-        let is_prepared = failure.reason == Reason::Preparing;
-        let (wait, polls) = if is_prepared {
-            let polls = self.times_deferred(candidate) + 1;
-            (retry::wait_for_preparation(wait, is_stated, polls), polls)
-        } else {
-            (Some(retry::wait_for_file(wait)), 0)
-        };
-        let Some(wait) = wait else {
+    /// The candidate is held back for now, which is no attempt.
+    pub fn postponed(
+        &mut self,
+        candidate: usize,
+        failure: Failure,
+        wait: Duration,
+        now: Timestamp,
+    ) {
+        self.defer(candidate, now + retry::wait_for_file(wait), 0);
+        self.note(candidate, Some(failure));
+    }
+
+    /// The host prepares the file of the candidate: it is asked for again, or given up.
+    pub fn preparing(
+        &mut self,
+        candidate: usize,
+        failure: Failure,
+        stated: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let polls = self.times_deferred(candidate) + 1;
+        let Some(wait) = retry::wait_for_preparation(stated, polls) else {
             return self.failed(candidate, failure);
         };
-        // What was held back is no attempt.
-        self.attempts += u32::from(is_prepared);
+        self.attempts += 1;
         self.defer(candidate, now + wait, polls);
         self.note(candidate, Some(failure));
     }

@@ -2,7 +2,9 @@
 //!
 //! Whatever services and hosts answer: a work ends, it never asks a host before the time that the
 //! host stated, it gives no source up that only holds it back, it asks a bounded number of times,
-//! and it ends only when nothing is left to try.
+//! and it ends only when nothing is left to try. A server or an operator that states a time is
+//! believed, however long it is. Only the archive of last resort is given up, when it has failed for
+//! five minutes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +16,12 @@ use docstokg_content::location::{Location, Offers};
 use docstokg_content::reason::{Failure, Reason, Stage};
 use docstokg_content::resolver::order::Choice;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{self, Found, LookupFailure, Outcome, Resolver, ResolverId};
-use docstokg_content::web::RetryLater;
+use docstokg_content::resolver::{self, Found, Outcome, Resolver, ResolverId};
+use docstokg_content::web::RequestFailure;
 use docstokg_content::work::{Learned, Work};
-use docstokg_content::work_state::{Goals, Kind, Postponed, Step, WorkState};
+use docstokg_content::work_state::{Goals, Kind, Step, WorkState};
 use docstokg_hub::clock::Timestamp;
+use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
 use proptest::prelude::*;
 
 /// What was asked.
@@ -37,13 +40,23 @@ impl Source {
     }
 }
 
+/// Why there was no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotYet {
+    /// The host fails, and nobody says for how long.
+    Failing,
+    /// A server, an operator or a limit states a time, or this machine cannot send.
+    HeldBack,
+    /// The file is being prepared.
+    Preparing,
+}
+
 /// What an answer said about time.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     at: Timestamp,
     wait: Duration,
-    stated: bool,
-    reason: Reason,
+    why: NotYet,
 }
 
 /// Everything that one source answered.
@@ -54,38 +67,35 @@ struct History {
     is_final: bool,
 }
 
-/// The longest wait for an archive.
+/// The longest wait for an archive that fails.
 const ARCHIVE: Duration = Duration::from_secs(300);
 
 impl History {
     /// When a file may be asked for again; `None` when never.
-    fn file_due(&self, is_archived: bool) -> Option<Timestamp> {
+    fn file_due(&self) -> Option<Timestamp> {
         let Some(last) = self.refused.last() else {
             return (!self.is_final).then_some(Timestamp::EPOCH);
         };
         if self.is_final {
             return None;
         }
-        if last.reason != Reason::Preparing {
-            if is_archived && last.wait > ARCHIVE {
-                return None;
-            }
-            return Some(last.at + last.wait.max(Duration::from_millis(100)));
+        let due = last.at + last.wait.max(Duration::from_millis(100));
+        if last.why != NotYet::Preparing {
+            return Some(due);
         }
         // A file that is being prepared is asked for eight times, less often each time. A host that
         // held the request back in between starts the count anew.
         let polls = self.refused.iter().rev();
-        let polls = polls.take_while(|refused| refused.reason == Reason::Preparing);
-        let polls = u32::try_from(polls.count()).unwrap();
-        if polls >= 8 || (!last.stated && last.wait >= Duration::from_secs(240)) {
-            return None;
-        }
-        let wait = if last.stated {
-            last.wait.max(Duration::from_millis(100))
-        } else {
-            last.wait * 2_u32.pow(polls - 1)
-        };
-        Some(last.at + wait)
+        let polls = polls.take_while(|refused| refused.why == NotYet::Preparing);
+        (polls.count() < 8).then_some(due)
+    }
+
+    /// How long a file takes that is being prepared, if its host does not say: two seconds at first,
+    /// then twice as long each time.
+    fn unstated_preparation(&self) -> Duration {
+        let before = self.refused.iter().rev();
+        let before = before.take_while(|refused| refused.why == NotYet::Preparing);
+        Duration::from_secs(2 << before.count())
     }
 
     /// When a page may be read again; `None` when never.
@@ -101,8 +111,12 @@ impl History {
             return (!self.is_final).then_some(Timestamp::EPOCH);
         };
         let wait = last.wait.max(Duration::from_millis(100));
-        let waited = last.at.since(self.refused[0].at);
-        let is_late = id == resolver::wayback::ID && waited + last.wait > ARCHIVE;
+        // A time that somebody states ends the time for which it has been failing.
+        let failing = self.refused.iter().rev();
+        let failing = failing.take_while(|refused| refused.why == NotYet::Failing);
+        let failing = failing.last().map(|first| last.at.since(first.at));
+        let is_late = id == resolver::wayback::ID
+            && failing.is_some_and(|failing| failing + last.wait > ARCHIVE);
         (!self.is_final && !is_late).then_some(last.at + wait)
     }
 }
@@ -163,34 +177,69 @@ impl Oracle {
                 Outcome::NotFound { detail, learned }
             }
             _ => {
-                let wait = self.wait();
-                let reasons = [Reason::BreakerOpen, Reason::RateLimited, Reason::Offline];
-                let reason = reasons[usize::from(self.draw(3))];
-                let was_answered = reason == Reason::RateLimited && self.draw(2) == 0;
-                let status = was_answered.then_some(429);
-                let is_over = self.uncounted_left == 0;
-                self.uncounted_left = self.uncounted_left.saturating_sub(1);
-                let history = self.histories.entry(source).or_default();
-                if is_over {
+                if self.uncounted_left == 0 {
+                    let history = self.histories.entry(source).or_default();
                     history.is_final = true;
                     self.answered += 1;
-                } else {
-                    let (at, stated) = (now, false);
-                    history.refused.push(Refused {
-                        at,
-                        wait,
-                        stated,
-                        reason,
-                    });
+                    return RequestFailure::new(Reason::HttpStatus, "no", Some(500)).into();
                 }
-                Outcome::Failed(LookupFailure {
-                    reason: if is_over { Reason::HttpStatus } else { reason },
-                    detail: "later".to_owned(),
-                    http_status: if is_over { Some(500) } else { status },
-                    retry: (!is_over).then_some(RetryLater { wait, cause: None }),
-                })
+                self.uncounted_left -= 1;
+                let (why, failure) = self.held_back();
+                let wait = failure.disposition.retry().unwrap().wait;
+                let history = self.histories.entry(source).or_default();
+                let at = now;
+                history.refused.push(Refused { at, wait, why });
+                failure.into()
             }
         }
+    }
+
+    /// A request that is held back, by chance in one of the ways in which that happens.
+    fn held_back(&mut self) -> (NotYet, RequestFailure) {
+        let wait = self.wait();
+        let later = |stated_by| RetryLater {
+            host: Host::parse("held.example").unwrap(),
+            wait,
+            stated_by,
+        };
+        let retry = |stated_by| Disposition::Retry(later(stated_by));
+        let (why, reason, disposition) = match self.draw(7) {
+            0 => (
+                NotYet::Failing,
+                Reason::BreakerOpen,
+                retry(StatedBy::Breaker),
+            ),
+            1 => (NotYet::Failing, Reason::BreakerOpen, retry(StatedBy::Probe)),
+            2 => (
+                NotYet::HeldBack,
+                Reason::BreakerOpen,
+                retry(StatedBy::Server),
+            ),
+            3 => (
+                NotYet::HeldBack,
+                Reason::BreakerOpen,
+                retry(StatedBy::Operator),
+            ),
+            4 => (
+                NotYet::HeldBack,
+                Reason::RateLimited,
+                retry(StatedBy::Quota),
+            ),
+            5 => {
+                let disposition = retry(StatedBy::ThisMachine);
+                (NotYet::HeldBack, Reason::RequestException, disposition)
+            }
+            _ => {
+                let disposition = Disposition::Offline(later(StatedBy::Breaker));
+                (NotYet::HeldBack, Reason::Offline, disposition)
+            }
+        };
+        let status = (reason == Reason::RateLimited && self.draw(2) == 0).then_some(429);
+        let failure = RequestFailure {
+            disposition,
+            ..RequestFailure::new(reason, "later", status)
+        };
+        (why, failure)
     }
 
     /// Answers a request for a file, and takes it into the state.
@@ -209,38 +258,29 @@ impl Oracle {
         if draw < 3 || self.uncounted_left == 0 {
             history.is_final = true;
             self.answered += 1;
+            // An archive may have a copy.
+            state.gone(&state.candidate(candidate).unwrap().url.clone());
             return state.failed(candidate, failure(Reason::HttpStatus, Some(404)));
         }
+        let is_preparing = self.draw(3) == 0;
+        let stated = (self.draw(2) == 0).then(|| self.wait());
         let wait = self.wait();
-        let (stated, is_answered) = (self.draw(2) == 0, self.draw(2) == 0);
-        let (reason, status) = match self.draw(3) {
-            0 => (Reason::Preparing, Some(202)),
-            1 => (Reason::RateLimited, is_answered.then_some(503)),
-            _ => (Reason::BreakerOpen, None),
-        };
+        let source = Source::Candidate(candidate);
+        let history = self.histories.entry(source).or_default();
         // Only a file that is being prepared counts as asked for.
-        if reason == Reason::Preparing {
+        let (why, wait) = if is_preparing {
             self.answered += 1;
+            let wait = stated.unwrap_or_else(|| history.unstated_preparation());
+            let failure = failure(Reason::Preparing, Some(202));
+            state.preparing(candidate, failure, stated, now);
+            (NotYet::Preparing, wait)
         } else {
             self.uncounted_left -= 1;
-        }
-        let history = self
-            .histories
-            .entry(Source::Candidate(candidate))
-            .or_default();
-        history.refused.push(Refused {
-            at: now,
-            wait,
-            stated,
-            reason,
-        });
-        let failure = failure(reason, status);
-        let postponed = Postponed {
-            wait,
-            is_stated: stated,
-            failure,
+            state.postponed(candidate, failure(Reason::BreakerOpen, None), wait, now);
+            (NotYet::HeldBack, wait)
         };
-        state.postponed(candidate, postponed, now);
+        let at = now;
+        history.refused.push(Refused { at, wait, why });
     }
 
     fn due(&self, state: &WorkState, source: Source) -> Option<Timestamp> {
@@ -252,7 +292,7 @@ impl Oracle {
                 let location = state.candidate(candidate)?;
                 match location.offers {
                     Offers::Landing => history.page_due(),
-                    _ => history.file_due(location.resolver == resolver::wayback::ID),
+                    _ => history.file_due(),
                 }
             }
         }

@@ -12,9 +12,9 @@ use docstokg_content::location::Location;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::settings::{Credentials, Settings};
 use docstokg_content::resolver::{Outcome, Resolver, crossref, openalex};
-use docstokg_content::web::{Answer, Ask, BoxFuture, RetryLater, Web, WebError};
+use docstokg_content::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
 use docstokg_content::work::Work;
-use docstokg_hub::{Host, HostFailure, StatedBy};
+use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
@@ -27,7 +27,7 @@ pub(crate) const MAIL: &str = "reader@library.edu";
 /// Answers by the beginning of the URL; the first that fits.
 #[derive(Default)]
 pub(crate) struct Script {
-    answers: Vec<(String, Result<Answer, WebError>)>,
+    answers: Vec<(String, Result<Answer, RequestFailure>)>,
     asked: Mutex<Vec<Ask>>,
 }
 
@@ -65,11 +65,13 @@ impl Script {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok());
         let seconds = retry_after.and_then(|text| text.parse().ok());
-        let host_failure = seconds.filter(|_| matches!(status, 429 | 503));
-        let host_failure = host_failure.map(|seconds| HostFailure {
-            host: Host::of(&url).unwrap(),
-            wait: Duration::from_secs(seconds),
-            stated_by: StatedBy::Server,
+        let seconds = seconds.filter(|_| matches!(status, 429 | 503));
+        let disposition = seconds.map_or(Disposition::GiveUp, |seconds| {
+            Disposition::Retry(RetryLater {
+                host: Host::of(&url).unwrap(),
+                wait: Duration::from_secs(seconds),
+                stated_by: StatedBy::Server,
+            })
         });
         let answer = Answer {
             status: StatusCode::from_u16(status).unwrap(),
@@ -77,14 +79,14 @@ impl Script {
             body: body.into(),
             spooled: None,
             url,
-            host_failure,
+            disposition,
         };
         self.answers.push((prefix.to_owned(), Ok(answer)));
         self
     }
 
     /// Answers URLs that begin so with an error.
-    pub(crate) fn failing(mut self, prefix: &str, error: WebError) -> Self {
+    pub(crate) fn failing(mut self, prefix: &str, error: RequestFailure) -> Self {
         self.answers.push((prefix.to_owned(), Err(error)));
         self
     }
@@ -139,7 +141,7 @@ impl Script {
 }
 
 impl Web for Script {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>> {
         let url = ask.url.to_string();
         self.asked.lock().unwrap().push(ask);
         let answer = self
@@ -149,7 +151,7 @@ impl Web for Script {
             .map(|(_, answer)| answer.clone());
         Box::pin(std::future::ready(answer.unwrap_or_else(|| {
             let text = format!("nothing is scripted for {url}");
-            Err(WebError::new(Reason::RequestException, text))
+            Err(RequestFailure::new(Reason::RequestException, text, None))
         })))
     }
 }
@@ -241,7 +243,8 @@ pub(crate) fn show(outcome: &Outcome) -> String {
             format!("not found: {detail}\n{}", learned.unwrap_or_default())
         }
         Outcome::Failed(failure) => {
-            let wait_ms = failure.retry.as_ref().map(|retry| retry.wait.as_millis());
+            let retry = failure.disposition.retry();
+            let wait_ms = retry.map(|retry| retry.wait.as_millis());
             format!(
                 "{} {:?} {wait_ms:?}: {}",
                 failure.reason, failure.http_status, failure.detail
@@ -319,27 +322,29 @@ pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str,
     ));
     assert!(echo.contains("***"), "{echo}");
     let text = || format!("GET https://x/?email={MAIL}");
-    let retry = Some(RetryLater {
+    let later = Disposition::Retry(RetryLater {
+        host: Host::parse("paused.example").unwrap(),
         wait: Duration::from_millis(1500),
-        cause: None,
+        stated_by: StatedBy::Breaker,
     });
-    for (reason, retry, wanted) in [
-        (Reason::BreakerOpen, retry, "breaker_open None Some(1500)"),
-        (Reason::Timeout, None, "timeout None None"),
+    let never = || Disposition::GiveUp;
+    for (reason, disposition, wanted) in [
+        (Reason::BreakerOpen, later, "breaker_open None Some(1500)"),
+        (Reason::Timeout, never(), "timeout None None"),
         (
             Reason::RobotsDisallowed,
-            None,
+            never(),
             "robots_disallowed None None",
         ),
         (
             Reason::RequestException,
-            None,
+            never(),
             "request_exception None None",
         ),
     ] {
-        let error = WebError {
-            retry,
-            ..WebError::new(reason, text())
+        let error = RequestFailure {
+            disposition,
+            ..RequestFailure::new(reason, text(), None)
         };
         let shown = one(&Script::new().failing(prefix, error));
         assert!(shown.starts_with(wanted), "{shown}");

@@ -12,6 +12,8 @@ use docstokg_content::run::Options;
 use docstokg_content::run::inputs::Listed;
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
+use docstokg_hub::stores::StoreError;
+use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
 use docstokg_origin_sim::{Origin, Reply};
 
 use crate::world::{World, pdf};
@@ -67,9 +69,9 @@ fn manifest(world: &World) -> serde_json::Value {
 }
 
 #[test]
-fn the_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
+fn a_failing_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
     let world = world(|host, path, _| match (host, path) {
-        ("archive.example", _) => Reply::status(429).header("retry-after", "3600"),
+        ("archive.example", _) => Reply::status(503),
         (_, "/unpaywall/10.5555/a") => found_at("/gone.pdf"),
         _ => Reply::status(404),
     });
@@ -84,13 +86,45 @@ fn the_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
     );
 }
 
+/// What the archive says of a file that it has a copy of.
+const COPIES: &str = r#"[["timestamp", "original", "mimetype", "statuscode", "digest", "length"],
+    ["20200101000000", "http://svc.example/gone.pdf", "application/pdf", "200", "A", "9"]]"#;
+
+/// Runs over two works whose files only the archive has. The archive answers the first question
+/// with a pause of so many seconds.
+fn run_with_paused_archive(pause: u32) -> (Ended, Duration, Arc<Progress>) {
+    let world = world(move |host, path, before| match (host, path) {
+        ("archive.example", "/wayback/cdx/search/cdx") if before == 0 => {
+            Reply::status(429).header("retry-after", &pause.to_string())
+        }
+        ("archive.example", "/wayback/cdx/search/cdx") => {
+            Reply::ok(COPIES).header("content-type", "application/json")
+        }
+        ("archive.example", _) => pdf(path),
+        (_, "/unpaywall/10.5555/a" | "/unpaywall/10.5555/b") => found_at("/gone.pdf"),
+        _ => Reply::status(404),
+    });
+    let works = ["10.5555/a", "10.5555/b"].map(|id| Work::new(Identifier::parse(id).unwrap()));
+    world.run(Box::new(Listed::new("list", works.into())), |_| {})
+}
+
+#[test]
+fn a_pause_that_the_archive_states_is_believed_however_long_it_is() {
+    for pause in [240, 301, 600, 1_800, 3_500] {
+        let (ended, took, progress) = run_with_paused_archive(pause);
+        assert!(matches!(ended, Ended::Complete), "{pause}: {ended:?}");
+        let counters = progress.counters();
+        let done = (counters.done, counters.failed);
+        assert_eq!(done, (2, 0), "{pause}: both works wait for it");
+        assert!(took > Duration::from_secs(u64::from(pause)), "{took:?}");
+    }
+}
+
 #[test]
 fn a_copy_that_the_archive_has_is_waited_for_as_any_other_file() {
-    let copies = r#"[["timestamp", "original", "mimetype", "statuscode", "digest", "length"],
-        ["20200101000000", "http://svc.example/gone.pdf", "application/pdf", "200", "A", "9"]]"#;
     let world = world(move |host, path, before| match (host, path) {
         ("archive.example", "/wayback/cdx/search/cdx") => {
-            Reply::ok(copies).header("content-type", "application/json")
+            Reply::ok(COPIES).header("content-type", "application/json")
         }
         ("archive.example", _) if before == 0 => Reply::status(429).header("retry-after", "1800"),
         ("archive.example", _) => pdf(path),
@@ -154,6 +188,37 @@ fn lookups_that_were_held_back_are_not_recorded_as_attempts() {
     assert!(!attempts.is_empty(), "the first lookup was sent");
     for attempt in &attempts {
         assert_eq!(attempt["http_status"], 503, "{attempt}");
+    }
+}
+
+#[test]
+fn a_store_that_is_lost_for_a_while_makes_no_work_give_a_source_up() {
+    let mut world = world(|_, path, _| match path {
+        "/unpaywall/10.5555/a" => found_at("/file.pdf"),
+        "/file.pdf" => pdf(path),
+        _ => Reply::status(404),
+    });
+    // As with `on_store_failure: refuse`.
+    let time = world.simulation.clone();
+    let losing = Wrapped::new(time.shared_store(), move |operation| {
+        if operation != "enter" || time.elapsed() > Duration::from_secs(60) {
+            return Treatment::Forward;
+        }
+        Treatment::Fail(StoreError::Unavailable {
+            store: "the store".to_owned(),
+            why: "closed".to_owned(),
+        })
+    });
+    world.store = Some(Arc::new(losing));
+    let (ended, took, _) = run(&world, "10.5555/a", |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(took > Duration::from_secs(60), "{took:?}");
+    let record = manifest(&world);
+    assert_eq!(record["classification"], "pdf", "{record}");
+    let mut attempts = world.records();
+    attempts.retain(|record| record["record_type"] == "attempt");
+    for attempt in &attempts {
+        assert_ne!(attempt["status"], "error", "nothing was sent: {attempt}");
     }
 }
 

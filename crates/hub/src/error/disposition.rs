@@ -6,33 +6,52 @@ use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
 use docstokg_policy::site::RefusalReason;
+use docstokg_stores::StoreError;
 
 use super::{ErrorKind, FetchError, Refused};
 
-/// How long to wait for the result of a probe that is under way, whatever its lease says.
+/// The wait for the result of a probe that is under way, whatever its lease says.
 const PROBE_RESULT_WAIT: Duration = Duration::from_secs(1);
+/// The wait before this machine may be able to send again.
+const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
+/// The wait before this machine may have a network again.
+const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
 /// The action that a failed fetch leaves to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Disposition {
     /// The same request may be served later.
-    Retry {
-        /// The host that holds the request back.
-        host: Host,
-        /// The time until a request may be sent.
-        wait: Duration,
-        /// The source of that time.
-        stated_by: StatedBy,
-    },
+    Retry(RetryLater),
     /// Another try does not help.
     GiveUp,
-    /// This machine has no network.
-    Offline,
-    /// A fault of this machine, such as a full disk.
+    /// This machine has no route to the host, or no network at all.
+    Offline(RetryLater),
+    /// A fault of this machine that does not pass by itself, such as a full disk.
     LocalFault,
     /// The caller cancelled the request.
     Cancelled,
+}
+
+impl Disposition {
+    /// Returns when the same request may be served, if waiting may help.
+    #[must_use]
+    pub const fn retry(&self) -> Option<&RetryLater> {
+        match self {
+            Self::Retry(later) | Self::Offline(later) => Some(later),
+            Self::GiveUp | Self::LocalFault | Self::Cancelled => None,
+        }
+    }
+}
+
+/// A wait after which a request may be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryLater {
+    /// The host that holds the request back: that of the last hop.
+    pub host: Host,
+    /// The time until a request may be sent.
+    pub wait: Duration,
+    /// The source of that time.
+    pub stated_by: StatedBy,
 }
 
 /// The source of a wait.
@@ -51,6 +70,9 @@ pub enum StatedBy {
     Quota,
     /// The robots.txt of the host, which cannot be read.
     Robots,
+    /// This machine, which cannot send for now: its store of limits does not answer, or it can open
+    /// no more files.
+    ThisMachine,
 }
 
 impl StatedBy {
@@ -60,10 +82,17 @@ impl StatedBy {
             RefusalReason::Open { reason, .. } => match reason {
                 OpenReason::RetryAfter => Self::Server,
                 OpenReason::Operator(_) => Self::Operator,
+                OpenReason::Throttled => Self::Quota,
                 _ => Self::Breaker,
             },
             RefusalReason::Rate { .. } | RefusalReason::Slots => Self::Quota,
         }
+    }
+
+    /// Tells whether the wait follows from failures of the host: nobody stated when it is back.
+    #[must_use]
+    pub const fn is_inferred(self) -> bool {
+        matches!(self, Self::Breaker | Self::Probe)
     }
 
     /// Returns the reason of a wait in a few words.
@@ -76,6 +105,7 @@ impl StatedBy {
             Self::Probe => "the host is being probed after failures",
             Self::Quota => "the limit of the host",
             Self::Robots => "the site's robots.txt could not be read",
+            Self::ThisMachine => "this machine cannot send requests to it for now",
         }
     }
 }
@@ -84,51 +114,101 @@ impl FetchError {
     /// Returns what a caller can do about the failure.
     #[must_use]
     pub fn disposition(&self) -> Disposition {
+        let later = |host: &Host, wait, stated_by| RetryLater {
+            host: host.clone(),
+            wait,
+            stated_by,
+        };
+        let local = |host, wait| later(host, wait, StatedBy::ThisMachine);
         match &self.kind {
             ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
                 let stated_by = StatedBy::of_refusal(refused);
-                Disposition::Retry {
-                    host: refused.host.clone(),
-                    wait: match stated_by {
-                        StatedBy::Probe => PROBE_RESULT_WAIT,
-                        _ => refused.cooldown_remaining,
-                    },
-                    stated_by,
-                }
+                let wait = match stated_by {
+                    StatedBy::Probe => PROBE_RESULT_WAIT,
+                    _ => refused.cooldown_remaining,
+                };
+                Disposition::Retry(later(&refused.host, wait, stated_by))
             }
             ErrorKind::RobotsUnread {
                 host,
                 retry_in: Some(wait),
                 ..
-            } => Disposition::Retry {
-                host: host.clone(),
-                wait: *wait,
-                stated_by: StatedBy::Robots,
-            },
-            ErrorKind::Cancelled { .. } => Disposition::Cancelled,
-            ErrorKind::Store { .. } | ErrorKind::File { .. } => Disposition::LocalFault,
-            kind if kind.is_lack_of_files() => Disposition::LocalFault,
+            } => Disposition::Retry(later(host, *wait, StatedBy::Robots)),
+            ErrorKind::File { .. }
+            | ErrorKind::Store {
+                error: StoreError::Unusable { .. },
+                ..
+            } => Disposition::LocalFault,
+            ErrorKind::Store { host, .. }
+            | ErrorKind::Fault {
+                host,
+                fault: Fault::OpenFiles,
+                ..
+            } => Disposition::Retry(local(host, LOCAL_FAULT_WAIT)),
             ErrorKind::Fault {
+                host,
                 fault: Fault::NoRoute,
                 ..
-            } => Disposition::Offline,
-            _ => match &self.journey.host_failure {
-                Some(failure) => Disposition::Retry {
-                    host: failure.host.clone(),
-                    wait: failure.wait,
-                    stated_by: failure.stated_by,
-                },
-                None => Disposition::GiveUp,
-            },
+            } => Disposition::Offline(local(host, OFFLINE_WAIT)),
+            ErrorKind::Cancelled { .. } => Disposition::Cancelled,
+            _ => self.journey.disposition(),
         }
     }
 }
 
-impl ErrorKind {
-    /// Tells whether this process has no file descriptor left for a connection.
-    pub(super) fn is_lack_of_files(&self) -> bool {
-        // The system's error arrives as text through the connector.
-        matches!(self, Self::Fault { fault: Fault::NoRoute, cause, .. }
-            if cause.as_str().contains("open files"))
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::error::Cause;
+    use crate::journey::Journey;
+
+    fn disposition(kind: ErrorKind) -> Disposition {
+        let error = FetchError {
+            kind,
+            url: "https://a.example/".to_owned(),
+            journey: Journey::default(),
+        };
+        error.disposition()
+    }
+
+    fn fault(fault: Fault) -> ErrorKind {
+        ErrorKind::Fault {
+            host: Host::parse("a.example").unwrap(),
+            fault,
+            cause: Cause::from("Too many open files (os error 24)".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_this_machine_lacks_for_now_is_waited_for_and_a_full_disk_is_not() {
+        let store = ErrorKind::Store {
+            host: Host::parse("a.example").unwrap(),
+            error: StoreError::Unavailable {
+                store: "redis".to_owned(),
+                why: "closed".to_owned(),
+            },
+        };
+        for kind in [store, fault(Fault::OpenFiles)] {
+            let Disposition::Retry(later) = disposition(kind) else {
+                panic!("it passes by itself");
+            };
+            assert_eq!(later.host.as_str(), "a.example");
+            assert_eq!(later.stated_by, StatedBy::ThisMachine);
+            assert!(!later.stated_by.is_inferred(), "the host has not failed");
+        }
+        let full = ErrorKind::File {
+            path: "/out/a".to_owned(),
+            source: io::Error::from(io::ErrorKind::StorageFull),
+        };
+        assert_eq!(disposition(full), Disposition::LocalFault);
+    }
+
+    #[test]
+    fn only_the_class_of_a_fault_counts_and_not_its_text() {
+        let is_offline = |kind| matches!(disposition(kind), Disposition::Offline(_));
+        assert!(is_offline(fault(Fault::NoRoute)));
+        assert_eq!(disposition(fault(Fault::Tls)), Disposition::GiveUp);
     }
 }

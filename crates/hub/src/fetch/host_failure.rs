@@ -7,10 +7,9 @@ use http::StatusCode;
 
 use crate::admission::SiteAdmission;
 use crate::clock::BootInstant;
-use crate::error::StatedBy;
+use crate::error::{RetryLater, StatedBy};
 use crate::exchange::Finish;
 use crate::hub::Inner;
-use crate::journey::HostFailure;
 use crate::target::Target;
 
 /// The least wait before a host that failed is asked again.
@@ -30,10 +29,10 @@ pub(super) struct LastAttempt<'a> {
 impl Inner {
     /// Returns the failure of the host that ended a request, if the host may serve the request
     /// later: the host asked for a pause, throttles, or may be down.
-    pub(super) fn host_failure(&self, attempt: &LastAttempt<'_>) -> Option<HostFailure> {
+    pub(super) fn host_failure(&self, attempt: &LastAttempt<'_>) -> Option<RetryLater> {
         let now = self.runtime.boot();
         let route = &attempt.target.route;
-        let failure = |wait: Duration, stated_by| HostFailure {
+        let failure = |wait: Duration, stated_by| RetryLater {
             host: attempt.target.host.clone(),
             wait: wait.max(MIN_HOST_WAIT),
             stated_by,
@@ -68,7 +67,7 @@ fn may_be_down(site: &SiteAdmission, finish: &Finish, first_sent: BootInstant) -
     match finish {
         // Another time changes nothing about a name, a certificate or this machine.
         Finish::Fault {
-            fault: Fault::Dns | Fault::Tls | Fault::NoRoute,
+            fault: Fault::Dns | Fault::Tls | Fault::NoRoute | Fault::OpenFiles,
             ..
         } => false,
         Finish::Fault { .. } => !(is_alive && was_closed),

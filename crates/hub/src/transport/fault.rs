@@ -63,8 +63,10 @@ fn fault_of(error: &reqwest::Error, io: Option<&std::io::Error>) -> Fault {
         Fault::Dns
     } else if chain(error).any(is_tls) {
         Fault::Tls
+    } else if io.is_some_and(is_lack_of_files) {
+        Fault::OpenFiles
     } else if causes_of::<ResolverUnreachable>(error).next().is_some()
-        || io.is_some_and(|io| is_lack_of_files(io) || is_lack_of_route(io))
+        || io.is_some_and(is_lack_of_route)
     {
         Fault::NoRoute
     } else if error.is_connect() {

@@ -61,11 +61,7 @@ impl Ontologies {
             .max_body(MAX_LIST)
             .redirect_gate(Arc::clone(&self.redirects))
             .in_group(Arc::clone(requests));
-        let answer = self
-            .hub
-            .fetch(request)
-            .await
-            .map_err(|error| verdict::of_error(&error))?;
+        let answer = self.fetch_response(request).await?;
         let status = answer.head.status;
         if !status.is_success() {
             let host = url.host_str().unwrap_or_default();

@@ -6,7 +6,7 @@ use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::progress::ActiveFile;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{Downloaded, Head, RequestGroup, SavedFile, redact};
+use docstokg_hub::{Downloaded, Head, RequestGroup, RetryLater, SavedFile, redact};
 use http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
@@ -53,7 +53,6 @@ impl Ontologies {
         };
         match fetched {
             Ok(outcome) => {
-                self.connectivity.answered();
                 item.state.outcome = Some(outcome);
                 Ok(())
             }
@@ -243,7 +242,11 @@ impl Ontologies {
             .hub
             .download_watched(request, &staged, &active.transfer)
             .await;
-        let done = done.map_err(|error| self.explain(verdict::of_error(&error), &error))?;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => return Err(self.judge_file(&error).await),
+        };
+        self.connectivity.note_response(&done.journey);
         if done.head.status == StatusCode::NOT_MODIFIED {
             return Ok(Came::NotModified(done.head.headers));
         }
@@ -261,8 +264,9 @@ impl Ontologies {
         let host = done.head.url.host_str().unwrap_or_default();
         let judged = verdict::of_status(status, &done.journey, host, explained);
         match (judged, reset_in(&done.head.headers)) {
-            (Verdict::Paused(wait, absence, code), Some(reset)) => {
-                Verdict::Paused(wait.max(reset), absence, code)
+            (Verdict::Paused(later, absence, code), Some(reset)) => {
+                let wait = later.wait.max(reset);
+                Verdict::Paused(RetryLater { wait, ..later }, absence, code)
             }
             (Verdict::Later(wait, absence, code), Some(reset)) => {
                 Verdict::Later(wait.max(reset), absence, code)

@@ -1,7 +1,6 @@
 //! Asking a source where an ontology is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use docstokg_bulk::contained::contained;
 use docstokg_bulk::patience::patient;
@@ -58,7 +57,6 @@ impl Ontologies {
         let step = PullStep::LookUp(number);
         match self.dialog(source, item, requests).await {
             LookedUp::Outcome(Outcome::Found(locations)) => {
-                self.connectivity.answered();
                 item.state.found(locations);
             }
             LookedUp::Outcome(Outcome::Absent(absence)) => {
@@ -187,11 +185,7 @@ impl Ontologies {
         if let Some(key) = self.config.sources.authorization(name) {
             request = request.secret_header(AUTHORIZATION, key);
         }
-        let answer = self
-            .hub
-            .fetch(request)
-            .await
-            .map_err(|error| verdict::of_error(&error))?;
+        let answer = self.fetch_response(request).await?;
         Self::reply(answer, &url)
     }
 
@@ -209,25 +203,6 @@ impl Ontologies {
         })
     }
 
-    fn put_off(
-        &self,
-        item: &mut ActiveOntology,
-        step: PullStep,
-        (source, url): (&str, Option<&Url>),
-        wait: Duration,
-        failure: Attempted,
-        is_sent: IsSent,
-    ) {
-        let host = url.and_then(|url| Host::of(url).ok());
-        item.state.put_off(PutOff {
-            step,
-            until: self.clock.now() + wait,
-            host: host.map_or_else(|| source.to_owned(), |host| host.to_string()),
-            failure,
-            is_sent,
-        });
-    }
-
     /// Takes a request that gave nothing into the state.
     pub(super) fn take_verdict(
         &self,
@@ -237,19 +212,29 @@ impl Ontologies {
         url: Option<&Url>,
         verdict: Verdict,
     ) -> Result<(), RunError> {
+        let now = self.clock.now();
         match verdict {
             Verdict::Never(absence, status) => {
                 item.state.failed(failure(source, url, absence, status));
             }
             Verdict::Later(wait, absence, status) => {
-                let failure = failure(source, url, absence, status);
-                self.put_off(item, step, (source, url), wait, failure, IsSent::Yes);
+                let host = url.and_then(|url| Host::of(url).ok());
+                item.state.put_off(PutOff {
+                    step,
+                    until: now + wait,
+                    host: host.map_or_else(|| source.to_owned(), |host| host.to_string()),
+                    failure: failure(source, url, absence, status),
+                    is_sent: IsSent::Yes,
+                });
             }
-            Verdict::Paused(wait, absence, status) => {
-                let failure = failure(source, url, absence, status);
-                self.put_off(item, step, (source, url), wait, failure, IsSent::No);
-            }
-            Verdict::Cancelled => item.state.undo(step, self.clock.now()),
+            Verdict::Paused(later, absence, status) => item.state.put_off(PutOff {
+                step,
+                until: now + later.wait,
+                host: later.host.to_string(),
+                failure: failure(source, url, absence, status),
+                is_sent: IsSent::No,
+            }),
+            Verdict::Cancelled => item.state.undo(step, now),
             Verdict::Halt(why) => return Err(RunError::Halted(why)),
         }
         Ok(())

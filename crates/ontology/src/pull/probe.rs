@@ -91,7 +91,11 @@ impl Ontologies {
         requests: &Arc<RequestGroup>,
     ) -> Result<Probed, Verdict> {
         let request = self.request(Method::HEAD, location, url, requests);
-        match self.hub.fetch(request).await {
+        let answered = self.hub.fetch(request).await;
+        if let Ok(answer) = &answered {
+            self.connectivity.note_response(&answer.journey);
+        }
+        match answered {
             Ok(answer) if answer.head.status.is_success() => {
                 let headers = &answer.head.headers;
                 Ok(Probed {
@@ -104,7 +108,7 @@ impl Ontologies {
                 })
             }
             Ok(answer) => self.unsuccessful(location, &answer),
-            Err(error) => Err(self.explain(verdict::of_error(&error), &error)),
+            Err(error) => Err(self.judge_file(&error).await),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::{Disposition, ErrorKind, FetchError, Journey};
+use docstokg_hub::{Disposition, ErrorKind, FetchError, Journey, Request, Response, RetryLater};
 use http::StatusCode;
 use url::Url;
 
@@ -12,8 +12,6 @@ use crate::source::{Absence, AbsenceReason};
 
 /// How long to stay away from a host that fails without saying for how long.
 const STAY_AWAY: Duration = Duration::from_secs(20);
-/// How soon to try again while this machine has no network.
-const OFFLINE_RETRY: Duration = Duration::from_secs(30);
 
 /// What a request that gave no file means.
 #[derive(Debug)]
@@ -22,8 +20,8 @@ pub(super) enum Verdict {
     Never(Absence, Option<u16>),
     /// Come back after this time.
     Later(Duration, Absence, Option<u16>),
-    /// The host is paused, throttles or may be down: come back after this time.
-    Paused(Duration, Absence, Option<u16>),
+    /// A host is paused, throttles, may be down or is out of reach: come back when it says.
+    Paused(RetryLater, Absence, Option<u16>),
     /// The run was cancelled before it was sent.
     Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
@@ -37,45 +35,56 @@ fn unreachable(detail: String) -> Absence {
     }
 }
 
-/// Judges a request that ended without an answer.
-pub(super) fn of_error(error: &FetchError) -> Verdict {
-    let detail = error.sentence();
-    match error.disposition() {
-        Disposition::Retry { wait, .. } => {
-            return Verdict::Paused(wait, unreachable(detail), None);
-        }
-        Disposition::Offline => {
-            return Verdict::Paused(OFFLINE_RETRY, unreachable(detail), None);
-        }
-        _ => {}
-    }
-    match &error.kind {
-        ErrorKind::Cancelled { .. } => Verdict::Cancelled,
-        ErrorKind::File { path, source } => {
-            Verdict::Halt(format!("{path} cannot be written: {source}"))
-        }
-        ErrorKind::Store { .. } => Verdict::Halt(detail),
-        // A name without an address is a dead link; the hub has asked for it several times.
-        ErrorKind::Fault {
-            fault: Fault::Dns, ..
-        } => Verdict::Never(unreachable(detail), None),
-        ErrorKind::Fault { .. } | ErrorKind::Deadline { .. } => {
-            Verdict::Later(STAY_AWAY, unreachable(detail), None)
-        }
-        ErrorKind::Internal { .. } | ErrorKind::Redirect { .. } => Verdict::Never(
-            Absence {
-                reason: AbsenceReason::Gate,
-                detail,
-            },
-            None,
-        ),
-        _ => Verdict::Never(unreachable(detail), None),
-    }
-}
-
 impl Ontologies {
+    /// Sends a request, and judges its failure.
+    pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
+        match self.hub.fetch(request).await {
+            Ok(response) => {
+                self.connectivity.note_response(&response.journey);
+                Ok(response)
+            }
+            Err(error) => Err(self.judge(&error).await),
+        }
+    }
+
+    /// Judges a request for a file that ended without an answer.
+    pub(super) async fn judge_file(&self, error: &FetchError) -> Verdict {
+        let verdict = self.judge(error).await;
+        self.explain(verdict, error)
+    }
+
+    /// Judges a request that ended without an answer.
+    async fn judge(&self, error: &FetchError) -> Verdict {
+        let detail = error.sentence();
+        match (self.connectivity.judge(error).await, &error.kind) {
+            (Disposition::Retry(later) | Disposition::Offline(later), _) => {
+                Verdict::Paused(later, unreachable(detail), None)
+            }
+            (Disposition::Cancelled, _) => Verdict::Cancelled,
+            (Disposition::LocalFault, ErrorKind::File { path, source }) => {
+                Verdict::Halt(format!("{path} cannot be written: {source}"))
+            }
+            (Disposition::LocalFault, _) => Verdict::Halt(detail),
+            // A name without an address is a dead link; the hub has asked for it several times.
+            (
+                Disposition::GiveUp,
+                ErrorKind::Fault {
+                    fault: Fault::Dns, ..
+                },
+            ) => Verdict::Never(unreachable(detail), None),
+            (Disposition::GiveUp, ErrorKind::Fault { .. } | ErrorKind::Deadline { .. }) => {
+                Verdict::Later(STAY_AWAY, unreachable(detail), None)
+            }
+            (Disposition::GiveUp, ErrorKind::Internal { .. } | ErrorKind::Redirect { .. }) => {
+                let reason = AbsenceReason::Gate;
+                Verdict::Never(Absence { reason, detail }, None)
+            }
+            (Disposition::GiveUp, _) => Verdict::Never(unreachable(detail), None),
+        }
+    }
+
     /// Says of a request that failed whether its address was plain http and was tried as https.
-    pub(super) fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
+    fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
         let url = Url::parse(&error.url).ok();
         let Some(host) = url
             .as_ref()
@@ -93,11 +102,11 @@ impl Ontologies {
             absence
         };
         match verdict {
-            Verdict::Paused(wait, absence, status) if self.is_without_https(error) => {
-                Verdict::Later(wait.max(STAY_AWAY), explained(absence), status)
+            Verdict::Paused(later, absence, status) if self.is_without_https(error) => {
+                Verdict::Later(later.wait.max(STAY_AWAY), explained(absence), status)
             }
-            Verdict::Paused(wait, absence, status) => {
-                Verdict::Paused(wait, explained(absence), status)
+            Verdict::Paused(later, absence, status) => {
+                Verdict::Paused(later, explained(absence), status)
             }
             Verdict::Never(absence, status) => Verdict::Never(explained(absence), status),
             Verdict::Later(wait, absence, status) => {
@@ -106,9 +115,7 @@ impl Ontologies {
             other => other,
         }
     }
-}
 
-impl Ontologies {
     /// Tells whether a failed connection may be the address's fault: nobody may serve https there. A
     /// host that has served is down instead.
     fn is_without_https(&self, error: &FetchError) -> bool {
@@ -134,9 +141,9 @@ pub(super) fn of_status(
         reason: AbsenceReason::HttpStatus,
         detail: format!("{host} answered with status {}", status.as_u16()),
     };
-    match &journey.host_failure {
-        Some(failure) => Verdict::Paused(failure.wait, absence, code),
-        None if status.is_server_error() => Verdict::Later(STAY_AWAY, absence, code),
-        None => Verdict::Never(absence, code),
+    match journey.disposition() {
+        Disposition::Retry(later) => Verdict::Paused(later, absence, code),
+        _ if status.is_server_error() => Verdict::Later(STAY_AWAY, absence, code),
+        _ => Verdict::Never(absence, code),
     }
 }

@@ -347,6 +347,28 @@ fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
 }
 
 #[test]
+fn behind_a_redirect_the_host_that_asks_to_wait_is_named() {
+    let mirror = "mirror.example.org";
+    let to = format!("http://{mirror}/hp.obo");
+    let purl = Origin::new(PURL).handler(move |_, _| Reply::redirect(302, &to));
+    let mut world = World::new(vec![
+        Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]),
+        purl,
+        Origin::new(mirror).handler(|_, _| Reply::status(429).header("retry-after", "900")),
+    ]);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let deferred = world.deferred_by(
+        asked(&["hp"]),
+        Options {
+            max_wait: Duration::ZERO,
+            ..Options::default()
+        },
+    );
+    assert_eq!(deferred.len(), 1, "{deferred:?}");
+    assert_eq!(deferred[0].host, mirror, "{deferred:?}");
+}
+
+#[test]
 fn every_ontology_comes_after_an_outage_of_its_host() {
     let names: Vec<String> = (0..30).map(|number| format!("o{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -15,7 +15,9 @@ use docstokg_ontology::config::{OntologyConfig, OntologySettings};
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::examine::Examiner;
-use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
+use docstokg_ontology::pull::{
+    Asked, DeferredOntology, Options, Parts, Pull, PullError, Pulled, Workplace,
+};
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::{OntologyId, Wanted};
 use docstokg_origin_sim::{Ledger, Origin, Reply, SimTransport, Simulation, Web};
@@ -122,6 +124,12 @@ impl World {
         self.pull_examined(asked, options, examiner).unwrap()
     }
 
+    /// Pulls, and returns the ontologies that wait for a host then.
+    pub(crate) fn deferred_by(&self, asked: Vec<Asked>, options: Options) -> Vec<DeferredOntology> {
+        let examiner = Arc::new(FormatExaminer::default());
+        self.run_pull(asked, options, examiner).unwrap().2
+    }
+
     /// Pulls with a reader of files that a test brings.
     pub(crate) fn pull_examined(
         &self,
@@ -129,6 +137,16 @@ impl World {
         options: Options,
         examiner: Arc<dyn Examiner>,
     ) -> Result<(Ended, Vec<Pulled>), PullError> {
+        let (ended, results, _) = self.run_pull(asked, options, examiner)?;
+        Ok((ended, results))
+    }
+
+    fn run_pull(
+        &self,
+        asked: Vec<Asked>,
+        options: Options,
+        examiner: Arc<dyn Examiner>,
+    ) -> Result<(Ended, Vec<Pulled>, Vec<DeferredOntology>), PullError> {
         let hub = Hub::builder(self.hub_config())
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
@@ -159,8 +177,9 @@ impl World {
                 }
             };
             let results = pull.results().await.unwrap();
+            let deferred = pull.deferred().await.unwrap();
             workplace.close(Some(&ended));
-            Ok((ended, results))
+            Ok((ended, results, deferred))
         })
     }
 }

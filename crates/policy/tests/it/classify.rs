@@ -69,6 +69,7 @@ fn transport_faults_are_failures_and_all_but_tls_may_pass() {
     for fault in [
         Fault::Dns,
         Fault::NoRoute,
+        Fault::OpenFiles,
         Fault::Connect,
         Fault::Tls,
         Fault::Write,
@@ -80,7 +81,7 @@ fn transport_faults_are_failures_and_all_but_tls_may_pass() {
         assert_eq!(class.transient, fault != Fault::Tls);
         assert_eq!(
             fault.is_ours(),
-            matches!(fault, Fault::Dns | Fault::NoRoute)
+            matches!(fault, Fault::Dns | Fault::NoRoute | Fault::OpenFiles)
         );
     }
     let class = Classifier::default().classify(Ending::Fault(Fault::ConnectionClosed));

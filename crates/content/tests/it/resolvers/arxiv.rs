@@ -1,6 +1,6 @@
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, Arxiv, Need, Resolver};
-use docstokg_content::web::WebError;
+use docstokg_content::web::RequestFailure;
 
 use crate::script::{Script, ask, fixture, resolve, settings, show, work};
 
@@ -46,7 +46,7 @@ fn whatever_the_api_does_the_file_is_where_the_id_says() {
             String::from_utf8_lossy(body)
         );
     }
-    let web = Script::new().failing(API, WebError::new(Reason::Timeout, "slow"));
+    let web = Script::new().failing(API, RequestFailure::new(Reason::Timeout, "slow", None));
     assert_eq!(
         show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]),
         place

@@ -1,7 +1,7 @@
 use docstokg_content::landing_page;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, LandingPage, Need, Resolver};
-use docstokg_content::web::WebError;
+use docstokg_content::web::RequestFailure;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use url::Url;
@@ -124,7 +124,10 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
     );
     assert!(
         one(
-            &Script::new().failing(PAGE, WebError::new(Reason::RobotsDisallowed, "no robots")),
+            &Script::new().failing(
+                PAGE,
+                RequestFailure::new(Reason::RobotsDisallowed, "no robots", None)
+            ),
             PAGE
         )
         .starts_with("robots_disallowed")

@@ -1,6 +1,6 @@
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::{Applies, Need, Resolver, Wayback};
-use docstokg_content::web::WebError;
+use docstokg_content::web::RequestFailure;
 use docstokg_content::work::Work;
 use url::Url;
 
@@ -62,7 +62,7 @@ fn nothing_kept_is_a_clean_miss() {
 fn trouble_ends_the_questions() {
     let refused = Script::new().failing(
         CDX,
-        WebError::new(Reason::RequestException, "connection refused"),
+        RequestFailure::new(Reason::RequestException, "connection refused", None),
     );
     assert!(
         one(

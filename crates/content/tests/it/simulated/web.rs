@@ -6,7 +6,7 @@ use bytes::Bytes;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::endpoints::Endpoints;
 use docstokg_content::resolver::settings::{Credentials, Settings};
-use docstokg_content::web::{Answer, Ask, BoxFuture, Web, WebError};
+use docstokg_content::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Arrival, Piece, Reply};
 use docstokg_policy::time::{BootInstant, Timestamp};
@@ -86,8 +86,8 @@ impl Simulated {
     }
 
     /// Follows redirects and tries again where that helps, as what is behind the seam does.
-    pub(super) fn get(&self, mut url: Url) -> Result<Answer, WebError> {
-        let failed = |text: &str| Err(WebError::new(Reason::RequestException, text));
+    pub(super) fn get(&self, mut url: Url) -> Result<Answer, RequestFailure> {
+        let failed = |text: &str| Err(RequestFailure::new(Reason::RequestException, text, None));
         for _ in 0..6 {
             let Some(reply) = self.once(&url) else {
                 return failed("no such host");
@@ -127,12 +127,12 @@ fn answer(url: Url, reply: &Reply) -> Answer {
         body,
         spooled: None,
         url,
-        host_failure: None,
+        disposition: docstokg_hub::Disposition::GiveUp,
     }
 }
 
 impl Web for Simulated {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>> {
         Box::pin(std::future::ready(self.get(ask.url)))
     }
 }
