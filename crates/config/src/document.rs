@@ -50,11 +50,15 @@ impl<T: Section> Section for Document<T> {
         Self(self.0.over(lower.0))
     }
 
+    fn defaults() -> Self {
+        Self(T::defaults())
+    }
+
     fn keys(prefix: &str, keys: &mut Vec<Key>) {
         keys.push(Key {
             path: format!("{prefix}version"),
             kind: "1",
-            default: "1",
+            default: "1".to_owned(),
             about: "The version of this format",
         });
         T::keys(prefix, keys);

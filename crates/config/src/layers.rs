@@ -3,11 +3,21 @@
 use crate::problem::{Problem, Problems};
 use crate::section::Section;
 
-/// The layers read so far, as one, and the problems found in them.
-#[derive(Clone, Debug, Default)]
+/// The layers read so far, as one, and the problems found in them. The lowest layer has the
+/// [defaults](Section::defaults) of the sections.
+#[derive(Clone, Debug)]
 pub struct Layers<T> {
     settings: T,
     problems: Vec<Problem>,
+}
+
+impl<T: Section> Default for Layers<T> {
+    fn default() -> Self {
+        Self {
+            settings: T::defaults(),
+            problems: Vec::new(),
+        }
+    }
 }
 
 impl<T: Section> Layers<T> {

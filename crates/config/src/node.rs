@@ -31,6 +31,41 @@ pub enum Value {
     Map(Vec<Entry>),
 }
 
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i128> for Value {
+    fn from(number: i128) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Float(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl<T: Into<Self>, const N: usize> From<[T; N]> for Value {
+    /// Makes a list of defaults.
+    fn from(items: [T; N]) -> Self {
+        let item = |item: T| Node {
+            source: Source::Default,
+            value: item.into(),
+        };
+        Self::List(items.map(item).into())
+    }
+}
+
 /// One entry of a mapping.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -95,15 +130,14 @@ impl Node {
     }
 
     /// Marks it, and all below it, as written at `source`.
-    pub fn mark(&mut self, source: &Source, of_key: &dyn Fn(&str) -> Option<Source>) {
+    pub fn mark(&mut self, source: &Source) {
         self.source = source.clone();
         match &mut self.value {
-            Value::List(items) => items.iter_mut().for_each(|item| item.mark(source, of_key)),
+            Value::List(items) => items.iter_mut().for_each(|item| item.mark(source)),
             Value::Map(entries) => {
                 for entry in entries {
                     entry.source = source.clone();
-                    let below = of_key(&entry.key);
-                    entry.node.mark(below.as_ref().unwrap_or(source), of_key);
+                    entry.node.mark(source);
                 }
             }
             _ => {}

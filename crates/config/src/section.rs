@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::node::{Node, Value};
 use crate::reader::MapReader;
+use crate::setting::Setting;
+use crate::source::{Source, Sourced};
 
 /// A key, as the documentation has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +14,8 @@ pub struct Key {
     pub path: String,
     /// What kind of value.
     pub kind: &'static str,
-    /// What holds where it is not written.
-    pub default: &'static str,
+    /// What applies if it is not written.
+    pub default: String,
     /// What it is for.
     pub about: &'static str,
 }
@@ -25,6 +28,13 @@ pub trait Section: Clone + Default {
     /// Puts this layer over another: what this one says wins, key by key.
     #[must_use]
     fn over(self, lower: Self) -> Self;
+
+    /// Returns the defaults of the keys, the lowest layer. Nothing is named below a mapping of
+    /// names.
+    #[must_use]
+    fn defaults() -> Self {
+        Self::default()
+    }
 
     /// Adds its keys under a prefix.
     fn keys(prefix: &str, keys: &mut Vec<Key>);
@@ -61,6 +71,35 @@ impl Section for Unread {
     }
 }
 
+/// Reads the default that a section declares, written as in a file.
+///
+/// # Panics
+/// If the default is not a value of its type.
+#[must_use]
+pub fn default_value<T: Setting>(written: impl Into<Value>) -> Sourced<T> {
+    let source = Source::Default;
+    let node = Node {
+        source: source.clone(),
+        value: written.into(),
+    };
+    match T::read(&node) {
+        Ok(value) => Sourced::new(value, source),
+        Err(message) => panic!("a default is wrong: {message}"),
+    }
+}
+
+/// Returns the documentation of a default: its own text, or else its literal as in a file.
+#[doc(hidden)]
+#[must_use]
+pub fn default_text(text: Option<&str>, literal: Option<&str>) -> String {
+    let is_digit = |first: char| first.is_ascii_digit();
+    match (text, literal.unwrap_or_default()) {
+        (Some(text), _) => text.to_owned(),
+        (None, number) if number.starts_with(is_digit) => number.replace('_', ""),
+        (None, literal) => literal.trim_matches(['"', '[', ']']).to_owned(),
+    }
+}
+
 /// Describes a mapping with these keys and no others.
 #[must_use]
 pub fn closed_schema(properties: Map<String, Json>) -> Json {
@@ -93,29 +132,40 @@ pub fn merge(into: &mut Map<String, Json>, part: Json) {
 ///     /// How tea is made.
 ///     TeaSettings {
 ///         /// How long it steeps, in seconds
-///         steep_s: u32 = "180",
+///         steep_s: u32 = 180,
+///         /// The herb in it
+///         herb: String => "none",
 ///     }
 /// }
 /// docstokg_config::section! {
 ///     /// What the kitchen makes.
 ///     KitchenSettings {
 ///         /// Whether it is open
-///         open: bool = "true",
+///         open: bool = true => "true on weekdays",
 ///         @tea: TeaSettings,
 ///     }
 /// }
+/// assert_eq!(TeaSettings::default().steep_s().value, 180);
 /// ```
 ///
 /// In this order: `..name: Type` holds the keys of another section at the same level; a key with
 /// its documentation, type and default; `+name: Type` is a nested section that `config show` always
-/// lists; `@name: Type` one that it lists where anything is set.
+/// lists; `@name: Type` one that it lists if anything is set.
+///
+/// A default is `= VALUE`, written as in a file, and `=> "TEXT"` is its documentation if the value
+/// does not explain itself. A key with a text alone has no default: the code that resolves it says
+/// what its absence means. A key with a value has a method of its name, which returns what is
+/// written or else the default.
 #[macro_export]
 macro_rules! section {
     (
         $(#[$meta:meta])*
         $name:ident {
             $( .. $flat:ident: $part:ty, )*
-            $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:literal, )*
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty $(= $default:expr)? $(=> $text:literal)?,
+            )*
             $( + $listed:ident: $group:ty, )*
             $( @ $nested:ident: $section:ty, )*
         }
@@ -127,6 +177,18 @@ macro_rules! section {
             $( $(#[doc = $doc])+ pub $field: Option<$crate::Sourced<$type>>, )*
             $( #[doc = "A nested group of keys."] pub $listed: $group, )*
             $( #[doc = "A nested group of keys."] pub $nested: $section, )*
+        }
+
+        #[allow(dead_code, reason = "some keys are read with their position only")]
+        impl $name {
+            $( $(
+                /// Returns what is written for the key of this name, or else its default.
+                #[must_use]
+                pub fn $field(&self) -> $crate::Sourced<$type> {
+                    let written = self.$field.clone();
+                    written.unwrap_or_else(|| $crate::section::default_value($default))
+                }
+            )? )*
         }
 
         impl $crate::Section for $name {
@@ -148,12 +210,24 @@ macro_rules! section {
                 }
             }
 
+            fn defaults() -> Self {
+                Self {
+                    $( $flat: $crate::Section::defaults(), )*
+                    $( $field: None$(.or_else(|| Some($crate::section::default_value($default))))?, )*
+                    $( $listed: $crate::Section::defaults(), )*
+                    $( $nested: $crate::Section::defaults(), )*
+                }
+            }
+
             fn keys(prefix: &str, keys: &mut Vec<$crate::Key>) {
                 $( <$part as $crate::Section>::keys(prefix, keys); )*
                 $( keys.push($crate::Key {
                     path: format!("{prefix}{}", stringify!($field)),
                     kind: <$type as $crate::Setting>::KIND,
-                    default: $default,
+                    default: $crate::section::default_text(
+                        None$(.or(Some($text)))?,
+                        None$(.or(Some(stringify!($default))))?,
+                    ),
                     about: concat!($($doc),+).trim(),
                 }); )*
                 $( <$group as $crate::Section>::keys(&format!("{prefix}{}.", stringify!($listed)), keys); )*

@@ -29,13 +29,13 @@ section! {
         /// archives, too)
         preset: Preset = "broad",
         /// Resolvers to ask first, as a list or joined by commas; the rest of the preset follows
-        order: Names = "by what is known of a work",
+        order: Names => "by what is known of a work",
         /// Resolvers to ask beyond the preset, as a list or joined by commas
-        enable: Names = "none",
+        enable: Names => "none",
         /// Resolvers not to ask, as a list or joined by commas
-        disable: Names = "none",
+        disable: Names => "none",
         /// Whether to use the files that OpenAlex keeps and charges for; needs the key of OpenAlex
-        paid_content: bool = "false",
+        paid_content: bool = false,
         @endpoints: EndpointSettings,
     }
 }
@@ -129,7 +129,7 @@ impl ResolverSettings {
         let named = |set: &Option<Sourced<Names>>| set.as_ref().map(|set| set.value.known());
         Ok(ResolverConfig {
             choice: Choice {
-                preset: self.preset.as_ref().map_or(Preset::Broad, |set| set.value),
+                preset: self.preset().value,
                 order: named(&self.order),
                 enable: named(&self.enable).unwrap_or_default(),
                 disable: named(&self.disable).unwrap_or_default(),
@@ -137,7 +137,7 @@ impl ResolverSettings {
             services: Settings {
                 endpoints: self.endpoints.over_shipped(),
                 credentials: self.credentials.to_credentials(),
-                paid_content: self.paid_content.as_ref().is_some_and(|set| set.value),
+                paid_content: self.paid_content().value,
             },
         })
     }

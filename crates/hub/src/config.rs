@@ -93,7 +93,7 @@ pub struct Limits {
     pub learn_unless_set: Learn,
     /// The longest distance between requests that a learned limit asks for.
     pub slowest_learned: Duration,
-    /// What rate headers do, as set for all hosts.
+    /// What rate headers do at hosts without an entry of their own.
     pub headers: Headers,
 }
 
@@ -110,17 +110,17 @@ pub struct HostLimits {
     pub learn: Option<Sourced<Learn>>,
     /// Whether rates adapt to throttling, where that is set.
     pub adapts: Option<Sourced<bool>>,
-    /// What rate headers do, as set for the host.
+    /// What rate headers do.
     pub headers: Headers,
 }
 
-/// What rate headers do, where that is set.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What rate headers do.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Headers {
     /// What they may do to limits.
-    pub trust: Option<Sourced<TrustWord>>,
+    pub trust: TrustWord,
     /// How a reset is written.
-    pub reset: Option<Sourced<ResetWord>>,
+    pub reset: ResetWord,
 }
 
 /// The limits of one host and role.
@@ -240,7 +240,7 @@ pub struct TransportConfig {
 }
 
 /// The `identity` section: what the `User-Agent` says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// An address at which the user can be reached.
     pub mailto: Option<String>,
@@ -312,19 +312,14 @@ impl Limits {
     #[must_use]
     pub fn headers_of(&self, host: &Host) -> Option<(Trust, Hints)> {
         let own = self.hosts.get(host).map(|host| &host.headers);
-        let trust = own
-            .and_then(|own| own.trust.as_ref())
-            .or(self.headers.trust.as_ref());
-        let reset = own
-            .and_then(|own| own.reset.as_ref())
-            .or(self.headers.reset.as_ref());
-        let trust = match trust.map_or(TrustWord::Tighten, |set| set.value) {
+        let headers = own.unwrap_or(&self.headers);
+        let trust = match headers.trust {
             TrustWord::Ignore => return None,
             TrustWord::Tighten => Trust::Tighten,
             TrustWord::Raise => Trust::Raise,
         };
         let hints = Hints {
-            reset: reset.map(|set| set.value.into()).unwrap_or_default(),
+            reset: headers.reset.into(),
             window: None,
         };
         Some((trust, hints))

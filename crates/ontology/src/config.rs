@@ -15,7 +15,7 @@ use http::HeaderValue;
 use crate::facade::rate::{parse_rate, with_minute_guard};
 use crate::facade::settings::{self as ratelimit, RateLimitSettings, RateLimits};
 use crate::gate::{HostPattern, UrlGate};
-use crate::licence::{ACCEPTED_BY_DEFAULT, LicenceGate};
+use crate::licence::LicenceGate;
 use crate::source::ontoportal::Portal;
 use crate::source::{self, SourceSettings};
 use crate::wanted::TargetFormat;
@@ -24,9 +24,9 @@ section! {
     /// What the user says about one source.
     SourceEntry {
         /// Its address, for mirrors, tests and portals that are not built in
-        url: BaseUrl = "its public address",
+        url: BaseUrl => "its public address",
         /// The API key of a portal
-        key: Hidden = "none",
+        key: Hidden => "none",
     }
 }
 
@@ -40,13 +40,13 @@ section! {
         /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
         accept_licenses: Names = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
         /// Formats wanted, the best first: owl, obo, json, ttl, rdf, nt, jsonld, zip
-        target_formats: Names = "what the source has",
+        target_formats: Names => "what the source has",
         /// Hosts that files may come from (`a.org`, `*.a.org`, `a.org:8443`); empty for every host
-        allowed_hosts: Names = "every host",
+        allowed_hosts: Names => "every host",
         /// Hosts that may be asked without https
-        plain_http_hosts: Names = "none",
+        plain_http_hosts: Names => "none",
         /// A snapshot of the OBO Foundry registry (`ontologies.jsonld`), used without a network
-        obo_registry: String = "the service",
+        obo_registry: String => "the service",
         +ratelimit: RateLimitSettings,
         @sources: Named<BySource, SourceEntry>,
     }
@@ -88,22 +88,6 @@ pub struct OntologyConfig {
     pub sources: Arc<SourceSettings>,
     /// Rates by service.
     pub limits: RateLimits,
-}
-
-impl Default for OntologyConfig {
-    fn default() -> Self {
-        OntologySettings::default()
-            .resolve()
-            .unwrap_or_else(|_| Self {
-                library: PathBuf::from("ontologies"),
-                prefer_source: Vec::new(),
-                accept_licenses: Vec::new(),
-                formats: Vec::new(),
-                gate: Arc::default(),
-                sources: Arc::default(),
-                limits: RateLimits::default(),
-            })
-    }
 }
 
 /// Returns the variables that the section is read from, each with the path of its key.
@@ -164,14 +148,15 @@ impl OntologySettings {
     /// Every value that cannot be used as it is written.
     pub fn resolve(&self) -> Result<OntologyConfig, Vec<Problem>> {
         let mut problems = Vec::new();
-        let names = |set: &Option<Sourced<Names>>| set.as_ref().map(|set| set.value.0.clone());
-        let preferred = || source::PREFERRED.map(str::to_owned).into();
-        let accepted = || ACCEPTED_BY_DEFAULT.map(str::to_owned).into();
         self.check_sources(&mut problems);
+        let mut library = self.library().value;
+        if library.is_empty() {
+            library = Self::default().library().value;
+        }
         let config = OntologyConfig {
-            library: text(&self.library).map_or_else(|| PathBuf::from("ontologies"), PathBuf::from),
-            prefer_source: names(&self.prefer_source).unwrap_or_else(preferred),
-            accept_licenses: names(&self.accept_licenses).unwrap_or_else(accepted),
+            library: library.into(),
+            prefer_source: self.prefer_source().value.0,
+            accept_licenses: self.accept_licenses().value.0,
             formats: each(
                 &self.target_formats,
                 "target_formats",
@@ -209,9 +194,7 @@ impl OntologySettings {
     }
 
     fn check_sources(&self, problems: &mut Vec<Problem>) {
-        let Some(set) = &self.prefer_source else {
-            return;
-        };
+        let set = self.prefer_source();
         for name in &set.value.0 {
             if let Err(message) = source::check_name(name) {
                 problems.push(Problem::new(&set.source, "ontology.prefer_source", message));

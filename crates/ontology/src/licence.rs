@@ -12,9 +12,6 @@ pub struct Licence {
     pub spdx: Option<String>,
 }
 
-/// What holds where nothing is set.
-pub const ACCEPTED_BY_DEFAULT: [&str; 3] = ["CC-BY-4.0", "CC0-1.0", "OGL-UK-3.0"];
-
 /// What a licence is accepted or refused by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenceGate(Vec<String>);
@@ -334,6 +331,7 @@ const NAMES: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::OntologySettings;
 
     #[test]
     fn statements_become_spdx_names() {
@@ -397,8 +395,7 @@ mod tests {
 
     #[test]
     fn the_gate_says_what_to_do() {
-        let defaults: Vec<String> = ACCEPTED_BY_DEFAULT.map(str::to_owned).into();
-        let gate = LicenceGate::new(&defaults);
+        let gate = LicenceGate::new(&OntologySettings::default().accept_licenses().value.0);
         let judge = |text: &str| gate.judge(Licence::read(text).as_ref());
         assert_eq!(judge("CC BY 4.0"), Judgement::Accepted);
         assert_eq!(judge(""), Judgement::NotStated);

@@ -216,9 +216,6 @@ pub fn all() -> Vec<&'static dyn Source> {
     all
 }
 
-/// The order in which sources are asked where nothing is said.
-pub const PREFERRED: [&str; 4] = ["obo", "ols", "bioportal", "lov"];
-
 /// Finds a source by its name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Source> {
@@ -268,7 +265,9 @@ mod tests {
                 assert!(!endpoint.base.ends_with('/'));
             }
         }
-        assert!(PREFERRED.iter().all(|name| names.contains(name)));
+        let preferred = crate::config::OntologySettings::default().prefer_source();
+        let is_known = |name: &String| names.contains(name.as_str());
+        assert!(preferred.value.0.iter().all(is_known));
     }
 
     #[test]

@@ -15,21 +15,21 @@ section! {
     /// What a run is expected to keep to; `docstokg summary --slo` compares.
     SloSettings {
         /// The smallest share of opens whose probe succeeds; an outage counts once
-        success_after_open_min: f64 = "0.5",
+        success_after_open_min: f64 = 0.5,
         /// The most by which the 95th percentile of inferred opens may exceed the breaker's
         /// `reset_timeout_s`, as a factor
-        breaker_block_p95_over_reset_max: f64 = "1",
+        breaker_block_p95_over_reset_max: f64 = 1,
         /// The largest share of attempts answered with 429
-        http_429_ratio_max: f64 = "0.05",
+        http_429_ratio_max: f64 = 0.05,
         /// The largest share of attempts answered with 503
-        http_503_ratio_max: f64 = "0.05",
+        http_503_ratio_max: f64 = 0.05,
         /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
         /// role
-        rate_delay_p95_ms_max: f64 = "none",
+        rate_delay_p95_ms_max: f64 => "none",
         /// The most opens per hour of any breaker
-        opens_per_hour_max: f64 = "none",
+        opens_per_hour_max: f64 => "none",
         /// The most events and records of telemetry that may be lost
-        telemetry_lost_max: u64 = "0",
+        telemetry_lost_max: u64 = 0,
     }
 }
 
@@ -37,22 +37,22 @@ section! {
     /// What is recorded about runs, and where.
     TelemetrySettings {
         /// Whether anything is recorded
-        enabled: bool = "true",
+        enabled: bool = true,
         /// The database of all runs: a file, or `off`
-        sqlite: OutputFile = "`telemetry.sqlite3` in the state directory",
+        sqlite: OutputFile => "`telemetry.sqlite3` in the state directory",
         /// A file that gets every event as a line of JSON; `off` for none
         jsonl: OutputFile = "off",
         /// The size at which that file is rotated, in MiB
-        jsonl_rotate_mb: NonZeroU32 = "64",
+        jsonl_rotate_mb: NonZeroU32 = 64,
         /// How many rotated files are kept, at most 1000
-        jsonl_keep: u32 = "5",
+        jsonl_keep: u32 = 5,
         /// A file that gets the metrics as Prometheus text, for the textfile collector; `off` for
         /// none
         prometheus_textfile: OutputFile = "off",
         /// How long runs are kept in the database, in days; 0 keeps them for ever
-        keep_days: u32 = "30",
+        keep_days: u32 = 30,
         /// How many events may wait to be written before further ones are dropped and counted
-        queue: NonZeroU32 = "262144",
+        queue: NonZeroU32 = 262_144,
         @slo: SloSettings,
     }
 }
@@ -135,9 +135,8 @@ impl TelemetrySettings {
     pub fn resolve(&self) -> Result<TelemetryConfig, Vec<Problem>> {
         let mut problems = Vec::new();
         self.check_files(&mut problems);
-        if let Some(keep) = &self.jsonl_keep
-            && keep.value > MOST_KEPT
-        {
+        let keep = self.jsonl_keep();
+        if keep.value > MOST_KEPT {
             let message = format!("{} is more than {MOST_KEPT}", keep.value);
             problems.push(Problem::new(&keep.source, "telemetry.jsonl_keep", message));
         }
@@ -180,12 +179,9 @@ impl TelemetrySettings {
     }
 
     fn filled_in(&self) -> TelemetryConfig {
-        let number = |set: &Option<Sourced<NonZeroU32>>, otherwise: u32| {
-            set.as_ref().map_or(otherwise, |set| set.value.get())
-        };
-        let days = self.keep_days.as_ref().map_or(30, |set| set.value);
+        let days = self.keep_days().value;
         TelemetryConfig {
-            enabled: self.enabled.as_ref().is_none_or(|set| set.value),
+            enabled: self.enabled().value,
             sqlite: match &self.sqlite {
                 None => Destination::StateDirectory,
                 Some(set) => {
@@ -193,18 +189,14 @@ impl TelemetrySettings {
                     path.map_or(Destination::Off, Destination::File)
                 }
             },
-            jsonl: file(&self.jsonl),
-            jsonl_rotate: u64::from(number(&self.jsonl_rotate_mb, 64)) << 20,
-            jsonl_keep: self.jsonl_keep.as_ref().map_or(5, |set| set.value),
-            textfile: file(&self.prometheus_textfile),
+            jsonl: self.jsonl().value.0,
+            jsonl_rotate: u64::from(self.jsonl_rotate_mb().value.get()) << 20,
+            jsonl_keep: self.jsonl_keep().value,
+            textfile: self.prometheus_textfile().value.0,
             keep: (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400)),
-            queue: number(&self.queue, 262_144) as usize,
+            queue: self.queue().value.get() as usize,
         }
     }
-}
-
-fn file(set: &Option<Sourced<OutputFile>>) -> Option<PathBuf> {
-    set.as_ref()?.value.0.clone()
 }
 
 /// Says why a path cannot be that of a file to write, as far as this is known without writing.

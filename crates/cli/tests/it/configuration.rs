@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::support::{program, run};
 
 /// Checks a file, and returns the exit code and the problems without the path of the file.
@@ -226,4 +228,32 @@ fn the_documentation_lists_every_key() {
             "{variable} is not in docs/configuration.md"
         );
     }
+}
+
+/// Lists the values of a JSON document with their paths; `hosts` and `sites` are left out.
+fn list_values(path: &str, value: &Value, lines: &mut Vec<String>) {
+    let Some(map) = value.as_object() else {
+        lines.push(format!("{path} {value}"));
+        return;
+    };
+    for (key, value) in map {
+        if !matches!(key.as_str(), "hosts" | "sites") {
+            let dot = if path.is_empty() { "" } else { "." };
+            list_values(&format!("{path}{dot}{key}"), value, lines);
+        }
+    }
+}
+
+#[test]
+fn defaults_are_those_of_this_list() {
+    let mut program = program();
+    program
+        .args(["config", "show"])
+        .env_remove("DOCSTOKG_RLIMIT_BACKEND");
+    let shown = program.output().expect("the program").stdout;
+    let shown = serde_json::from_slice(&shown).expect("JSON");
+    let mut lines = Vec::new();
+    list_values("", &shown, &mut lines);
+    let wanted = include_str!("defaults.txt");
+    assert_eq!(lines, wanted.lines().collect::<Vec<_>>());
 }

@@ -40,7 +40,7 @@ section! {
         /// What it is
         kind: Tea = "black",
         /// How long it steeps, in seconds
-        steep_s: f64 = "180",
+        steep_s: f64 = 180 => "180; longer for black tea",
     }
 }
 
@@ -48,7 +48,7 @@ section! {
     /// What other crates know.
     Basics {
         /// The most guests
-        guests: Ceiling = "none",
+        guests: Ceiling => "none",
         +orders: Named<ByGuest, TeaSettings>,
     }
 }
@@ -58,7 +58,7 @@ section! {
     House {
         ..basics: Basics,
         /// What the safe opens with
-        code: Hidden = "none",
+        code: Hidden => "none",
         @tea: TeaSettings,
         @garden: Unread,
     }
@@ -136,6 +136,29 @@ fn later_layers_win_key_by_key_and_keep_their_source() {
 }
 
 #[test]
+fn a_default_is_the_lowest_layer_and_below_names_it_is_left_out() {
+    let (house, _) = read("orders: { ann: { kind: green } }\n");
+    let ann = &house.basics.orders.0[0].1;
+    assert_eq!(
+        (ann.kind().value, ann.steep_s().value.to_string()),
+        (Tea::Green, "180".to_owned())
+    );
+
+    let mut layers = Layers::<House>::default();
+    layers.add(|below, _| {
+        let source =
+            |set: Option<&docstokg_config::Sourced<Tea>>| set.map(|set| set.source.clone());
+        assert_eq!(source(below.tea.kind.as_ref()), Some(Source::Default));
+        house
+    });
+    let ((), house) = layers.resolve(|_| Ok(())).expect("no problem");
+    assert_eq!(
+        document::show(&house).to_string(),
+        r#"{"version":1,"orders":{"ann":{"kind":"green"}},"tea":{"kind":"black","steep_s":180.0}}"#
+    );
+}
+
+#[test]
 fn problems_of_layers_and_of_resolving_come_together_by_line() {
     let mut layers = Layers::<House>::default();
     layers.add(|_, problems| {
@@ -191,7 +214,10 @@ fn the_schema_and_the_table_have_every_key() {
             "tea.steep_s"
         ]
     );
-    assert!(document::markdown(&keys).contains("| `tea.kind` | word | black | What it is |\n"));
+    let table = document::markdown(&keys);
+    assert!(table.contains("| `tea.kind` | word | black | What it is |\n"));
+    assert!(table.contains("| `guests` | whole number, or null | none | The most guests |\n"));
+    assert!(table.contains("| 180; longer for black tea |"));
     let schema = document::schema::<House>("a house");
     assert_eq!(
         schema["properties"]["orders"]["additionalProperties"]["properties"]["kind"]["enum"][0],

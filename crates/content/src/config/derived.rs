@@ -92,7 +92,7 @@ impl<K: DerivedKeys> Section for Derived<K> {
         keys.extend(K::keys().map(|key| Key {
             path: format!("{prefix}{}", key.key),
             kind: K::Value::KIND,
-            default: key.default,
+            default: key.default.to_owned(),
             about: key.about,
         }));
     }

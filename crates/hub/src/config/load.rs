@@ -1,4 +1,4 @@
-//! Bringing the layers together: shipped < file < environment < flags.
+//! Bringing the layers together: defaults < shipped < file < environment < flags.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,7 @@ fn whole_or_section<T: Section + From<Settings>>(path: &Path, problems: &mut Vec
     let Some(node) = read_file(path, problems) else {
         return T::default();
     };
-    let Some(section) = SectionFile::of(&node) else {
+    let Some(section) = SectionFile::of::<T>(&node) else {
         return document::read(node, problems);
     };
     let message = format!(
@@ -136,14 +136,12 @@ fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<Problem
     }
 }
 
-/// Reads what is built in. Values for known hosts are marked as shipped, the rest as defaults.
+/// Reads what is shipped for known hosts, and fills in the program's own defaults.
 fn shipped_settings(sources: &Sources, problems: &mut Vec<Problem>) -> Settings {
     let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();
     };
-    node.mark(&Source::Default, &|key| {
-        matches!(key, "hosts" | "sites").then_some(Source::Shipped)
-    });
+    node.mark(&Source::Shipped);
     let mut settings: Settings = document::read(node, problems);
     settings.cache.enabled = Some(Sourced::new(sources.caches, Source::Default));
     if let Some(kind) = sources.backend {

@@ -1,4 +1,4 @@
-//! From what was written to what holds: defaults filled in, contradictions found.
+//! From what was written to what applies: defaults filled in, contradictions found.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub use requests::is_email_address;
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
 impl Settings {
-    /// Turns what is written into what holds.
+    /// Turns what is written into what applies.
     ///
     /// # Errors
     /// Every contradiction and every value that is out of its range.
@@ -43,24 +43,11 @@ impl Settings {
     }
 }
 
-fn value<T: Clone>(set: &Option<Sourced<T>>, otherwise: T) -> T {
-    set.as_ref().map_or(otherwise, |set| set.value.clone())
-}
-
 /// Reads a length in seconds, at most a year.
-fn seconds(
-    set: &Option<Sourced<f64>>,
-    key: &str,
-    otherwise: f64,
-    problems: &mut Vec<Problem>,
-) -> Duration {
-    let Some(set) = set else {
-        return Duration::from_secs_f64(otherwise);
-    };
+fn seconds(set: &Sourced<f64>, key: &str, problems: &mut Vec<Problem>) -> Duration {
     if set.value > LONGEST_S {
         let message = format!("{} seconds is longer than a year", set.value);
         problems.push(Problem::new(&set.source, key, message));
-        return Duration::from_secs_f64(otherwise);
     }
-    Duration::from_secs_f64(set.value)
+    Duration::from_secs_f64(set.value.min(LONGEST_S))
 }

@@ -1,8 +1,11 @@
 //! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it
 //! is.
 
-use docstokg_config::Node;
 use docstokg_config::node::Value;
+use docstokg_config::{Node, Section};
+use serde_json::Value as Json;
+
+use super::settings::{BreakerSettings, BreakersSettings, HostSettings, LimitsSettings};
 
 /// A section that may stand in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,36 +13,6 @@ pub(super) enum SectionFile {
     Limits,
     Breakers,
 }
-
-/// The keys of a whole configuration: a file with one of them is one.
-const WHOLE: [&str; 8] = [
-    "limits",
-    "breakers",
-    "sites",
-    "retry",
-    "transport",
-    "identity",
-    "telemetry",
-    "cache",
-];
-/// Keys that only a `limits` section has, and keys that only a `breakers` section has.
-const OF_LIMITS: [&str; 3] = ["backend", "aimd", "global"];
-const OF_BREAKERS: [&str; 2] = ["resolver_overrides", "cooldown_store"];
-/// The same, one level deeper: below `defaults`, and below each host.
-const ROLES: [&str; 3] = ["metadata", "landing", "artifact"];
-const OF_BREAKER: [&str; 11] = [
-    "fail_max",
-    "reset_timeout_s",
-    "reset_ceiling_s",
-    "retry_after_cap_s",
-    "window",
-    "trial_calls",
-    "jitter_ms",
-    "classify",
-    "shadow",
-    "roles",
-    "resolver_overrides",
-];
 
 impl SectionFile {
     pub(super) fn name(self) -> &'static str {
@@ -49,25 +22,45 @@ impl SectionFile {
         }
     }
 
-    /// Recognises the section that a file holds without its name; `None` for a whole configuration.
-    pub(super) fn of(node: &Node) -> Option<Self> {
+    /// Recognises the section that a file holds without its name; `None` for a whole configuration
+    /// with the sections `T`.
+    pub(super) fn of<T: Section>(node: &Node) -> Option<Self> {
+        let sections = declared::<T>();
+        let limits = declared::<LimitsSettings>();
+        let breakers = declared::<BreakersSettings>();
         let keys = keys(node);
-        if keys.iter().any(|key| WHOLE.contains(key)) {
+        // `resolvers` is a section and a key of `breakers`: it decides nothing.
+        let any = |own: &Json, others: [&Json; 2]| {
+            let is_own = |key: &&str| has(own, key) && !others.iter().any(|other| has(other, key));
+            keys.iter().any(is_own)
+        };
+        if any(&sections, [&limits, &breakers]) {
             return None;
         }
-        let below: Vec<&str> = value(node, "defaults").map(self::keys).unwrap_or_default();
         let hosts = value(node, "hosts").map(values).unwrap_or_default();
-        let of_hosts: Vec<&str> = hosts.into_iter().flat_map(self::keys).collect();
-        let has = |keys: &[&str], own: &[&str]| keys.iter().any(|key| own.contains(key));
-        let limits = has(&keys, &OF_LIMITS) || has(&below, &ROLES) || has(&of_hosts, &ROLES);
-        let breakers =
-            has(&keys, &OF_BREAKERS) || has(&below, &OF_BREAKER) || has(&of_hosts, &OF_BREAKER);
-        match (limits, breakers) {
+        let of_hosts = hosts.into_iter().flat_map(self::keys);
+        let of_defaults = value(node, "defaults").into_iter().flat_map(self::keys);
+        let below: Vec<&str> = of_hosts.chain(of_defaults).collect();
+        let (of_limits, of_breakers) = (declared::<HostSettings>(), declared::<BreakerSettings>());
+        let is_limits =
+            any(&limits, [&sections, &breakers]) || below.iter().any(|key| has(&of_limits, key));
+        let is_breakers =
+            any(&breakers, [&sections, &limits]) || below.iter().any(|key| has(&of_breakers, key));
+        match (is_limits, is_breakers) {
             (true, false) => Some(Self::Limits),
             (false, true) => Some(Self::Breakers),
             _ => None,
         }
     }
+}
+
+/// Returns the JSON schemas of the keys that a section declares.
+fn declared<T: Section>() -> Json {
+    T::schema()["properties"].take()
+}
+
+fn has(declared: &Json, key: &str) -> bool {
+    declared.get(key).is_some()
 }
 
 fn keys(node: &Node) -> Vec<&str> {

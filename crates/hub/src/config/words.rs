@@ -103,10 +103,8 @@ words! {
 
 words! {
     /// Which hosts receive the address of the person behind a run.
-    #[derive(Default)]
     Contact {
         /// The services that are asked for metadata.
-        #[default]
         Services = "services",
         /// Every host.
         Everywhere = "everywhere",

@@ -277,6 +277,38 @@ fn a_file_that_holds_one_section_is_recognised_and_says_how_it_was_read() {
 }
 
 #[test]
+fn a_file_of_one_section_is_recognised_by_every_key_that_only_it_has() {
+    let read_as = |yaml: &str| {
+        let (_, settings) = read(yaml).expect("a configuration");
+        let warning = settings.warnings.first()?.to_string();
+        let (_, section) = warning.split_once("was read as ")?;
+        Some(section.to_owned())
+    };
+    let (limits, breakers) = (Some("`limits:`".to_owned()), Some("`breakers:`".to_owned()));
+    for yaml in [
+        "defaults: { early_probes: false }",
+        "hosts: { a.example: { throttle_block_s: 5 } }",
+        "defaults: { fail_max: 3 }\nresolvers: { landing_page: { fail_max: 2 } }",
+    ] {
+        assert_eq!(read_as(yaml), breakers, "{yaml}");
+    }
+    for yaml in [
+        "services: {}",
+        "learn: off",
+        "hosts: { a.example: { learn: off } }",
+    ] {
+        assert_eq!(read_as(yaml), limits, "{yaml}");
+    }
+    for yaml in ["resolvers: { preset: fast }", "ontology: {}", "sites: {}"] {
+        assert_eq!(read_as(yaml), None, "{yaml}");
+    }
+    // A whole file with a key at the wrong place.
+    let misplaced = "ontology: { library: here }\nhosts: { a.example: { fail_max: 3 } }";
+    let error = read(misplaced).expect_err("a problem").to_string();
+    assert!(error.contains("c.yaml:2: hosts: unknown key"), "{error}");
+}
+
+#[test]
 fn the_library_opens_the_store_that_the_configuration_names_or_fails() {
     let unreachable = "limits: { backend: { kind: sqlite, dsn: /proc/nowhere/state.sqlite } }";
     let error = Hub::builder(read(unreachable).expect("a configuration").0)

@@ -3,11 +3,12 @@ mod layers;
 
 use std::time::Duration;
 
-use docstokg_hub::config::Learn;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::keys;
 use docstokg_hub::config::load::{Sources, load, shipped};
+use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::show::{limit_rows, settings_json};
+use docstokg_hub::config::{Config, Learn};
 use docstokg_hub::policy::rate::format_rates;
 use docstokg_hub::{Host, Role};
 
@@ -65,6 +66,43 @@ fn what_is_shipped_is_in_order_and_says_what_the_domain_says() {
         config.limits.max_inflight.value.map(std::num::NonZero::get),
         Some(500)
     );
+}
+
+/// Writes what applies to hosts without an entry.
+fn effective_defaults(config: &Config) -> String {
+    let (limits, cache) = (&config.limits, &config.cache);
+    let hosts = host("unheard.of");
+    format!(
+        "{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}",
+        Role::ALL.map(|role| limits.of(&hosts, role).clone()),
+        limits.backend,
+        (&limits.adaptive, limits.adapts, limits.max_inflight.value),
+        (limits.guard, limits.slowest_learned, &limits.headers),
+        config.breakers.of(&hosts).policy,
+        config.breakers.of(&hosts).classifier,
+        config.retry,
+        config.transport,
+        config.identity,
+        (
+            cache.enabled,
+            cache.max_bytes,
+            cache.memory_bytes,
+            cache.background
+        ),
+    )
+}
+
+#[test]
+fn effective_defaults_are_those_of_this_list() {
+    let config = shipped().expect("a configuration");
+    insta::assert_snapshot!(effective_defaults(&config));
+}
+
+#[test]
+fn settings_without_a_value_resolve_to_the_same_defaults() {
+    let config = Settings::default().resolve().expect("a configuration");
+    let shipped = shipped().expect("a configuration");
+    assert_eq!(effective_defaults(&config), effective_defaults(&shipped));
 }
 
 #[test]

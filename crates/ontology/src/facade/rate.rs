@@ -5,26 +5,13 @@ use std::time::Duration;
 
 use docstokg_policy::rate::{RateError, Window, parse_rates};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// What holds where nothing is set: 8 requests in a second, and 300 in a minute.
-#[must_use]
-pub fn shipped_windows() -> Vec<Window> {
-    vec![Window::new(count(8), SECOND), minute_guard()]
-}
 
 /// The window that is added to every rate that names no minute window: 300 in a minute.
 #[must_use]
 pub const fn minute_guard() -> Window {
-    Window::new(count(300), MINUTE)
-}
-
-const fn count(number: u32) -> NonZeroU32 {
-    match NonZeroU32::new(number) {
-        Some(number) => number,
-        None => NonZeroU32::MIN,
-    }
+    let limit = NonZeroU32::MIN.saturating_add(299);
+    Window::new(limit, MINUTE)
 }
 
 /// Reads `8/second`, or several windows joined by `+`.
@@ -71,6 +58,7 @@ pub fn short(window: &Window) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facade::settings::RateLimits;
 
     #[test]
     fn a_rate_without_a_minute_window_gets_the_guard() {
@@ -89,8 +77,9 @@ mod tests {
                 "{text}"
             );
         }
-        let shipped: Vec<String> = shipped_windows().iter().map(short).collect();
-        assert_eq!(shipped, ["8/s", "300/min"]);
+        let default = RateLimits::default().default.unwrap();
+        let default: Vec<String> = default.iter().map(short).collect();
+        assert_eq!(default, ["8/s", "300/min"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use docstokg_policy::rate::{Window, format_rates};
 use serde_json::{Value as Json, json};
 
 use super::key::service_name;
-use super::rate::{parse_rate, shipped_windows, with_minute_guard};
+use super::rate::{parse_rate, with_minute_guard};
 
 section! {
     /// Rates by service, for programs that ask before each of their own requests.
@@ -21,13 +21,13 @@ section! {
         /// 300 in a minute are added unless a minute window is given
         default: DefaultRate = "8/second+300/minute",
         /// Rates of services, as a mapping or as `ols:4/second;bioportal:2/second`
-        per_service: ServiceRates = "none",
+        per_service: ServiceRates => "none",
         /// A directory whose state of limits processes share. `ontofetch` uses it in place of its
         /// state directory; in programs that use the library each process has its own state without
         /// it
-        shared_dir: String = "none",
+        shared_dir: String => "none",
         /// Accepted in old files, and without effect
-        engine: Engine = "pyrate",
+        engine: Engine => "pyrate",
     }
 }
 
@@ -56,11 +56,7 @@ pub struct RateLimits {
 
 impl Default for RateLimits {
     fn default() -> Self {
-        Self {
-            default: Some(shipped_windows()),
-            per_service: BTreeMap::new(),
-            shared_dir: None,
-        }
+        RateLimitSettings::defaults().in_force()
     }
 }
 
@@ -97,9 +93,10 @@ impl RateLimits {
     /// Every problem at once, each with its line and what would be right.
     pub fn from_text(text: &str, name: &str) -> Result<Self, Problems> {
         let mut layers = Layers::<RateLimitSettings>::default();
-        layers.add(|_, problems| match read_text(text, name, problems) {
-            Some(node) => docstokg_config::read("ratelimit", node, &[], problems),
-            None => RateLimitSettings::default(),
+        layers.add(|_, problems| {
+            let node = read_text(text, name, problems);
+            node.map(|node| docstokg_config::read("ratelimit", node, &[], problems))
+                .unwrap_or_default()
         });
         let (limits, _) = layers.resolve(RateLimitSettings::resolve)?;
         Ok(limits)
@@ -112,24 +109,23 @@ impl RateLimitSettings {
     /// # Errors
     /// Every value that cannot be used as it is written.
     pub fn resolve(&self) -> Result<RateLimits, Vec<Problem>> {
-        let shared_dir = self.shared_dir.as_ref();
-        if let Some(set) = shared_dir.filter(|set| set.value.is_empty()) {
+        if let Some(set) = (self.shared_dir.as_ref()).filter(|set| set.value.is_empty()) {
             let message = "it is empty; name a directory, or remove the key";
             let problem = Problem::new(&set.source, "ratelimit.shared_dir", message);
             return Err(vec![problem]);
         }
-        let default = match &self.default {
-            Some(set) => set.value.0.clone().map(with_minute_guard),
-            None => Some(shipped_windows()),
-        };
+        Ok(self.in_force())
+    }
+
+    fn in_force(&self) -> RateLimits {
         let services = self.per_service.iter().flat_map(|set| &set.value.0);
-        Ok(RateLimits {
-            default,
+        RateLimits {
+            default: self.default().value.0.map(with_minute_guard),
             per_service: services
                 .map(|(name, windows)| (Arc::clone(name), with_minute_guard(windows.clone())))
                 .collect(),
-            shared_dir: shared_dir.map(|set| PathBuf::from(&set.value)),
-        })
+            shared_dir: self.shared_dir.as_ref().map(|set| set.value.clone().into()),
+        }
     }
 }
 
@@ -138,19 +134,17 @@ pub fn environment(
     variables: &[(String, String)],
     problems: &mut Vec<Problem>,
 ) -> RateLimitSettings {
-    let mut settings = RateLimitSettings::default();
-    for (variable, key) in VARIABLES {
-        let set = variables
-            .iter()
-            .find(|(name, value)| name == variable && !value.trim().is_empty());
-        if let Some((name, value)) = set {
-            let source = Source::Environment(name.as_str().into());
-            let node = Node::nested(&[key], Node::text(value, &source));
-            let read: RateLimitSettings = docstokg_config::read("ratelimit", node, &[], problems);
-            settings = read.over(settings);
-        }
-    }
-    settings
+    let written = VARIABLES.into_iter().filter_map(|(variable, key)| {
+        let is_set =
+            |(name, value): &&(String, String)| name == variable && !value.trim().is_empty();
+        let (name, value) = variables.iter().find(is_set)?;
+        let source = Source::Environment(name.as_str().into());
+        Some(Node::nested(&[key], Node::text(value, &source)))
+    });
+    written
+        .map(|node| docstokg_config::read("ratelimit", node, &[], problems))
+        .reduce(|lower: RateLimitSettings, upper| upper.over(lower))
+        .unwrap_or_default()
 }
 
 /// The variables, each with its key.

@@ -30,30 +30,30 @@ pub fn check(summary: &Summary, targets: &SloSettings) -> Vec<Check> {
     let totals = &summary.totals;
     let of_attempts = |ratio: f64| (totals.attempts > 0).then_some((ratio, None));
     let checks = [
-        success_after_open(summary, targets),
+        Some(success_after_open(summary, targets)),
         at_most(
             "breaker_block_p95_over_reset_max",
-            target(&targets.breaker_block_p95_over_reset_max, Some(1.0)),
+            Some(targets.breaker_block_p95_over_reset_max()),
             longest_block(summary),
         ),
         at_most(
             "http_429_ratio_max",
-            target(&targets.http_429_ratio_max, Some(0.05)),
+            Some(targets.http_429_ratio_max()),
             of_attempts(totals.http_429_ratio),
         ),
         at_most(
             "http_503_ratio_max",
-            target(&targets.http_503_ratio_max, Some(0.05)),
+            Some(targets.http_503_ratio_max()),
             of_attempts(totals.http_503_ratio),
         ),
         at_most(
             "rate_delay_p95_ms_max",
-            target(&targets.rate_delay_p95_ms_max, None),
+            targets.rate_delay_p95_ms_max.clone(),
             longest_delay(summary),
         ),
         at_most(
             "opens_per_hour_max",
-            target(&targets.opens_per_hour_max, None),
+            targets.opens_per_hour_max.clone(),
             most_opens(summary),
         ),
         telemetry_lost(summary, targets),
@@ -61,12 +61,12 @@ pub fn check(summary: &Summary, targets: &SloSettings) -> Vec<Check> {
     checks.into_iter().flatten().collect()
 }
 
-fn target(set: &Option<Sourced<f64>>, default: Option<f64>) -> Option<f64> {
-    set.as_ref().map(|set| set.value).or(default)
-}
-
-fn at_most(target: &'static str, wanted: Option<f64>, figure: Option<Figure>) -> Option<Check> {
-    let wanted = wanted?;
+fn at_most(
+    target: &'static str,
+    wanted: Option<Sourced<f64>>,
+    figure: Option<Figure>,
+) -> Option<Check> {
+    let wanted = wanted?.value;
     let (found, place) = figure.map_or((None, None), |(found, place)| (Some(found), place));
     Some(Check {
         target,
@@ -77,35 +77,28 @@ fn at_most(target: &'static str, wanted: Option<f64>, figure: Option<Figure>) ->
     })
 }
 
-fn success_after_open(summary: &Summary, targets: &SloSettings) -> Option<Check> {
-    let wanted = target(&targets.success_after_open_min, Some(0.5))?;
+fn success_after_open(summary: &Summary, targets: &SloSettings) -> Check {
+    let wanted = targets.success_after_open_min().value;
     let probed = summary.breakers.iter().map(|breaker| breaker.probed_opens);
     let successes = summary
         .breakers
         .iter()
         .map(|breaker| breaker.probe_successes);
     let found = share(successes.sum(), probed.sum());
-    Some(Check {
+    Check {
         target: "success_after_open_min",
         wanted,
         found,
         place: None,
         ok: found.is_none_or(|found| found >= wanted),
-    })
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
 fn telemetry_lost(summary: &Summary, targets: &SloSettings) -> Option<Check> {
-    let wanted = targets
-        .telemetry_lost_max
-        .as_ref()
-        .map_or(0, |set| set.value);
+    let wanted = targets.telemetry_lost_max().map(|most| most as f64);
     let lost = summary.totals.telemetry_lost as f64;
-    at_most(
-        "telemetry_lost_max",
-        Some(wanted as f64),
-        Some((lost, None)),
-    )
+    at_most("telemetry_lost_max", Some(wanted), Some((lost, None)))
 }
 
 fn longest_block(summary: &Summary) -> Option<Figure> {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{ByName, Named, Problem, Section, Source};
+use docstokg_config::{ByName, Named, Problem, Section, Source, Sourced};
 use docstokg_policy::breaker::{BreakerPolicy, RollingWindow};
 use docstokg_policy::classify::Classifier;
 
 use super::limits::breaker_backend;
-use super::{seconds, value};
+use super::seconds;
 use crate::config::settings::{
     BreakerSettings, BreakersSettings, ClassifySettings, ResolverOverrideSettings,
-    RoleBreakerSettings, Settings, TrialSettings,
+    RoleBreakerSettings, RoleBreakersSettings, Settings, TrialSettings,
 };
 use crate::config::{BreakerConfig, Breakers};
 
@@ -115,57 +115,34 @@ fn breaker(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -
 }
 
 fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerPolicy {
-    let base = BreakerPolicy::default();
-    let jitter_ms = value(&written.jitter_ms, 150);
-    if let Some(set) = written
-        .jitter_ms
-        .as_ref()
-        .filter(|_| jitter_ms > MAX_JITTER_MS)
-    {
+    let jitter_ms = written.jitter_ms();
+    if jitter_ms.value > MAX_JITTER_MS {
         let message = format!(
-            "{jitter_ms} is more than {MAX_JITTER_MS}; it only keeps probes of several processes \
-             apart, and reset_timeout_s says how long a host is left alone"
+            "{} is more than {MAX_JITTER_MS}; it only keeps probes of several processes \
+             apart, and reset_timeout_s says how long a host is left alone",
+            jitter_ms.value
         );
         problems.push(Problem::new(
-            &set.source,
+            &jitter_ms.source,
             format!("{path}.jitter_ms"),
             message,
         ));
     }
-    let mut length = |set, key: &str, otherwise: Duration| {
-        seconds(
-            set,
-            &format!("{path}.{key}"),
-            otherwise.as_secs_f64(),
-            problems,
-        )
-    };
+    let mut length =
+        |set: &Sourced<f64>, key: &str| seconds(set, &format!("{path}.{key}"), problems);
     let policy = BreakerPolicy {
-        fail_max: value(&written.fail_max, base.fail_max),
-        reset: length(&written.reset_timeout_s, "reset_timeout_s", base.reset),
-        reset_ceiling: length(
-            &written.reset_ceiling_s,
-            "reset_ceiling_s",
-            base.reset_ceiling,
-        ),
-        retry_after_cap: length(
-            &written.retry_after_cap_s,
-            "retry_after_cap_s",
-            base.retry_after_cap,
-        ),
+        fail_max: written.fail_max().value,
+        reset: length(&written.reset_timeout_s(), "reset_timeout_s"),
+        reset_ceiling: length(&written.reset_ceiling_s(), "reset_ceiling_s"),
+        retry_after_cap: length(&written.retry_after_cap_s(), "retry_after_cap_s"),
         window: None,
-        trial_calls: trial_calls(&written.trial_calls, written),
-        jitter: Duration::from_millis(jitter_ms),
-        throttle_block: written.throttle_block_s.is_some().then(|| {
-            length(
-                &written.throttle_block_s,
-                "throttle_block_s",
-                Duration::ZERO,
-            )
-        }),
-        one_failure_per_epoch: base.one_failure_per_epoch,
-        early_probes: value(&written.early_probes, base.early_probes),
-        shadow: value(&written.shadow, false),
+        trial_calls: trial_calls(&written.trial_calls, &written.roles),
+        jitter: Duration::from_millis(jitter_ms.value),
+        throttle_block: (written.throttle_block_s.as_ref())
+            .map(|set| length(set, "throttle_block_s")),
+        one_failure_per_epoch: BreakerPolicy::default().one_failure_per_epoch,
+        early_probes: written.early_probes().value,
+        shadow: written.shadow().value,
     };
     BreakerPolicy {
         window: rolling(written, policy.reset, path, problems),
@@ -174,17 +151,13 @@ fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) ->
 }
 
 /// Returns the probes at once of each role; a role's own number comes over the common one.
-fn trial_calls(common: &TrialSettings, written: &BreakerSettings) -> [u32; 3] {
-    let roles = &written.roles;
+fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3] {
     [
-        (&roles.metadata, &common.metadata, 1),
-        (&roles.landing, &common.landing, 1),
-        (&roles.artifact, &common.artifact, 2),
+        (&roles.metadata, common.metadata()),
+        (&roles.landing, common.landing()),
+        (&roles.artifact, common.artifact()),
     ]
-    .map(|(own, common, otherwise)| {
-        let set = own.trial_calls.as_ref().or(common.as_ref());
-        set.map_or(otherwise, |set| set.value.get())
-    })
+    .map(|(own, common)| own.trial_calls.as_ref().unwrap_or(&common).value.get())
 }
 
 /// Returns the policy of a role that counts for itself.
@@ -197,28 +170,24 @@ fn role_policy(
     if role.fail_max.is_none() && role.reset_timeout_s.is_none() {
         return None;
     }
+    let key = format!("{path}.reset_timeout_s");
+    let reset = role.reset_timeout_s.as_ref();
     Some(BreakerPolicy {
-        fail_max: value(&role.fail_max, policy.fail_max),
-        reset: seconds(
-            &role.reset_timeout_s,
-            &format!("{path}.reset_timeout_s"),
-            policy.reset.as_secs_f64(),
-            problems,
-        ),
+        fail_max: (role.fail_max.as_ref()).map_or(policy.fail_max, |set| set.value),
+        reset: reset.map_or(policy.reset, |set| seconds(set, &key, problems)),
         ..policy.clone()
     })
 }
 
 fn classifier(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) -> Classifier {
-    let defaults = Classifier::default();
     Classifier {
         failure: written.failure.clone().map(|set| set.value.0),
-        neutral: neutral(written, defaults.neutral, path, problems),
-        count_408: value(&written.count_408, false),
+        neutral: neutral(written, path, problems),
+        count_408: written.count_408().value,
         throttled: written
             .throttled
             .clone()
-            .map_or(defaults.throttled, |set| set.value.0),
+            .map_or_else(Vec::new, |set| set.value.0),
         slow_call: written
             .slow_call_ms
             .as_ref()
@@ -228,16 +197,9 @@ fn classifier(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem
 
 /// Returns the statuses that are neutral. One that the user lists as a failure leaves the default
 /// list; one that the user lists in both is a problem.
-fn neutral(
-    written: &ClassifySettings,
-    otherwise: Vec<u16>,
-    path: &str,
-    problems: &mut Vec<Problem>,
-) -> Vec<u16> {
-    let mut statuses = match &written.neutral {
-        Some(set) => set.value.0.clone(),
-        None => otherwise,
-    };
+fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) -> Vec<u16> {
+    let neutral = written.neutral();
+    let mut statuses = neutral.value.0;
     let Some(failure) = &written.failure else {
         return statuses;
     };
@@ -247,21 +209,16 @@ fn neutral(
         .filter(|status| is_failure(status))
         .map(ToString::to_string)
         .collect();
-    match written
-        .neutral
-        .as_ref()
-        .filter(|set| set.source.is_written())
-    {
-        Some(set) if !both.is_empty() => {
-            let message = format!(
-                "{} is in classify.failure, too ({}); remove it from one",
-                both.join(", "),
-                failure.source
-            );
-            let key = format!("{path}.classify.neutral");
-            problems.push(Problem::new(&set.source, key, message));
-        }
-        _ => statuses.retain(|status| !is_failure(status)),
+    if neutral.source.is_written() && !both.is_empty() {
+        let message = format!(
+            "{} is in classify.failure, too ({}); remove it from one",
+            both.join(", "),
+            failure.source
+        );
+        let key = format!("{path}.classify.neutral");
+        problems.push(Problem::new(&neutral.source, key, message));
+    } else {
+        statuses.retain(|status| !is_failure(status));
     }
     statuses
 }

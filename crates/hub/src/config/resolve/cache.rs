@@ -6,16 +6,9 @@ use docstokg_config::{Problem, Section, Sourced};
 use docstokg_policy::freshness::Overrides;
 use docstokg_policy::role::Role;
 
-use super::{seconds, value};
+use super::seconds;
 use crate::config::settings::{CacheHostSettings, CacheRuleSettings, CacheSettings};
 use crate::config::{CacheAccess, CacheConfig, CacheRules};
-
-/// The size of the cache where none is set.
-const MAX_BYTES: u64 = 1 << 30;
-/// The part of it that is in memory.
-const MEMORY_BYTES: u64 = 64 << 20;
-/// How many stale answers are validated in the background at once.
-const BACKGROUND: usize = 8;
 
 pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<Problem>) -> CacheConfig {
     let defaults = by_role(&written.defaults, "cache.defaults", problems);
@@ -26,17 +19,14 @@ pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<Problem>) -> Cac
     };
     CacheConfig {
         hosts: written.hosts.iter().map(&mut host).collect(),
-        enabled: value(&written.enabled, false),
+        enabled: written.enabled().value,
         directory: written
             .directory
             .as_ref()
             .map(|set| set.value.clone().into()),
-        max_bytes: value(&written.max_bytes, MAX_BYTES),
-        memory_bytes: value(&written.memory_bytes, MEMORY_BYTES),
-        background: written
-            .background
-            .as_ref()
-            .map_or(BACKGROUND, |set| set.value.get() as usize),
+        max_bytes: written.max_bytes().value,
+        memory_bytes: written.memory_bytes().value,
+        background: written.background().value.get() as usize,
         access: CacheAccess::Normal,
         defaults,
     }
@@ -57,15 +47,14 @@ fn by_role(written: &CacheHostSettings, key: &str, problems: &mut Vec<Problem>) 
 
 fn rules(written: &CacheRuleSettings, key: &str, problems: &mut Vec<Problem>) -> CacheRules {
     let mut length = |set: &Option<Sourced<f64>>, name: &str| -> Option<Duration> {
-        set.as_ref()?;
-        Some(seconds(set, &format!("{key}.{name}"), 0.0, problems))
+        Some(seconds(set.as_ref()?, &format!("{key}.{name}"), problems))
     };
     CacheRules {
         overrides: Overrides {
             ttl: length(&written.ttl_s, "ttl_s"),
             negative_ttl: length(&written.negative_ttl_s, "negative_ttl_s"),
             stale_if_error: length(&written.stale_if_error_s, "stale_if_error_s"),
-            bypass: value(&written.bypass, false),
+            bypass: written.bypass.as_ref().is_some_and(|set| set.value),
         },
         lookups: written.lookups.as_ref().map(|set| set.value.clone()),
     }

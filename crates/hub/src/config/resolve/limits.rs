@@ -4,22 +4,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{Problem, Section, Source, Sourced};
+use docstokg_config::{Ceiling, Problem, Section, Source, Sourced};
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::pacing::Pacing;
+use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::windows::Multiplier;
 use docstokg_stores::redis::is_dsn;
 
-use super::value;
 use crate::config::settings::{
     AimdSettings, BackendSettings, HeadersSettings, HostSettings, RoleSettings, RolesSettings,
     Settings, SharedSettings,
 };
 use crate::config::values::Rates;
 use crate::config::{
-    Backend, BackendKind, BudgetLimits, Concurrency, Headers, HostLimits, Learn, Limits,
-    OnStoreFailure, RoleLimits,
+    Backend, BackendKind, BudgetLimits, Concurrency, Headers, HostLimits, Learn, Limits, RoleLimits,
 };
 
 /// The lowest share of a rate that an adaptive multiplier can have.
@@ -28,16 +27,18 @@ const LOWEST_MULTIPLIER: f64 = 0.01;
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
-    let max_inflight = written.global.max_inflight.clone();
-    let adapts = value(&written.aimd.enabled, false);
+    let adapts = written.aimd.enabled().value;
+    let defaults = written.defaults.clone().over(RolesSettings::defaults());
     check_learning(settings, adapts, problems);
     Limits {
-        defaults: Role::ALL
-            .map(|role| role_limits(written.defaults.of(role), &RoleSettings::default())),
+        defaults: Role::ALL.map(|role| role_limits(defaults.of(role).clone())),
         hosts: written
             .hosts
             .iter()
-            .map(|(host, limits)| (host.clone(), host_limits(limits, &written.defaults)))
+            .map(|(host, limits)| {
+                let headers = limits.headers.clone().over(written.headers.clone());
+                (host.clone(), host_limits(limits, &defaults, &headers))
+            })
             .collect(),
         backend: backend(settings, problems),
         services: written
@@ -47,21 +48,14 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
             .collect(),
         adaptive,
         adapts,
-        max_inflight: max_inflight
-            .map_or(Sourced::new(NonZeroU32::new(500), Source::Default), |set| {
-                set.map(|most| most.0)
-            }),
-        guard: Duration::from_millis(value(&written.global.guard_ms, 10)),
+        max_inflight: written.global.max_inflight().map(|most| most.0),
+        guard: Duration::from_millis(written.global.guard_ms().value),
         pacing: Pacing::Burst,
         learn: written.learn.clone(),
         learn_unless_set: Learn::Off,
         headers: headers(&written.headers),
         slowest_learned: Duration::from_secs(u64::from(
-            written
-                .global
-                .slowest_learned_s
-                .as_ref()
-                .map_or(60, |set| set.value.get()),
+            written.global.slowest_learned_s().value.get(),
         )),
     }
 }
@@ -71,7 +65,8 @@ fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<Problem>
     let written = &settings.limits;
     let of_hosts = written.hosts.iter().map(|(host, limits)| {
         let path = format!("limits.hosts.{host}");
-        (path, limits.learn.as_ref(), value(&limits.aimd, adapts))
+        let adapts = limits.aimd.as_ref().map_or(adapts, |set| set.value);
+        (path, limits.learn.as_ref(), adapts)
     });
     let of_all = ("limits".to_owned(), written.learn.as_ref(), adapts);
     for (path, learn, adapts) in of_hosts.chain([of_all]) {
@@ -87,30 +82,31 @@ fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<Problem>
     }
 }
 
-fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
-    let merged = written.clone().over(defaults.clone());
-    let unset = Source::Default;
+/// Resolves the limits of a role, with its defaults filled in.
+fn role_limits(merged: RoleSettings) -> RoleLimits {
     RoleLimits {
-        rates: merged
-            .rates
-            .map_or(Sourced::new(Vec::new(), unset.clone()), |set| {
-                set.map(|rates| rates.0)
-            }),
-        max_delay: merged
-            .max_delay_ms
-            .map_or(Sourced::new(Duration::ZERO, unset.clone()), |set| {
-                set.map(Duration::from_millis)
-            }),
-        count_head: merged
-            .count_head
-            .unwrap_or(Sourced::new(false, unset.clone())),
-        credits: value(&merged.credits, NonZeroU32::MIN),
-        shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
+        count_head: merged.count_head(),
+        shared_slots: merged.concurrency().value == Concurrency::Shared,
+        rates: windows(merged.rates),
+        max_delay: unless_set(merged.max_delay_ms, 0).map(Duration::from_millis),
+        credits: unless_set(merged.credits, NonZeroU32::MIN).value,
         pacing: merged.pacing.map(|set| set.map(Pacing::from)),
-        max_concurrent: merged
-            .max_concurrent
-            .map_or(Sourced::new(None, unset), |set| set.map(|most| most.0)),
+        max_concurrent: most_at_once(merged.max_concurrent),
     }
+}
+
+/// Returns the windows of a budget; nothing set means no limit.
+fn windows(set: Option<Sourced<Rates>>) -> Sourced<Vec<Window>> {
+    unless_set(set, Rates(Vec::new())).map(|rates| rates.0)
+}
+
+/// Returns the most requests at once of a budget; nothing set means no bound.
+fn most_at_once(set: Option<Sourced<Ceiling>>) -> Sourced<Option<NonZeroU32>> {
+    unless_set(set, Ceiling(None)).map(|most| most.0)
+}
+
+fn unless_set<T>(set: Option<Sourced<T>>, absent: T) -> Sourced<T> {
+    set.unwrap_or(Sourced::new(absent, Source::Default))
 }
 
 /// Drops what is shipped for a host and role that the user gives a rate, where the user's defaults
@@ -145,11 +141,15 @@ fn without_replaced(written: &RoleSettings, defaults: &RoleSettings) -> RoleSett
     }
 }
 
-fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
+fn host_limits(
+    written: &HostSettings,
+    defaults: &RolesSettings,
+    headers: &HeadersSettings,
+) -> HostLimits {
     HostLimits {
         roles: Role::ALL.map(|role| {
             let own = without_replaced(written.roles.of(role), defaults.of(role));
-            role_limits(&own, defaults.of(role))
+            role_limits(own.over(defaults.of(role).clone()))
         }),
         kinds: written
             .kinds
@@ -169,11 +169,11 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
             .collect(),
         learn: written.learn.clone(),
         adapts: written.aimd.clone(),
-        headers: headers(&written.headers),
+        headers: self::headers(headers),
     }
 }
 
-/// Returns what holds for a kind of metadata requests. The user's rates for all of them replace the
+/// Returns what applies to a kind of metadata requests. The user's rates for all of them replace the
 /// shipped ones of a kind, since both belong together; nothing else may be left of it.
 fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSettings> {
     let is_shipped = |rates: &Sourced<Rates>| rates.source == Source::Shipped;
@@ -198,27 +198,17 @@ fn is_written<T>(set: &Option<Sourced<T>>) -> bool {
 
 fn headers(written: &HeadersSettings) -> Headers {
     Headers {
-        trust: written.trust.clone(),
-        reset: written.reset.clone(),
+        trust: written.trust().value,
+        reset: written.reset().value,
     }
 }
 
 pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
     BudgetLimits {
-        rates: written
-            .rates
-            .clone()
-            .map_or(Sourced::new(Vec::new(), Source::Default), |set| {
-                set.map(|rates| rates.0)
-            }),
-        shared_slots: value(&written.concurrency, Concurrency::Local) == Concurrency::Shared,
+        rates: windows(written.rates.clone()),
+        shared_slots: written.concurrency().value == Concurrency::Shared,
         pacing: written.pacing.clone().map(|set| set.map(Pacing::from)),
-        max_concurrent: written
-            .max_concurrent
-            .clone()
-            .map_or(Sourced::new(None, Source::Default), |set| {
-                set.map(|most| most.0)
-            }),
+        max_concurrent: most_at_once(written.max_concurrent.clone()),
     }
 }
 
@@ -273,10 +263,7 @@ fn store_of(
     remedy: &str,
     problems: &mut Vec<Problem>,
 ) -> Backend {
-    let kind = written
-        .kind
-        .clone()
-        .unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
+    let kind = written.kind();
     let dsn = written.dsn.as_ref().filter(|dsn| !dsn.value.0.is_empty());
     match (kind.value, dsn) {
         (BackendKind::Redis, None) => {
@@ -302,18 +289,14 @@ fn store_of(
     Backend {
         kind,
         dsn: dsn.map_or_else(String::new, |dsn| dsn.value.0.clone()),
-        on_failure: value(&written.on_store_failure, OnStoreFailure::Local),
-        assumed_peers: written
-            .assumed_peers
-            .as_ref()
-            .map_or(4, |set| set.value.get()),
+        on_failure: written.on_store_failure().value,
+        assumed_peers: written.assumed_peers().value.get(),
         group: written.group.as_ref().map(|set| set.value.clone()),
     }
 }
 
 fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePolicy {
-    let mut share = |set: &Option<Sourced<f64>>, key: &str, scale: f64, otherwise: f64| {
-        let Some(set) = set else { return otherwise };
+    let mut share = |set: &Sourced<f64>, key: &str, scale: f64| {
         if set.value > scale {
             let message = format!("{} is more than {scale}", set.value);
             problems.push(Problem::new(
@@ -324,27 +307,25 @@ fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePoli
         }
         set.value / scale
     };
+    let lowest = written.min_multiplier();
     let policy = AdaptivePolicy {
-        window: Duration::from_secs(u64::from(
-            written.window_s.as_ref().map_or(60, |set| set.value.get()),
-        )),
-        high_ratio: share(&written.high_429_ratio, "high_429_ratio", 1.0, 0.05),
-        increase: share(&written.increase_step_pct, "increase_step_pct", 100.0, 0.05),
-        decrease: share(&written.decrease_step_pct, "decrease_step_pct", 100.0, 0.20),
-        lowest: Multiplier::from_share(share(&written.min_multiplier, "min_multiplier", 1.0, 0.3)),
-        highest: Multiplier::from_share(share(&written.max_multiplier, "max_multiplier", 1.0, 1.0)),
+        window: Duration::from_secs(u64::from(written.window_s().value.get())),
+        high_ratio: share(&written.high_429_ratio(), "high_429_ratio", 1.0),
+        increase: share(&written.increase_step_pct(), "increase_step_pct", 100.0),
+        decrease: share(&written.decrease_step_pct(), "decrease_step_pct", 100.0),
+        lowest: Multiplier::from_share(share(&lowest, "min_multiplier", 1.0)),
+        highest: Multiplier::from_share(share(&written.max_multiplier(), "max_multiplier", 1.0)),
     };
-    let lowest = written.min_multiplier.as_ref();
     let objection = if policy.lowest > policy.highest {
         Some("min_multiplier is above max_multiplier")
-    } else if lowest.is_some_and(|set| set.value < LOWEST_MULTIPLIER) {
+    } else if lowest.value < LOWEST_MULTIPLIER {
         Some("the lowest share of a rate is 0.01: a smaller one would stop requests for good")
     } else {
         None
     };
     if let Some(message) = objection {
-        let source = lowest.map_or(Source::Default, |set| set.source.clone());
-        problems.push(Problem::new(&source, "limits.aimd.min_multiplier", message));
+        let key = "limits.aimd.min_multiplier";
+        problems.push(Problem::new(&lowest.source, key, message));
     }
     policy
 }

@@ -1,7 +1,6 @@
 //! The sections `sites`, `retry`, `transport` and `identity`.
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use docstokg_policy::host::Host;
 use docstokg_policy::retry::RetryPolicy;
 
 use super::limits::budget;
-use super::{seconds, value};
+use super::seconds;
 use crate::config::settings::{IdentitySettings, RetrySettings, SiteSettings, TransportSettings};
-use crate::config::{Contact, Durability, Identity, SiteConfig, TransportConfig};
+use crate::config::{Identity, SiteConfig, TransportConfig};
 
 pub(super) fn sites(
     written: &Named<ByName, SiteSettings>,
@@ -43,10 +42,10 @@ pub(super) fn sites(
 
 pub(super) fn retry(written: &RetrySettings) -> RetryPolicy {
     RetryPolicy {
-        attempts: value(&written.attempts, NonZeroU32::MIN),
-        transient_base: Duration::from_millis(value(&written.transient_base_ms, 200)),
-        throttled_base: Duration::from_millis(value(&written.throttled_base_ms, 1_000)),
-        ceiling: Duration::from_millis(value(&written.ceiling_ms, 30_000)),
+        attempts: written.attempts().value,
+        transient_base: Duration::from_millis(written.transient_base_ms().value),
+        throttled_base: Duration::from_millis(written.throttled_base_ms().value),
+        ceiling: Duration::from_millis(written.ceiling_ms().value),
     }
 }
 
@@ -54,37 +53,30 @@ pub(super) fn transport(
     written: &TransportSettings,
     problems: &mut Vec<Problem>,
 ) -> TransportConfig {
-    let deadline = seconds(&written.deadline_s, "transport.deadline_s", 120.0, problems);
-    let mut length = |set: &Option<Sourced<f64>>, name: &str, otherwise| {
+    let deadline = seconds(&written.deadline_s(), "transport.deadline_s", problems);
+    let mut length = |set: Sourced<f64>, name: &str| {
         let key = format!("transport.{name}");
-        if let Some(set) = set
-            && set.value == 0.0
-        {
+        if set.value == 0.0 {
             let message = "0 is too small; expected more than 0";
             problems.push(Problem::new(&set.source, key.as_str(), message));
         }
-        seconds(set, &key, otherwise, problems)
+        seconds(&set, &key, problems)
     };
     TransportConfig {
-        connect_timeout: length(&written.connect_timeout_s, "connect_timeout_s", 10.0),
-        header_timeout: length(&written.header_timeout_s, "header_timeout_s", 30.0),
-        idle_timeout: length(&written.idle_timeout_s, "idle_timeout_s", 30.0),
-        min_throughput: value(&written.min_throughput_bytes_s, 64),
-        throughput_window: length(&written.throughput_window_s, "throughput_window_s", 30.0),
-        consumer_timeout: length(&written.consumer_timeout_s, "consumer_timeout_s", 60.0),
-        max_body: value(&written.max_body_bytes, 64 << 20),
-        max_file: value(&written.max_file_bytes, 16 << 30),
-        max_decode_ratio: u64::from(
-            written
-                .max_decode_ratio
-                .as_ref()
-                .map_or(200, |set| set.value.get()),
-        ),
-        max_redirects: value(&written.max_redirects, 10),
-        allow_downgrade: value(&written.allow_downgrade, false),
-        allow_internal: value(&written.allow_internal, false),
+        connect_timeout: length(written.connect_timeout_s(), "connect_timeout_s"),
+        header_timeout: length(written.header_timeout_s(), "header_timeout_s"),
+        idle_timeout: length(written.idle_timeout_s(), "idle_timeout_s"),
+        min_throughput: written.min_throughput_bytes_s().value,
+        throughput_window: length(written.throughput_window_s(), "throughput_window_s"),
+        consumer_timeout: length(written.consumer_timeout_s(), "consumer_timeout_s"),
+        max_body: written.max_body_bytes().value,
+        max_file: written.max_file_bytes().value,
+        max_decode_ratio: u64::from(written.max_decode_ratio().value.get()),
+        max_redirects: written.max_redirects().value,
+        allow_downgrade: written.allow_downgrade().value,
+        allow_internal: written.allow_internal().value,
         deadline: (!deadline.is_zero()).then_some(deadline),
-        durability: value(&written.durability, Durability::Batched),
+        durability: written.durability().value,
     }
 }
 
@@ -110,7 +102,7 @@ pub(super) fn identity(written: &IdentitySettings, problems: &mut Vec<Problem>) 
             "an e-mail address",
         ),
         url: text(&written.url, "url", is_page, "an http or https URL"),
-        contact: value(&written.contact, Contact::Services),
+        contact: written.contact().value,
     }
 }
 

@@ -15,11 +15,11 @@ section! {
     /// An open on failures that are not in a row.
     RollingSettings {
         /// How many failures
-        threshold_failures: NonZeroU32 = "none",
+        threshold_failures: NonZeroU32 => "none",
         /// Within how many seconds
-        window_s: NonZeroU32 = "none",
+        window_s: NonZeroU32 => "none",
         /// For how many seconds it opens, unless a 429 states a time or limits are learned
-        cooldown_s: NonZeroU32 = "reset_timeout_s",
+        cooldown_s: NonZeroU32 => "reset_timeout_s",
     }
 }
 
@@ -27,11 +27,11 @@ section! {
     /// Probes while half-open.
     TrialSettings {
         /// Probes of metadata requests at once
-        metadata: NonZeroU32 = "1",
+        metadata: NonZeroU32 = 1,
         /// Probes of landing requests at once
-        landing: NonZeroU32 = "1",
+        landing: NonZeroU32 = 1,
         /// Probes of artifact requests at once
-        artifact: NonZeroU32 = "2",
+        artifact: NonZeroU32 = 2,
     }
 }
 
@@ -39,15 +39,15 @@ section! {
     /// What counts as what.
     ClassifySettings {
         /// Statuses that count as failures; the default of `neutral` leaves them out
-        failure: Statuses = "429 and every 5xx",
+        failure: Statuses => "429 and every 5xx",
         /// Statuses that neither count nor reset, beside 4xx that are no failures
-        neutral: Statuses = "401, 403, 404, 410, 451",
+        neutral: Statuses = [401, 403, 404, 410, 451],
         /// Whether 408 counts as a failure
-        count_408: bool = "false",
+        count_408: bool = false,
         /// Statuses by which this host says that it gets too many requests, beside 429
-        throttled: Statuses = "none",
+        throttled: Statuses => "none",
         /// Good answers whose headers take longer count as failures of the host, in milliseconds
-        slow_call_ms: u64 = "none",
+        slow_call_ms: u64 => "none",
     }
 }
 
@@ -55,11 +55,11 @@ section! {
     /// A role that counts its own failures.
     RoleBreakerSettings {
         /// Failures in a row that open the breaker for this role alone
-        fail_max: NonZeroU32 = "none",
+        fail_max: NonZeroU32 => "none",
         /// How long its first open lasts, in seconds
-        reset_timeout_s: f64 = "none",
+        reset_timeout_s: f64 => "none",
         /// Probes of this role at once, instead of `trial_calls`
-        trial_calls: NonZeroU32 = "none",
+        trial_calls: NonZeroU32 => "none",
     }
 }
 
@@ -76,11 +76,11 @@ section! {
     /// The breaker of a resolver, within the policy of hosts.
     ResolverOverrideSettings {
         /// Failures in a row that open the breaker of the resolver
-        fail_max: NonZeroU32 = "none",
+        fail_max: NonZeroU32 => "none",
         /// How long its first open lasts, in seconds
-        reset_timeout_s: f64 = "none",
+        reset_timeout_s: f64 => "none",
         /// The longest block that a server's Retry-After may ask for, in seconds
-        retry_after_cap_s: f64 = "none",
+        retry_after_cap_s: f64 => "none",
     }
 }
 
@@ -108,21 +108,21 @@ section! {
     /// The breaker of one host or resolver.
     BreakerSettings {
         /// Failures in a row that open it
-        fail_max: NonZeroU32 = "5",
+        fail_max: NonZeroU32 = 5,
         /// How long the first open lasts, in seconds; repeated opens double it, unless early_probes is false
-        reset_timeout_s: f64 = "60",
+        reset_timeout_s: f64 = 60,
         /// Probe an outage (5xx, connection faults) before its reset ends: after a fifth of the time that it has lasted, at least 1 s
-        early_probes: bool = "true",
+        early_probes: bool = true,
         /// The longest that repeated opens lengthen to, in seconds
-        reset_ceiling_s: f64 = "900",
+        reset_ceiling_s: f64 = 900,
         /// The longest block that a server's Retry-After may ask for, in seconds
-        retry_after_cap_s: f64 = "86400",
+        retry_after_cap_s: f64 = 86_400,
         /// The most that a probe of a half-open breaker is put off, in milliseconds; 1000 at most
-        jitter_ms: u64 = "150",
+        jitter_ms: u64 = 150,
         /// A block after a 429 without Retry-After, in seconds
-        throttle_block_s: f64 = "none",
+        throttle_block_s: f64 => "none",
         /// Decide and record, but refuse nothing
-        shadow: bool = "false",
+        shadow: bool = false,
         @window: RollingSettings,
         @trial_calls: TrialSettings,
         @classify: ClassifySettings,
@@ -189,12 +189,21 @@ impl Section for BreakersSettings {
         }
     }
 
+    /// Returns the defaults of hosts and resolvers. The store of breakers has none: it is that of
+    /// the limits.
+    fn defaults() -> Self {
+        Self {
+            defaults: Section::defaults(),
+            ..Self::default()
+        }
+    }
+
     fn keys(prefix: &str, keys: &mut Vec<Key>) {
         BreakerSettings::keys(&format!("{prefix}defaults."), keys);
         keys.extend(GROUPS.map(|(name, kind, default, about)| Key {
             path: format!("{prefix}{name}"),
             kind,
-            default,
+            default: default.to_owned(),
             about,
         }));
         BackendSettings::keys(&format!("{prefix}cooldown_store."), keys);

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use docstokg_config::document::Version;
-use docstokg_config::section::closed_schema;
+use docstokg_config::section::{closed_schema, default_value};
 use docstokg_config::{Ceiling, Key, MapReader, Named, Naming, Section, section};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
@@ -19,22 +19,22 @@ section! {
     RoleSettings {
         /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
         /// list; an empty list is no limit
-        rates: Rates = "by role",
+        rates: Rates => "by role",
         /// The longest that a request waits for the rate before it is refused, in milliseconds;
         /// `fetch` and callers that ask for it obey this, a bulk run waits in the queue instead
-        max_delay_ms: u64 = "by role",
+        max_delay_ms: u64 => "by role",
         /// Whether HEAD requests spend tokens
-        count_head: bool = "false; true in the gateway",
+        count_head: bool = false => "false; true in the gateway",
         /// What a request costs of the quotas that the host states, in its credits
-        credits: NonZeroU32 = "as its answers say, or 1",
+        credits: NonZeroU32 => "as its answers say, or 1",
         /// The most requests at once; `null` or 0 for no bound
-        max_concurrent: Ceiling = "by role",
+        max_concurrent: Ceiling => "by role",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
         /// the store)
         concurrency: Concurrency = "local",
         /// How requests are spread over the windows: `even` (at equal distances, which every server
         /// accepts) or `burst` (as many at once as the windows allow)
-        pacing: PacingWord = "even in bulk runs, else burst",
+        pacing: PacingWord => "even in bulk runs, else burst",
     }
 }
 
@@ -42,15 +42,15 @@ section! {
     /// A budget that several roles or hosts share.
     SharedSettings {
         /// Windows that all hold
-        rates: Rates = "none",
+        rates: Rates => "none",
         /// The most requests at once; `null` or 0 for no bound
-        max_concurrent: Ceiling = "none",
+        max_concurrent: Ceiling => "none",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
         /// the store)
         concurrency: Concurrency = "local",
         /// How requests are spread over the windows: `even` (at equal distances, which every server
         /// accepts) or `burst` (as many at once as the windows allow)
-        pacing: PacingWord = "even in bulk runs, else burst",
+        pacing: PacingWord => "even in bulk runs, else burst",
     }
 }
 
@@ -59,7 +59,7 @@ section! {
     KindSettings {
         ..shared: SharedSettings,
         /// What such a request costs of the quotas that the host states, in its credits
-        credits: NonZeroU32 = "that of its role",
+        credits: NonZeroU32 => "that of its role",
     }
 }
 
@@ -68,19 +68,19 @@ section! {
     BackendSettings {
         /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file),
         /// `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
-        kind: BackendKind = "sqlite; memory in the library",
+        kind: BackendKind = "memory" => "sqlite; memory in the library",
         /// Where it is: a file for `multiprocess` and `sqlite`,
         /// `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
-        dsn: Dsn = "in the state directory",
+        dsn: Dsn => "in the state directory",
         /// What to do while the store does not answer: `local` (go on with this process's share of
         /// the limits) or `refuse` (send nothing)
         on_store_failure: OnStoreFailure = "local",
         /// With `local`: the share of the limits, one in so many, of a process that never reached
         /// the store
-        assumed_peers: NonZeroU32 = "4",
+        assumed_peers: NonZeroU32 = 4,
         /// A group of users that share the state directory, by name or number; without it state is
         /// for its owner alone
-        group: String = "none",
+        group: String => "none",
     }
 }
 
@@ -88,19 +88,19 @@ section! {
     /// The adaptive rate.
     AimdSettings {
         /// Whether rates adapt to throttling
-        enabled: bool = "false",
+        enabled: bool = false,
         /// How long answers are counted before a decision, in seconds
-        window_s: NonZeroU32 = "60",
+        window_s: NonZeroU32 = 60,
         /// The share of 429 answers from which on the rate goes down
-        high_429_ratio: f64 = "0.05",
+        high_429_ratio: f64 = 0.05,
         /// By how many percent it goes up after a quiet window
-        increase_step_pct: f64 = "5",
+        increase_step_pct: f64 = 5,
         /// By how many percent it goes down
-        decrease_step_pct: f64 = "20",
+        decrease_step_pct: f64 = 20,
         /// The lowest share of the configured rate
-        min_multiplier: f64 = "0.3",
+        min_multiplier: f64 = 0.3,
         /// The highest share of the configured rate
-        max_multiplier: f64 = "1.0",
+        max_multiplier: f64 = 1.0,
     }
 }
 
@@ -108,11 +108,11 @@ section! {
     /// Limits on everything together.
     GlobalSettings {
         /// The most requests in flight at once, over all hosts; `null` or 0 for no bound
-        max_inflight: Ceiling = "500",
+        max_inflight: Ceiling = 500,
         /// By how much every window is widened against late arrivals at the origin, in milliseconds
-        guard_ms: u64 = "10",
+        guard_ms: u64 = 10,
         /// The longest distance between requests that a learned limit asks for, in seconds
-        slowest_learned_s: NonZeroU32 = "60",
+        slowest_learned_s: NonZeroU32 = 60,
     }
 }
 
@@ -126,6 +126,23 @@ section! {
         /// How the reset in a header is written: `auto` (recognised by its size), `seconds` (left)
         /// or `epoch` (since 1970)
         reset: ResetWord = "auto",
+    }
+}
+
+impl RoleSettings {
+    /// Returns the limits of a role if nothing is written.
+    fn defaults_of(role: Role) -> Self {
+        let (rates, max_delay_ms, max_concurrent) = match role {
+            Role::Metadata => ("10/SECOND+5000/HOUR", 200, 100),
+            Role::Landing => ("5/SECOND+2000/HOUR", 250, 50),
+            Role::Artifact => ("2/SECOND+500/HOUR", 2_000, 10),
+        };
+        Self {
+            rates: Some(default_value(rates)),
+            max_delay_ms: Some(default_value(max_delay_ms)),
+            max_concurrent: Some(default_value(max_concurrent)),
+            ..Self::defaults()
+        }
     }
 }
 
@@ -197,6 +214,10 @@ impl Section for RolesSettings {
         )
     }
 
+    fn defaults() -> Self {
+        Self(Role::ALL.map(RoleSettings::defaults_of))
+    }
+
     fn keys(prefix: &str, keys: &mut Vec<Key>) {
         RoleSettings::keys(&format!("{prefix}ROLE."), keys);
     }
@@ -221,10 +242,10 @@ section! {
         /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
         /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
         /// of the default windows)
-        learn: Learn = "limits.learn",
+        learn: Learn => "limits.learn",
         /// Whether the rates of the host adapt to throttling, by the numbers of `limits.aimd`;
         /// such a host learns no limits
-        aimd: bool = "limits.aimd.enabled",
+        aimd: bool => "limits.aimd.enabled",
         @kinds: Named<ByKind, KindSettings>,
         @headers: HeadersSettings,
     }
@@ -237,7 +258,7 @@ section! {
         /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
         /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
         /// of the default windows)
-        learn: Learn = "tighten in bulk runs, else off",
+        learn: Learn => "tighten in bulk runs, else off",
         +defaults: RolesSettings,
         +hosts: Named<ByHost, HostSettings>,
         +backend: BackendSettings,
