@@ -200,7 +200,7 @@ impl Inner {
             Outcome::Failure
                 if head.status == StatusCode::SERVICE_UNAVAILABLE
                     && lane.rules.learn.is_some()
-                    && lane.site.is_refusal(sent, lane.distance(), answered) =>
+                    && lane.site.count_unavailable(sent, lane.distance(), answered) =>
             {
                 class.outcome = Outcome::Throttled;
             }
