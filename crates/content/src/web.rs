@@ -6,13 +6,12 @@
 //! out of logs and drop them when a redirect leaves the host.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+pub use docstokg_bulk::job::BoxFuture;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::{Disposition, ErrorKind, FetchError, HostFailure, SpooledBody};
 use docstokg_policy::role::Role;
@@ -26,9 +25,6 @@ use crate::resolver::ResolverId;
 const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
 /// How soon to try again while this machine has no network.
 pub(crate) const OFFLINE_RETRY: Duration = Duration::from_secs(30);
-
-/// A future that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Answers requests: the hub in programs, a script in tests.
 pub trait Web: Send + Sync {
