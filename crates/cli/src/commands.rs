@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file each, and what several of them share: `known`, `services` and `stated`.
 
 mod advise;
 pub(crate) mod breaker;
@@ -12,7 +12,6 @@ pub(crate) mod fetch;
 mod import;
 mod known;
 pub(crate) mod limits;
-pub(crate) mod order;
 pub(crate) mod serve;
 mod services;
 mod stated;

@@ -60,7 +60,7 @@ pub fn docstokg() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
         Command::Download(download) => commands::download::run(global, download),
-        Command::Explain(explain) => commands::order::run(global, explain),
+        Command::Explain(explain) => commands::explain::run(global, explain),
         Command::Demo(demo) => commands::demo::run(global, demo),
         Command::Serve(serve) => commands::serve::run(global, serve),
         Command::Limits(limits) => commands::limits::run(global, limits),

@@ -7,20 +7,10 @@ use std::time::Duration;
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::job::BoxFuture;
 use docstokg_hub::clock::{Clock, TokioRuntime, before};
-use docstokg_hub::transport::ConnectTo;
+use docstokg_hub::transport::{ConnectTo, environment_proxies};
 
 /// How long name resolution may take before it counts as unreachable.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Environment variables that name a proxy: behind one, the proxy decides what can be reached.
-const PROXIES: [&str; 6] = [
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-];
 
 /// Asks the resolver and the routing table of the system.
 struct System {
@@ -31,10 +21,8 @@ struct System {
 
 /// Returns the check of local connectivity; `None` behind a proxy.
 pub(crate) fn reachability(mappings: &[ConnectTo]) -> Option<Arc<dyn Reachability>> {
-    if PROXIES
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-    {
+    // The proxy decides what can be reached.
+    if environment_proxies().next().is_some() {
         return None;
     }
     let mapped = mappings

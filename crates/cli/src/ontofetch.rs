@@ -29,7 +29,7 @@ use arguments::{Arguments, Command, RlCommand};
 /// Runs `ontofetch`.
 #[must_use]
 pub fn main() -> ExitCode {
-    program::is_ontofetch();
+    program::run_as_ontofetch();
     let arguments: Arguments = match crate::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

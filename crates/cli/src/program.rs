@@ -23,8 +23,8 @@ const ONTOFETCH: Program = Program {
 
 static RUNNING: OnceLock<&'static Program> = OnceLock::new();
 
-/// Says that `ontofetch` runs.
-pub(crate) fn is_ontofetch() {
+/// Makes `ontofetch` the program that runs.
+pub(crate) fn run_as_ontofetch() {
     let _ = RUNNING.set(&ONTOFETCH);
 }
 

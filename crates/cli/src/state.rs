@@ -35,9 +35,9 @@ pub(crate) fn directory(global: &Global) -> PathBuf {
         })
 }
 
-/// Returns whether something is done for the first time with this state directory, and records
-/// that.
-pub(crate) fn is_first(global: &Global, what: &str) -> bool {
+/// Records that something is done with this state directory, and returns whether it is the first
+/// time.
+pub(crate) fn mark_first_time(global: &Global, what: &str) -> bool {
     let directory = directory(global);
     let mark = directory.join(what);
     if mark.exists() {
@@ -105,7 +105,7 @@ fn share(global: &Global, config: &Config) -> Result<(), Failure> {
     let directory = directory(global);
     if private::is_open_to_others(&directory)
         && !global.quiet
-        && is_first(global, "permissions-notice")
+        && mark_first_time(global, "permissions-notice")
     {
         output::note(&format!(
             "warning: other users can read {}; chmod 700 makes it private, \

@@ -11,14 +11,14 @@
 
 pub mod bounded;
 pub mod document;
-pub mod layers;
-pub mod named;
+mod layers;
+mod named;
 pub mod node;
-pub mod problem;
+mod problem;
 pub mod reader;
 pub mod section;
 pub mod setting;
-pub mod source;
+mod source;
 pub mod word;
 mod yaml;
 

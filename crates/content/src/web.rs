@@ -6,12 +6,11 @@
 //! out of logs and drop them when a redirect leaves the host.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub use docstokg_bulk::job::BoxFuture;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::{Disposition, ErrorKind, FetchError, SpooledBody, StatedBy};
 use docstokg_policy::role::Role;
@@ -23,9 +22,6 @@ use crate::resolver::ResolverId;
 
 /// What a user can do about a robots.txt that cannot be read, and never will be.
 const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
-
-/// A future that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Answers requests: the hub in programs, a script in tests.
 pub trait Web: Send + Sync {

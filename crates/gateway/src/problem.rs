@@ -107,7 +107,10 @@ impl Problem {
                 ("role".to_owned(), json!(refused.role.as_str())),
                 ("limit".to_owned(), json!(refused.reason())),
                 ("until".to_owned(), json!(refused.until.to_string())),
-                ("cooldown_remaining_ms".to_owned(), json!(whole_millis(wait))),
+                (
+                    "cooldown_remaining_ms".to_owned(),
+                    json!(whole_millis(wait)),
+                ),
             ]);
         }
         problem

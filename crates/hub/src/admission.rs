@@ -156,14 +156,14 @@ impl SiteAdmission {
         self.unavailable.note_served(sent, now);
     }
 
-    /// Takes note of a 503. Returns whether the origin is up and refuses what is too fast.
-    pub(crate) fn is_refusal(
+    /// Counts a 503, and returns whether the origin is up and refuses what is too fast.
+    pub(crate) fn count_unavailable(
         &self,
         sent: BootInstant,
         distance: Duration,
         now: BootInstant,
     ) -> bool {
-        self.unavailable.is_refusal(sent, distance, now)
+        self.unavailable.count_unavailable(sent, distance, now)
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.

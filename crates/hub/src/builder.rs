@@ -11,7 +11,7 @@ use http::HeaderValue;
 use tokio::sync::{Semaphore, watch};
 
 use crate::admission::News;
-use crate::admission::registry::{Registry, RuntimeClock};
+use crate::admission::registry::Registry;
 use crate::cache::{ResponseCache, Sharing, StoredResponses};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
@@ -149,7 +149,7 @@ impl HubBuilder {
                 ..self.wire
             })?),
         };
-        let clock = Arc::new(RuntimeClock(Arc::clone(&self.runtime)));
+        let clock = Arc::<dyn Runtime>::clone(&self.runtime);
         let store = match self.store {
             Some(store) => store,
             None => store::open_for_library(
@@ -201,7 +201,7 @@ impl HubBuilder {
             None => store::open_cache(
                 &self.config.cache,
                 self.state_dir.as_deref(),
-                Arc::new(RuntimeClock(Arc::clone(&self.runtime))),
+                Arc::<dyn Runtime>::clone(&self.runtime),
                 &self.notice,
             )?,
         };

@@ -1,8 +1,8 @@
 //! One networking hub through which every request passes: cache, breaker, limiter, retry, send.
 //!
 //! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the
-//! budgets of the site it goes to, redirects and retries included. Read [`fetch`] first: it is the
-//! lifecycle of one request, top to bottom.
+//! budgets of the site it goes to, redirects and retries included. Read `src/fetch.rs` first: it
+//! is the lifecycle of one request, top to bottom.
 //!
 //! ```no_run
 //! use docstokg_hub::{Hub, Request, config};
@@ -27,16 +27,16 @@ mod cookies;
 mod decode;
 pub mod doctor;
 mod download;
-pub mod error;
+mod error;
 pub mod event;
 mod exchange;
-pub mod fetch;
+mod fetch;
 pub mod files;
 mod flight;
 pub mod forecast;
 mod group;
 mod hub;
-pub mod journey;
+mod journey;
 pub mod json;
 mod known_hosts;
 mod outgoing;
@@ -45,7 +45,7 @@ mod redact;
 mod redirect;
 mod referer;
 mod request;
-pub mod response;
+mod response;
 mod robots;
 mod spool;
 pub mod store;

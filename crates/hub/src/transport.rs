@@ -23,7 +23,7 @@ mod streams;
 mod tls;
 pub mod wire;
 
-pub use addresses::ConnectTo;
+pub use addresses::{ConnectTo, environment_proxies};
 pub use wire::{TransportError, WireTransport};
 
 /// Which addresses a request may reach.

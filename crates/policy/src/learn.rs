@@ -49,7 +49,7 @@ const START_RATE: f32 = 2.0;
 /// From this rate on the start is more careful: what is in flight at a refusal is refused as well.
 const FAST: f32 = 50.0;
 /// After this time an unanswered request is not waited for, in seconds.
-const LOST_AFTER: f64 = 60.0;
+const UNANSWERED_TIMEOUT_S: f64 = 60.0;
 /// How long after a request that was answered with 503 another one has to be served, to show that the
 /// host is up and has refused it.
 pub const SERVED_WITHIN: Duration = Duration::from_secs(2);
@@ -332,7 +332,7 @@ impl Learner {
     pub fn next(&self, bounds: &Bounds, now: BootInstant) -> Next {
         let seconds = self.seconds(now);
         let slowest = bounds.slowest.as_secs_f64();
-        let lost = self.last_sent + LOST_AFTER;
+        let lost = self.last_sent + UNANSWERED_TIMEOUT_S;
         let at = match self.allowed(seconds) {
             Allowed::AfterAnswer if seconds < lost => {
                 let at_latest = self.instant(lost, now).max(self.retry_end);

@@ -15,7 +15,7 @@ use crate::time::BootInstant;
 /// How long a limit is believed after the last refusal.
 const MEMORY: Duration = Duration::from_secs(7 * 86_400);
 /// After this time a request that was not answered is not waited for: its process may be gone.
-const LOST_AFTER: Duration = Duration::from_secs(120);
+const FLYING_TIMEOUT: Duration = Duration::from_secs(120);
 /// The least time after which a request asks again that waits for the answer to another.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// How many requests on their way are remembered.
@@ -228,7 +228,7 @@ impl Learned {
     pub fn expire(&mut self, now: BootInstant) {
         let learner = &mut self.learner;
         self.flying.retain(|flying| {
-            let is_lost = flying.sent.at() + LOST_AFTER <= now;
+            let is_lost = flying.sent.at() + FLYING_TIMEOUT <= now;
             if is_lost {
                 flying.land(learner);
             }

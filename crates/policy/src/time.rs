@@ -115,6 +115,18 @@ impl Timestamp {
         Self((seconds * 1_000_000.0).round() as i64)
     }
 
+    /// Returns the beginning of a day in UTC; `None` where the proleptic Gregorian calendar has no
+    /// such day.
+    #[must_use]
+    pub fn from_date(year: i64, month: i64, day: i64) -> Option<Self> {
+        if !(0..=9_999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return None;
+        }
+        let days = days_since_epoch(year, month, day);
+        // A day that the month does not have is one of the next month.
+        (civil(days) == (year, month, day)).then(|| Self(days * DAY_MICROS))
+    }
+
     /// Returns the time since `earlier`, or zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
@@ -140,8 +152,8 @@ impl Add<Duration> for Timestamp {
 impl fmt::Display for Timestamp {
     /// Writes RFC 3339 in UTC with milliseconds: `2026-11-15T08:30:00.250Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.0.div_euclid(86_400_000_000);
-        let within = self.0.rem_euclid(86_400_000_000);
+        let days = self.0.div_euclid(DAY_MICROS);
+        let within = self.0.rem_euclid(DAY_MICROS);
         let (year, month, day) = civil(days);
         let (seconds, millis) = (within / 1_000_000, within % 1_000_000 / 1_000);
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -150,6 +162,20 @@ impl fmt::Display for Timestamp {
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
         )
     }
+}
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Turns year, month and day into days since 1970-01-01: the reverse of [`civil`].
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last one of a year.
+    let year_of_march = if month > 2 { year } else { year - 1 };
+    let month_of_march = (month + 9) % 12;
+    let leap_days =
+        year_of_march.div_euclid(4) - year_of_march.div_euclid(100) + year_of_march.div_euclid(400);
+    let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
+    // Days from the first of March of the year 0 to the first of January 1970.
+    days - 719_468
 }
 
 /// Turns days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
@@ -187,6 +213,20 @@ pub trait Clock: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_day_of_the_calendar_is_read_back() {
+        let first = Timestamp::from_date(0, 1, 1).expect("a day").as_micros() / DAY_MICROS;
+        let last = Timestamp::from_date(9_999, 12, 31).expect("a day");
+        for days in (first..).take_while(|days| days * DAY_MICROS <= last.as_micros()) {
+            let (year, month, day) = civil(days);
+            let read = Timestamp::from_date(year, month, day);
+            assert_eq!(read, Some(Timestamp(days * DAY_MICROS)), "{days}");
+        }
+        for (year, month, day) in [(2025, 2, 29), (2026, 4, 31), (2026, 13, 1), (2026, 1, 0)] {
+            assert_eq!(Timestamp::from_date(year, month, day), None);
+        }
+    }
 
     #[test]
     fn timestamps_print_as_rfc_3339() {

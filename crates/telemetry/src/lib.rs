@@ -12,7 +12,7 @@ pub mod html;
 pub mod record;
 pub mod recorder;
 pub mod report;
-pub mod run;
+mod run;
 pub mod serve;
 pub mod sink;
 pub mod summary;

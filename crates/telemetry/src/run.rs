@@ -53,13 +53,12 @@ impl Run {
 }
 
 /// Returns the fingerprint of a configuration: the same settings give the same text.
-#[must_use]
-pub fn config_hash(settings: &impl Section) -> String {
-    hex(&document::show(settings).to_string(), 12)
+fn config_hash(settings: &impl Section) -> String {
+    hash_prefix(&document::show(settings).to_string(), 12)
 }
 
 /// Returns the first `digits` of a text's SHA-256, in hex.
-pub(crate) fn hex(text: &str, digits: usize) -> String {
+pub(crate) fn hash_prefix(text: &str, digits: usize) -> String {
     let mut digest = files::hex(&Sha256::digest(text.as_bytes()));
     digest.truncate(digits);
     digest

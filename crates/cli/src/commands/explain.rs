@@ -1,291 +1,74 @@
-//! `--explain`: a line per decision, with its time.
+//! `docstokg explain ID`: which sources would be tried for a work, in which order, and why. Sends
+//! no request.
 
-use docstokg_hub::clock::BootInstant;
-use docstokg_hub::config::show::change_hint;
-use docstokg_hub::doctor::Obstacle;
-use docstokg_hub::event::{Event, Observer, What};
-use docstokg_hub::policy::breaker::Transition;
-use docstokg_hub::policy::rate::{LimitBasis, limit_in_words};
-use docstokg_hub::policy::site::{Refusal, RefusalReason};
+use std::process::ExitCode;
+use std::sync::Arc;
 
-use super::stated;
+use docstokg_content::identifier::Identifier;
+use docstokg_content::resolver::all;
+use docstokg_content::resolver::order::{Plan, order};
+use docstokg_content::work::Work;
+use docstokg_telemetry::summary::table;
+use serde_json::json;
+
+use super::services;
+use crate::arguments::{Explain, Global};
+use crate::exit::Failure;
 use crate::output;
 
-/// Prints every event, with the time since it was created.
-pub(crate) struct Explainer {
-    started: BootInstant,
-}
-
-impl Explainer {
-    /// Prints times relative to `started`.
-    pub(crate) fn new(started: BootInstant) -> Self {
-        Self { started }
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {
+    let loaded = global.load()?;
+    let usage = |text: String| Failure::Usage(text);
+    let work =
+        Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
+    let choice = services::choice(&arguments.choice, &loaded.resolvers)?;
+    let resolvers = all(&Arc::new(services::settings(
+        &loaded.config,
+        &loaded.resolvers,
+        arguments.choice.mailto.as_deref(),
+    )));
+    let planned = order(&work, &choice, &resolvers);
+    let shown = work.shown_id();
+    let plan_name = |plan: Plan| match plan {
+        Plan::Ask => "ask",
+        Plan::Later => "later",
+        Plan::Skip => "skip",
+    };
+    if global.json {
+        let list: Vec<_> = planned
+            .iter()
+            .map(|planned| {
+                json!({
+                    "resolver": planned.resolver,
+                    "plan": plan_name(planned.plan),
+                    "why": planned.why,
+                })
+            })
+            .collect();
+        output::json(&json!({ "work_id": shown, "resolvers": list }));
+        return Ok(ExitCode::SUCCESS);
     }
-}
-
-impl Observer for Explainer {
-    fn note(&self, event: &Event) {
-        let millis = event.at.since(self.started).as_secs_f64() * 1_000.0;
-        output::tell(&format!(
-            "{millis:>10.1} ms  {:<24}  {}",
-            event.host,
-            sentence(event)
-        ));
+    let rows: Vec<Vec<String>> = planned
+        .iter()
+        .enumerate()
+        .map(|(index, planned)| {
+            vec![
+                (index + 1).to_string(),
+                planned.resolver.to_string(),
+                plan_name(planned.plan).to_owned(),
+                planned.why.clone(),
+            ]
+        })
+        .collect();
+    output::line(&shown);
+    if matches!(work.supplied(), Identifier::Url(_)) {
+        output::line("the URL itself is fetched first; the sources follow if it is not a file");
     }
-}
-
-fn until(event: &Event, at: BootInstant) -> String {
-    format!("{:.3} s", at.since(event.at).as_secs_f64())
-}
-
-/// Describes what the cache did.
-fn cache(what: &What) -> Option<String> {
-    Some(match what {
-        What::CacheMiss => "miss, the origin has to be asked".to_owned(),
-        What::CacheHit { age, .. } => format!("hit, {} s old", age.as_secs()),
-        What::CacheRevalidated { .. } => "the stored answer is current".to_owned(),
-        What::CacheStale { age, reason, .. } => {
-            format!("stale, {} s old ({})", age.as_secs(), reason.as_str())
-        }
-        What::CacheStored => "stored".to_owned(),
-        _ => return None,
-    })
-}
-
-/// Describes an event.
-pub(crate) fn sentence(event: &Event) -> String {
-    if let Some(decision) = admission(event) {
-        return format!("limits: {decision}");
-    }
-    if let Some(progress) = exchange(&event.what) {
-        return format!("send: {progress}");
-    }
-    if let Some(used) = cache(&event.what) {
-        return format!("cache: {used}");
-    }
-    match &event.what {
-        What::Hop { url, method, .. } => format!("{method} {url} as {}", event.role),
-        What::Robots { crawl_delay: None } => "robots.txt: allowed".to_owned(),
-        What::Robots {
-            crawl_delay: Some(delay),
-        } => format!(
-            "robots.txt: allowed, {} s between requests",
-            delay.as_secs_f64()
-        ),
-        What::Settled { outcome } => format!("result: {}", outcome.as_str()),
-        What::BreakerSeen { key, transition } => format!(
-            "breaker of {key}: found {}{}, changed by another process or an operator",
-            transition.to.as_str(),
-            length_and_reason(transition)
-        ),
-        What::Breaker { key, transition } => format!(
-            "breaker of {key}: {} -> {}{}",
-            transition.from.as_str(),
-            transition.to.as_str(),
-            length_and_reason(transition)
-        ),
-        What::Stated(reading) => stated::sentence(reading),
-        What::Learned(limit) => format!("learned: the host seems to admit {limit}"),
-        What::Adapted(adjustment) => format!(
-            "adaptive rate: {:.2} -> {:.2} ({})",
-            adjustment.old.share(),
-            adjustment.new.share(),
-            adjustment.reason
-        ),
-        What::Retry { at, after } => {
-            format!("retry: attempt {} in {}", after + 1, until(event, *at))
-        }
-        What::Stop { reason } => format!("retry: stop ({})", reason.as_str()),
-        What::Redirect { to, stripped } => {
-            let credentials = if *stripped {
-                ", without credentials"
-            } else {
-                ""
-            };
-            format!("follow: {to}{credentials}")
-        }
-        What::End { error: None } => "end: answered".to_owned(),
-        What::End { error: Some(error) } => format!("end: {error}"),
-        _ => "an event of a newer version".to_owned(),
-    }
-}
-
-/// Describes a decision of the limiter or a breaker.
-fn admission(event: &Event) -> Option<String> {
-    Some(match &event.what {
-        What::Go {
-            attempt,
-            probe,
-            rate_delay,
-            slot_wait,
-            breaker_wait,
-            ..
-        } => format!(
-            "go, attempt {attempt}{} (waited {:.3} s for the rate, {:.3} s for a slot, \
-             {:.3} s for the breaker)",
-            if *probe { " as a probe" } else { "" },
-            rate_delay.as_secs_f64(),
-            slot_wait.as_secs_f64(),
-            breaker_wait.as_secs_f64()
-        ),
-        What::HeadSkipped => "HEAD spends no token here".to_owned(),
-        What::Refused { refusal, basis, .. } => {
-            format!("refused, {}", reason(event, refusal, *basis))
-        }
-        What::Shadowed(refusal) => format!(
-            "shadow mode lets through what would be refused, {}",
-            reason(event, refusal, LimitBasis::Configured)
-        ),
-        _ => return wait(event),
-    })
-}
-
-/// Describes what an attempt waits for.
-fn wait(event: &Event) -> Option<String> {
-    Some(match &event.what {
-        What::WaitRate {
-            until: at,
-            window: Some(window),
-            basis,
-        } => {
-            let (until, words) = (until(event, *at), limit_in_words(window, *basis));
-            format!("wait {until} for a limit ({words}){}", hint(event, *basis))
-        }
-        What::WaitRate {
-            until: at,
-            window: None,
-            ..
-        } => format!(
-            "wait {} so that probes do not come together",
-            until(event, *at)
-        ),
-        What::WaitTurn { not_before, ahead } => format!(
-            "{ahead} ahead in the queue, at the earliest in {}",
-            until(event, *not_before)
-        ),
-        What::WaitSlot => "wait for a free slot".to_owned(),
-        What::WaitBreaker { probing: true, .. } => "wait for the result of a probe".to_owned(),
-        What::WaitBreaker {
-            until: at,
-            reason,
-            probing: false,
-        } => format!(
-            "wait {} for the end of a block ({reason})",
-            until(event, *at)
-        ),
-        What::WaitCaution { failures: 1 } => {
-            "wait for an answer to a request on its way: the last one failed".to_owned()
-        }
-        What::WaitCaution { failures } => {
-            format!("wait for an answer to a request on its way: the last {failures} failed")
-        }
-        What::WaitSlowStart { until: at } => format!(
-            "wait {} so that not all go at once after an outage",
-            until(event, *at)
-        ),
-        _ => return None,
-    })
-}
-
-/// Describes progress on the wire.
-fn exchange(what: &What) -> Option<String> {
-    Some(match what {
-        What::Dialled { took } => format!("connection made in {:.3} s", took.as_secs_f64()),
-        What::Headers {
-            status,
-            took,
-            retry_after,
-        } => {
-            let asked = retry_after
-                .map(|asked| format!(", Retry-After {} s", asked.as_secs()))
-                .unwrap_or_default();
-            format!("{status} after {:.3} s{asked}", took.as_secs_f64())
-        }
-        What::Body { received, took } => {
-            format!("{received} bytes in {:.3} s", took.as_secs_f64())
-        }
-        What::Fault { fault, message } => format!("failed ({}): {message}", fault.as_str()),
-        What::GivenBack => "a block came first, nothing was sent".to_owned(),
-        _ => return None,
-    })
-}
-
-/// Formats how long a breaker stays open, and why.
-fn length_and_reason(transition: &Transition) -> String {
-    let length = transition
-        .reset
-        .map(|reset| format!(" for {:.0} s", reset.as_secs_f64()))
-        .unwrap_or_default();
-    let reason = transition
-        .reason
-        .as_ref()
-        .map(|reason| format!(" ({reason})"))
-        .unwrap_or_default();
-    format!("{length}{reason}")
-}
-
-/// Says how to change a limit, where the configuration has it.
-fn hint(event: &Event, basis: LimitBasis) -> String {
-    if !basis.is_configured() {
-        return String::new();
-    }
-    format!("; {}", change_hint(event.host.as_str(), event.role))
-}
-
-/// Describes why a request was refused, by a limit with this basis where a limit did.
-fn reason(event: &Event, refusal: &Refusal, basis: LimitBasis) -> String {
-    let until = until(event, refusal.until);
-    match &refusal.reason {
-        RefusalReason::Open { probing: true, .. } => {
-            format!("half-open with all probes in flight, for {until}")
-        }
-        RefusalReason::Open { reason, .. } => format!("the breaker is open ({reason}) for {until}"),
-        RefusalReason::Rate {
-            window: Some(window),
-        } => {
-            let limit = Obstacle::Limit(*window, basis);
-            format!("{limit} for {until}{}", hint(event, basis))
-        }
-        RefusalReason::Rate { window: None } => format!("other requests are ahead, for {until}"),
-        RefusalReason::Slots => "no slot is free".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use docstokg_hub::policy::role::Role;
-    use docstokg_hub::{Host, RefusedBy};
-
-    use super::*;
-
-    #[test]
-    fn only_a_configured_limit_is_explained_with_how_to_change_it() {
-        let refused = |basis| {
-            let window = "4/SECOND".parse().ok();
-            let refusal = Refusal {
-                until: BootInstant::from_micros(3_000_000),
-                reason: RefusalReason::Rate { window },
-            };
-            let event = Event {
-                at: BootInstant::from_micros(1_000_000),
-                request: 1,
-                host: Host::parse("a.example").unwrap(),
-                role: Role::Metadata,
-                what: What::Refused {
-                    refusal,
-                    by: RefusedBy::Host,
-                    waited: std::time::Duration::ZERO,
-                    basis,
-                },
-            };
-            admission(&event).unwrap()
-        };
-        let configured = refused(LimitBasis::Configured);
-        assert!(configured.contains("the limit of 4 a second is reached for 2.000 s"));
-        assert!(configured.contains("--rate a.example:metadata="));
-        assert_eq!(
-            refused(LimitBasis::StatedOrLearned),
-            "refused, stated by the host or learned, about 4 a second for 2.000 s"
-        );
-    }
+    output::text(&table(&["", "source", "", "why"], &rows));
+    output::line(
+        "sources are tried in this order until a file is found; \
+         what one reports may make a later one usable",
+    );
+    Ok(ExitCode::SUCCESS)
 }

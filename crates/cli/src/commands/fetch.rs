@@ -1,5 +1,7 @@
 //! `docstokg fetch URL`: one request through the whole hub.
 
+mod trace;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::explain::Explainer;
+use self::trace::TracePrinter;
 use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
@@ -48,7 +50,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         builder = builder.observer(observer);
     }
     if arguments.explain {
-        builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
+        builder = builder.observer(Arc::new(TracePrinter::new(clock.boot())));
     }
     let hub = builder
         .build()

@@ -143,28 +143,8 @@ pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
     else {
         return Err(wrong());
     };
-    let date = midnight(year, month, day);
-    // A day that is not in the calendar comes back as another one.
-    let is_real = date.is_some_and(|date| {
-        date.to_string()
-            .starts_with(&format!("{year:04}-{month:02}-{day:02}T"))
-    });
-    if is_real { Ok(date) } else { Err(wrong()) }
-}
-
-/// Returns the beginning of a day of the Gregorian calendar, UTC.
-fn midnight(year: i64, month: i64, day: i64) -> Option<Timestamp> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years begin in March, so that the leap day is the last one of a year.
-    let year_of_march = if month > 2 { year } else { year - 1 };
-    let month_of_march = (month + 9) % 12;
-    let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
-    let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
-    // Days from the first of March of the year 0 to the first of January 1970.
-    let since_epoch = days - 719_468;
-    Some(Timestamp::from_micros(since_epoch * 86_400_000_000))
+    let date = Timestamp::from_date(year, month, day).filter(|_| year >= 1970);
+    date.map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]

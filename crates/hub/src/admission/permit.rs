@@ -88,8 +88,9 @@ impl PermitState {
         }
     }
 
-    /// Returns whether no caller has settled the attempt yet: only the first reports to the store.
-    fn is_first_to_settle(&self, outcome: Option<Outcome>) -> bool {
+    /// Claims the settlement of the attempt, and returns whether no caller has claimed it before:
+    /// only the first reports to the store.
+    fn claim_settlement(&self, outcome: Option<Outcome>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
             self.note_answer(outcome);
@@ -177,7 +178,7 @@ impl HeldPermit {
     /// Gives the permit back unused: another breaker refused the request, or a block came in
     /// between.
     pub(super) fn give_back(self) {
-        if self.0.is_first_to_settle(None) {
+        if self.0.claim_settlement(None) {
             *self.0.slots.lock() = None;
             let state = &self.0;
             state.lane.give_back(&state.ask, &state.permit);
@@ -215,7 +216,7 @@ impl HeldPermit {
     /// The attempt has ended: reports it to the breaker and frees the slots.
     pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Consequence {
         let state = &self.0;
-        if !state.is_first_to_settle(Some(report.outcome)) {
+        if !state.claim_settlement(Some(report.outcome)) {
             return Consequence::default();
         }
         let handle = &state.lane.site.handle;
@@ -234,7 +235,7 @@ impl HeldPermit {
 impl Drop for HeldPermit {
     fn drop(&mut self) {
         let state = &self.0;
-        if state.is_first_to_settle(None) {
+        if state.claim_settlement(None) {
             *state.slots.lock() = None;
             // Sent or not, the tokens stay spent; only the lease of a probe and shared slots must
             // not be lost.

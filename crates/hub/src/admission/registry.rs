@@ -21,24 +21,11 @@ use super::heartbeat::Heartbeat;
 use super::round_trip::RoundTrip;
 use super::seen::Seen;
 use super::{Lane, LaneKey, LaneState, News, Rules, SiteAdmission};
-use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
+use crate::clock::Runtime;
 use crate::config::{Config, SiteConfig, network_key, resolver_key};
 
 /// How many sites there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
-
-/// The clock of a runtime, for a store.
-pub(crate) struct RuntimeClock(pub(crate) Arc<dyn Runtime>);
-
-impl Clock for RuntimeClock {
-    fn boot(&self) -> BootInstant {
-        self.0.boot()
-    }
-
-    fn wall(&self) -> Timestamp {
-        self.0.wall()
-    }
-}
 
 /// Finds the lane of a request.
 pub(crate) struct Registry {
@@ -82,7 +69,7 @@ impl Registry {
             config: Arc::clone(config),
             network: store
                 .is_shared()
-                .then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
+                .then(|| MemoryStore::new(Arc::<dyn Runtime>::clone(&runtime))),
             store,
             runtime,
             news: Arc::new(news),

@@ -47,9 +47,9 @@ impl Unavailable {
         seen.in_row = 0;
     }
 
-    /// Takes note of a 503. Returns whether it is a refusal of an origin that is up. Requests go at
-    /// a distance from each other.
-    pub(super) fn is_refusal(
+    /// Counts a 503, and returns whether it is a refusal of an origin that is up. Requests go at a
+    /// distance from each other.
+    pub(super) fn count_unavailable(
         &self,
         sent: BootInstant,
         distance: Duration,
@@ -83,30 +83,33 @@ mod tests {
         }
         for number in 20..120 {
             let (sent, now) = (at(number * 100), at(number * 100 + 50));
-            assert!(!origin.is_refusal(sent, SHORT, now), "{number}");
+            assert!(!origin.count_unavailable(sent, SHORT, now), "{number}");
         }
         // When it is back, that was an outage all the same.
         origin.note_served(at(12_100), at(12_150));
-        assert!(!origin.is_refusal(at(12_200), SHORT, at(12_250)));
+        assert!(!origin.count_unavailable(at(12_200), SHORT, at(12_250)));
     }
 
     #[test]
     fn an_origin_that_serves_a_later_request_throttles() {
         let origin = Unavailable::default();
         origin.note_served(at(0), at(50));
-        assert!(!origin.is_refusal(at(100), SHORT, at(150)), "not known yet");
+        assert!(
+            !origin.count_unavailable(at(100), SHORT, at(150)),
+            "not known yet"
+        );
         // This one was sent before the refused one, and says nothing.
         origin.note_served(at(90), at(160));
-        assert!(!origin.is_refusal(at(170), SHORT, at(180)));
+        assert!(!origin.count_unavailable(at(170), SHORT, at(180)));
         origin.note_served(at(300), at(350));
-        assert!(origin.is_refusal(at(400), SHORT, at(450)));
+        assert!(origin.count_unavailable(at(400), SHORT, at(450)));
         assert!(
-            !origin.is_refusal(at(2_000), SHORT, at(2_050)),
+            !origin.count_unavailable(at(2_000), SHORT, at(2_050)),
             "it serves nothing now"
         );
         // Requests that come seldom are compared over a longer time.
         origin.note_served(at(3_000), at(3_050));
         let seldom = Duration::from_secs(3);
-        assert!(origin.is_refusal(at(6_000), seldom, at(6_050)));
+        assert!(origin.count_unavailable(at(6_000), seldom, at(6_050)));
     }
 }

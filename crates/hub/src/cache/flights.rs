@@ -78,16 +78,10 @@ impl Flights {
         }
     }
 
+    /// Returns whether answers for a key are known not to be reusable.
     fn is_uncacheable(&self, key: &CacheKey, now: BootInstant) -> bool {
-        let mut known = self.uncacheable.lock();
-        match known.get(key) {
-            Some(until) if now < *until => true,
-            Some(_) => {
-                known.remove(key);
-                false
-            }
-            None => false,
-        }
+        let known = self.uncacheable.lock();
+        known.get(key).is_some_and(|until| now < *until)
     }
 }
 

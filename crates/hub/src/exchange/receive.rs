@@ -203,7 +203,7 @@ impl Wire {
             Outcome::Failure
                 if head.status == StatusCode::SERVICE_UNAVAILABLE
                     && lane.rules.policy.learn.is_some()
-                    && lane.site.is_refusal(sent, lane.distance(), answered) =>
+                    && lane.site.count_unavailable(sent, lane.distance(), answered) =>
             {
                 class.outcome = Outcome::Throttled;
             }

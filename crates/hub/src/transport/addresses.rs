@@ -169,25 +169,31 @@ impl Resolve for FixedResolver {
     }
 }
 
-/// Returns the names of the proxies that the environment sets.
-pub(super) fn proxies_of_environment() -> HashSet<String> {
-    [
+/// Returns the proxies that the environment names.
+pub fn environment_proxies() -> impl Iterator<Item = Url> {
+    let names = [
         "HTTP_PROXY",
         "HTTPS_PROXY",
         "ALL_PROXY",
         "http_proxy",
         "https_proxy",
         "all_proxy",
-    ]
-    .iter()
-    .filter_map(|name| std::env::var(name).ok())
-    .filter_map(|value| {
+    ];
+    let values = names
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok());
+    values.filter_map(|value| {
         Url::parse(&value)
             .or_else(|_| Url::parse(&format!("http://{value}")))
             .ok()
     })
-    .filter_map(|url| url.host_str().map(str::to_owned))
-    .collect()
+}
+
+/// Returns the hosts of the proxies that the environment names.
+pub(super) fn proxy_hosts() -> HashSet<String> {
+    environment_proxies()
+        .filter_map(|url| url.host_str().map(str::to_owned))
+        .collect()
 }
 
 #[cfg(test)]

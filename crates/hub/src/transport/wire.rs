@@ -13,9 +13,7 @@ use reqwest::Client;
 use rustls::ClientConfig;
 use url::Url;
 
-use super::addresses::{
-    ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment,
-};
+use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxy_hosts};
 use super::dial::{DIAL, DialLayer};
 use super::kept::Kept;
 use super::streams::Streams;
@@ -111,7 +109,7 @@ impl WireTransport {
         let tls = tls::client_config(&options.certificates)?;
         let mut plain_tls = tls.clone();
         plain_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let proxies = Arc::new(proxies_of_environment());
+        let proxies = Arc::new(proxy_hosts());
         let guarded = |reach| {
             let client = |tls| client(options, tls).dns_resolver(guard(reach, &proxies));
             let (keeping, closing) = (

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
+use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
 use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, SiteConfig, Source, Sourced};
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::memory::MemoryStore;
@@ -26,19 +26,6 @@ pub struct FacadeBuilder {
     run_id: Option<Arc<str>>,
     notice: Notice,
     sites: Option<Vec<SiteConfig>>,
-}
-
-/// The clock of a runtime, for a store.
-struct RuntimeClock(Arc<dyn Runtime>);
-
-impl Clock for RuntimeClock {
-    fn boot(&self) -> BootInstant {
-        self.0.boot()
-    }
-
-    fn wall(&self) -> Timestamp {
-        self.0.wall()
-    }
 }
 
 impl FacadeBuilder {
@@ -104,11 +91,7 @@ impl FacadeBuilder {
     pub fn build(self) -> Result<Facade, StoreError> {
         let limits = Arc::new(self.limits);
         let settings = limits.to_settings();
-        let run = Run::begin(
-            "facade",
-            &settings,
-            &RuntimeClock(Arc::clone(&self.runtime)),
-        );
+        let run = Run::begin("facade", &settings, &*self.runtime);
         let open = open_store(&limits, &self.runtime, self.store, self.notice);
         let joined = joined_hosts(self.sites);
         let first = Registry::new(open(), Arc::clone(&limits), Arc::clone(&joined));
@@ -154,7 +137,7 @@ fn open_store(
         if let Some(store) = &given {
             return Ok(Arc::clone(store));
         }
-        let clock: Arc<dyn Clock> = Arc::new(RuntimeClock(Arc::clone(&runtime)));
+        let clock: Arc<dyn Clock> = Arc::<dyn Runtime>::clone(&runtime);
         match &limits.shared_dir {
             None => Ok(Arc::new(MemoryStore::new(clock))),
             Some(directory) => shared(directory, clock, Arc::clone(&notice)),

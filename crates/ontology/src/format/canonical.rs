@@ -41,15 +41,10 @@ impl StatementHash {
             carry = first || second;
         }
     }
-
-    /// The hash as 64 hexadecimal digits.
-    #[must_use]
-    pub fn hex(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl fmt::Display for StatementHash {
+    /// Writes 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|word| write!(f, "{word:016x}"))
     }
@@ -95,14 +90,6 @@ pub(crate) fn write_line(quad: &Quad, labels: &mut impl BlankLabels, line: &mut 
         }
     }
     line.extend_from_slice(b" .");
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn write_iri(iri: &str, line: &mut Vec<u8>) {

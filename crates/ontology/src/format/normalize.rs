@@ -11,10 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use docstokg_hub::files::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::canonical::{BlankLabels, hex, write_line};
+use super::canonical::{BlankLabels, write_line};
 use super::report::Problem;
 use super::sort::LineSorter;
 use super::statement::Statement;

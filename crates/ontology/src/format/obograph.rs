@@ -305,7 +305,7 @@ pub(crate) fn validate_obograph(
     report.terms_exact = distinct.is_exact();
     report.content_hash = Some(ContentHash {
         scheme: SCHEME.to_owned(),
-        hex: hash.hex(),
+        hex: hash.to_string(),
     });
     Ok(())
 }

@@ -5,11 +5,10 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use docstokg_hub::files::hex;
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use super::canonical::hex;
 
 mod zip_archive;
 

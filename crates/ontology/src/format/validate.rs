@@ -117,7 +117,7 @@ fn fill(report: &mut Report, findings: Findings) {
     report.terms_exact = distinct.is_exact();
     report.content_hash = Some(ContentHash {
         scheme: RDF_SCHEME.to_owned(),
-        hex: tally.hash.hex(),
+        hex: tally.hash.to_string(),
     });
     let header = tally.header.resolve();
     report.ontology_iri = header.ontology_iri;

@@ -1,8 +1,7 @@
 //! Directory names for versions, which hold slashes, spaces, newlines and whole paragraphs.
 
+use docstokg_hub::files::hex;
 use sha2::{Digest, Sha256};
-
-use super::canonical::hex;
 
 const LONGEST: usize = 80;
 

@@ -2,7 +2,7 @@
 
 use super::confirmed::{Confirmed, Pace, Shape};
 use super::search::{self, Search};
-use super::{LONG_AGO, LOST_AFTER, Learner};
+use super::{LONG_AGO, Learner, UNANSWERED_TIMEOUT_S};
 
 /// After how many windows without a refusal a search tries one more.
 const SEARCH_QUIET: f64 = 1.0;
@@ -120,7 +120,7 @@ impl Learner {
 
     /// Returns how many requests have not ended, as far as that is known.
     fn unanswered(&self, now: f64) -> u16 {
-        if now < self.last_sent + LOST_AFTER {
+        if now < self.last_sent + UNANSWERED_TIMEOUT_S {
             self.in_flight.count()
         } else {
             0

@@ -43,7 +43,7 @@ fn announce(global: &Global, config: &Config) {
     }
     if config.identity.mailto.is_none()
         && config.identity.url.is_none()
-        && state::is_first(global, "contact-notice")
+        && state::mark_first_time(global, "contact-notice")
     {
         output::tell(
             "docstokg: no contact address is configured; operators can reach you with \

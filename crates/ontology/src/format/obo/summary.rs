@@ -34,7 +34,7 @@ pub(crate) fn validate_obo(
     report.obo = Some(summary.counts);
     report.content_hash = Some(ContentHash {
         scheme: OBO_SCHEME.to_owned(),
-        hex: summary.hash.hex(),
+        hex: summary.hash.to_string(),
     });
     Ok(())
 }

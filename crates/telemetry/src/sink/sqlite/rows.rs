@@ -9,7 +9,7 @@ use crate::record::{
     AdjustRecord, BudgetRecord, CacheRecord, EndRecord, HttpRecord, RateRecord, Record,
     RobotsRecord, Stamped, TransitionRecord,
 };
-use crate::run::hex;
+use crate::run::hash_prefix;
 use crate::sink::jsonl::millis;
 
 /// Inserts rows of one run.
@@ -198,7 +198,7 @@ impl Rows<'_> {
                 http.context.kind.as_deref(),
                 http.method.as_str(),
                 http.status,
-                hex(&http.url, 16),
+                hash_prefix(&http.url, 16),
                 http.wasted.then_some(&*http.url),
                 http.sent,
                 http.attempt.saturating_sub(1),
