@@ -12,6 +12,7 @@ use docstokg_content::run::Options;
 use docstokg_content::run::inputs::Listed;
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
+use docstokg_hub::policy::site::{RequestOperation, SiteOperation};
 use docstokg_hub::stores::StoreError;
 use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
 use docstokg_origin_sim::{Origin, Reply};
@@ -201,7 +202,11 @@ fn a_store_that_is_lost_for_a_while_makes_no_work_give_a_source_up() {
     // As with `on_store_failure: refuse`.
     let time = world.simulation.clone();
     let losing = Wrapped::new(time.shared_store(), move |operation| {
-        if operation != "enter" || time.elapsed() > Duration::from_secs(60) {
+        let is_enter = matches!(
+            operation,
+            Some(SiteOperation::Request(_, RequestOperation::Enter { .. }))
+        );
+        if !is_enter || time.elapsed() > Duration::from_secs(60) {
             return Treatment::Forward;
         }
         Treatment::Fail(StoreError::Unavailable {
