@@ -206,7 +206,7 @@ fn the_shown_settings_load_again_and_mean_the_same() {
     let shown = settings_json(&settings);
     let (_directory, sources) = file(&shown.to_string());
     let (again, _) = load(&sources).expect("what is shown is valid");
-    let rows = |config: &docstokg_hub::config::Config| {
+    let rows = |config: &Config| {
         let rows = limit_rows(config, None);
         rows.iter()
             .map(|row| {
