@@ -20,6 +20,7 @@ use crate::event::{Event, Observer, What};
 
 mod admit;
 mod caution;
+mod gate;
 mod heartbeat;
 mod lane;
 mod permit;
@@ -34,7 +35,9 @@ mod states;
 mod unavailable;
 mod waiting;
 
-pub(crate) use admit::{AdmissionContext, Waits};
+use admit::AdmissionContext;
+pub(crate) use admit::Waits;
+pub(crate) use gate::AdmissionGate;
 pub(crate) use heartbeat::Listening;
 use lane::LaneState;
 pub(crate) use lane::{Lane, LaneKey, Rules, Terms};

@@ -10,17 +10,17 @@ use docstokg_stores::{StateStore, StoreError};
 use http::HeaderValue;
 use tokio::sync::{Semaphore, watch};
 
-use crate::admission::News;
 use crate::admission::registry::Registry;
+use crate::admission::{AdmissionGate, News};
 use crate::cache::{ResponseCache, Sharing, StoredResponses};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
 use crate::download::FileWriter;
 use crate::event::Observer;
 use crate::exchange::Wire;
-use crate::hub::{Hub, Inner};
+use crate::hub::{Hub, HubParts};
 use crate::outgoing::DefaultHeaders;
-use crate::robots::RobotsCache;
+use crate::robots::RobotsGate;
 use crate::store;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Transport, TransportError, WireTransport};
@@ -178,14 +178,20 @@ impl HubBuilder {
         };
         let max_inflight = self.config.limits.max_inflight.value;
         let process_slots = max_inflight.map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize);
-        Ok(Hub(Arc::new(Inner {
+        let admission = AdmissionGate {
+            config: Arc::clone(&self.config),
+            runtime: Arc::clone(&self.runtime),
+            random: self.random.clone(),
             registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
             process_slots: Arc::new(Semaphore::new(process_slots)),
+        };
+        Ok(Hub(Arc::new(HubParts {
+            admission,
             files: FileWriter::new(self.config.transport.durability, self.random.clone()),
             config: self.config,
             runtime: self.runtime,
             random: self.random,
-            robots: RobotsCache::default(),
+            robots: RobotsGate::default(),
             cache,
             wire,
             known_hosts,

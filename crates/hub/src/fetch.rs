@@ -22,7 +22,6 @@
 //! and settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in
 //! `redirect.rs`.
 
-mod entry;
 mod follow;
 mod host_failure;
 mod unprocessed;
@@ -31,23 +30,22 @@ use docstokg_policy::classify::{Class, Fault};
 use docstokg_policy::retry::{self, Ended, Next, StopReason};
 use docstokg_policy::site::{Patience, Report};
 
-pub(crate) use self::entry::cancelled;
-use self::entry::note_entry;
+use self::follow::Trail;
 use self::host_failure::LastAttempt;
 use self::unprocessed::Unprocessed;
-use crate::admission::{AdmissionContext, Ending, Permits, Waits};
+use crate::admission::{Ending, Permits};
 use crate::cache::{Concluded, Found};
 use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
 use crate::exchange::{Answered, Delivered, Delivery, Exchanged, Finish, Leg};
-use crate::hub::Inner;
+use crate::hub::HubParts;
 use crate::journey::Track;
 use crate::redact::redact;
 use crate::redirect::{Hop, Visited};
 use crate::request::Request;
 use crate::response::Head;
-use crate::target::Target;
+use crate::target::NamedHop;
 
 /// The end of a request.
 pub(crate) struct Arrived<T> {
@@ -64,7 +62,7 @@ enum Hopped<T> {
     Next(Box<Hop>),
 }
 
-impl Inner {
+impl HubParts {
     /// Takes a request all the way: hop by hop to its final answer.
     pub(crate) async fn journey<D: Delivery>(
         &self,
@@ -102,7 +100,7 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Hopped<D::Output>, ErrorKind> {
         // name
-        let named = self.name(hop, request)?;
+        let named = NamedHop::of(hop, request)?;
         if visited.is_empty() {
             self.known_hosts.note_requested(&named.host, request);
         }
@@ -127,16 +125,19 @@ impl Inner {
         };
         let plan = match self.cache.look_up(&leg, track).await? {
             Found::Answer(answered) => {
-                return self.follow_or_return(&leg, answered, (visited, cookies), track);
+                let trail = Trail { visited, cookies };
+                return self.follow_or_return(&leg, answered, trail, track);
             }
             Found::Ask(plan) => plan,
         };
 
         // route
-        let mut target = self.route(named, hop, request);
+        let mut target = self.admission.route(named, hop, request)?;
 
         // robots
-        self.obey_robots(&mut target, hop, request, track).await?;
+        self.robots
+            .obey(self, &mut target, (hop, request), track)
+            .await?;
         track.note(&target.host, target.role, || What::CacheMiss);
 
         // attempts
@@ -158,7 +159,8 @@ impl Inner {
         self.cache.invalidate(&leg, &answered.head).await;
 
         // follow or return
-        self.follow_or_return(&leg, answered, (visited, cookies), track)
+        let trail = Trail { visited, cookies };
+        self.follow_or_return(&leg, answered, trail, track)
     }
 
     /// Asks the origin, and lets the cache take its part: a 304 renews what is stored, a failure
@@ -187,25 +189,25 @@ impl Inner {
         track: &mut Track,
     ) -> Result<Answered<D::Output>, ErrorKind> {
         let (target, request) = (leg.target, leg.request);
-        let mut attempt = 1;
+        let mut number = 1;
         let mut unprocessed = Unprocessed::default();
         let mut first_sent = None;
         loop {
             // enter, wait, confirm
-            let entered = self.enter(target, request, attempt, track);
+            let entered = self.admission.enter(target, request, number, track);
             let entered = request.unless_cancelled(entered).await;
-            let permits = entered.ok_or_else(|| cancelled(target))??;
+            let permits = entered.ok_or_else(|| target.cancelled())??;
 
             // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
             let first_sent = *first_sent.get_or_insert(sent);
             // Apart: most requests of a bulk run wait, and those need no room for it.
-            let exchange = Box::pin(self.wire.exchange(leg, permits.site(), attempt, track));
+            let exchange = Box::pin(self.wire.exchange(leg, permits.site(), number, track));
             let finish = match exchange.await {
                 Exchanged::Received(received) => {
                     return Ok(received.conclude(leg, permits, sent, track).await);
                 }
-                Exchanged::Finished(finish) => finish.judged_at(attempt),
+                Exchanged::Finished(finish) => finish.judged_at(number),
                 Exchanged::Abandoned(kind) => return Err(kind),
                 // Nothing was processed. Ask again: a patient request waits for the end of the
                 // block, another one is refused.
@@ -224,54 +226,27 @@ impl Inner {
 
             // settle
             let settled = self
-                .settle(leg, &finish, permits, (sent, attempt), track)
+                .settle(leg, &finish, permits, Attempt { number, sent }, track)
                 .await;
 
             // decide
-            match self.decide(leg, &finish, &settled, attempt, track) {
+            match self.decide(leg, &finish, &settled, number, track) {
                 Next::Stop(_) => {
-                    track.journey.host_failure = self.host_failure(&LastAttempt {
+                    let last = LastAttempt {
                         target,
                         finish: &finish,
                         class: settled.class,
                         open_until: settled.open_until,
                         first_sent,
-                    });
+                    };
+                    track.journey.host_failure = last.host_failure(self.runtime.boot());
                     return finish.into_answer(&target.host);
                 }
                 Next::RetryAt(at) => {
-                    self.wait_for_retry(leg, at, attempt, track).await?;
-                    attempt += 1;
+                    self.wait_for_retry(leg, at, number, track).await?;
+                    number += 1;
                 }
             }
-        }
-    }
-
-    /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
-    async fn enter(
-        &self,
-        target: &Target,
-        request: &Request,
-        attempt: u32,
-        track: &mut Track,
-    ) -> Result<Permits, ErrorKind> {
-        let terms = self.terms(target, request, attempt, track);
-        let context = AdmissionContext {
-            runtime: &self.runtime,
-            process_slots: Some(&self.process_slots),
-            random: &self.random,
-        };
-        let mut waits = Waits::default();
-        let entered = target.route.enter(terms, &context, track, &mut waits).await;
-        track.journey.rate_delay += waits.rate;
-        track.journey.slot_wait += waits.slots;
-        track.journey.breaker_wait += waits.breaker;
-        match entered {
-            Ok(permits) => {
-                note_entry(target, &permits, attempt, waits, track);
-                Ok(permits)
-            }
-            Err((by, denied)) => Err(self.denied(target, by, denied, waits.rate, track)),
         }
     }
 
@@ -281,7 +256,7 @@ impl Inner {
         leg: &Leg<'_, D>,
         finish: &Finish,
         permits: Permits,
-        (sent, attempt): (BootInstant, u32),
+        attempt: Attempt,
         track: &mut Track,
     ) -> Settled {
         let target = leg.target;
@@ -298,8 +273,8 @@ impl Inner {
         let report = Report {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
-            sent,
-            wants_retry: leg.wants_retry(&self.config.retry, class, finish.fault(), attempt),
+            sent: attempt.sent,
+            wants_retry: leg.wants_retry(&self.config.retry, class, finish.fault(), attempt.number),
             maybe_refused: finish.is_unavailable(),
         };
         let ending = match finish.fault() {
@@ -375,10 +350,18 @@ impl Inner {
         let now = self.runtime.boot();
         let sleep = self.runtime.sleep_until(at);
         let slept = request.unless_cancelled(sleep).await;
-        slept.ok_or_else(|| cancelled(target))?;
+        slept.ok_or_else(|| target.cancelled())?;
         track.journey.backoff += at.since(now);
         Ok(())
     }
+}
+
+/// An attempt at a hop that was sent.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// Its number, from one.
+    number: u32,
+    sent: BootInstant,
 }
 
 /// What an attempt meant.

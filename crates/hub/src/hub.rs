@@ -14,10 +14,7 @@ use http::header::{
     IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
 
-use tokio::sync::Semaphore;
-
-use crate::admission::registry::Registry;
-use crate::admission::{Lane, LaneKey, News, SiteAdmission};
+use crate::admission::{AdmissionGate, Lane, LaneKey, News, SiteAdmission};
 use crate::builder::HubBuilder;
 use crate::cache::ResponseCache;
 use crate::clock::{Random, Runtime};
@@ -32,22 +29,21 @@ use crate::journey::{Journey, Track};
 use crate::known_hosts::KnownHosts;
 use crate::request::Request;
 use crate::response::{Downloaded, Response, Spooled, Streamed};
-use crate::robots::RobotsCache;
+use crate::robots::RobotsGate;
 use crate::stream::BodyStream;
 
 /// One polite client for everything. Cheap to clone; clones share all limits.
 #[derive(Clone)]
-pub struct Hub(pub(crate) Arc<Inner>);
+pub struct Hub(pub(crate) Arc<HubParts>);
 
 /// What a hub is made of.
-pub(crate) struct Inner {
+pub(crate) struct HubParts {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
-    pub(crate) process_slots: Arc<Semaphore>,
     pub(crate) files: FileWriter,
-    pub(crate) registry: Registry,
-    pub(crate) robots: RobotsCache,
+    pub(crate) admission: AdmissionGate,
+    pub(crate) robots: RobotsGate,
     pub(crate) cache: Arc<ResponseCache>,
     pub(crate) wire: Wire,
     pub(crate) known_hosts: Arc<KnownHosts>,
@@ -319,7 +315,7 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn close(&self) -> Result<(), StoreError> {
-        let registry = &self.0.registry;
+        let registry = &self.0.admission.registry;
         let forgotten = registry.forget_adaptation().await;
         registry.store.flush().await?;
         forgotten
@@ -327,30 +323,34 @@ impl Hub {
 
     /// Returns the site of a host.
     pub(crate) fn site(&self, host: &Host) -> Arc<SiteAdmission> {
-        let lane = self.0.registry.lane(&LaneKey::plain(host, Role::Metadata));
+        let lane = self
+            .0
+            .admission
+            .registry
+            .lane(&LaneKey::plain(host, Role::Metadata));
         lane.site
     }
 
     pub(crate) fn resolver_site(&self, name: &str) -> Arc<SiteAdmission> {
-        self.0.registry.resolver_site(name)
+        self.0.admission.registry.resolver_site(name)
     }
 
     pub(crate) fn store(&self) -> &dyn StateStore {
-        &*self.0.registry.store
+        &*self.0.admission.registry.store
     }
 
     pub(crate) fn news(&self) -> &News {
-        &self.0.registry.news
+        &self.0.admission.registry.news
     }
 
     pub(crate) fn lane(&self, key: &LaneKey) -> Lane {
-        self.0.registry.lane(key)
+        self.0.admission.registry.lane(key)
     }
 
     /// Returns how many sites the hub remembers.
     #[must_use]
     pub fn sites(&self) -> usize {
-        self.0.registry.len()
+        self.0.admission.registry.len()
     }
 
     /// Forgets that the robots.txt of a host could not be read: the next request asks for it anew.
@@ -365,7 +365,7 @@ impl Hub {
     }
 }
 
-impl Inner {
+impl HubParts {
     /// Begins the record of a request.
     pub(crate) fn begin(&self, request: &Request) -> Track {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;

@@ -29,7 +29,7 @@ use crate::event::What;
 use crate::exchange::{Delivered, ToMemory};
 use crate::fetch::Arrived;
 use crate::flight::{Flights, Joined};
-use crate::hub::Inner;
+use crate::hub::HubParts;
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request, RobotsPolicy};
@@ -48,7 +48,7 @@ const MAX_SITES: usize = 16_384;
 
 /// What the sites of a hub have said, by origin.
 #[derive(Default)]
-pub(crate) struct RobotsCache {
+pub(crate) struct RobotsGate {
     sites: Mutex<HashMap<Origin, Arc<Site>>>,
     /// The requests for files, so that each is requested once.
     flights: Flights<Origin, ()>,
@@ -108,7 +108,7 @@ impl Site {
     }
 }
 
-impl RobotsCache {
+impl RobotsGate {
     /// Returns the entry of an origin, and drops the least recently used half where there are very
     /// many.
     fn site(&self, origin: &Origin, now: BootInstant) -> Arc<Site> {
@@ -161,17 +161,17 @@ fn crawl_delay(robots: &Robots) -> Option<Duration> {
     robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero())
 }
 
-impl Inner {
+impl RobotsGate {
     /// Asks whether the hop may be made, where the request obeys robots.txt, and adds the crawl
     /// delay of the site to what the hop costs.
     ///
     /// A hop that is tried over https although its redirect says http is judged as stated: whether
     /// the site serves https is not known yet.
-    pub(crate) async fn obey_robots(
+    pub(crate) async fn obey(
         &self,
+        hub: &HubParts,
         target: &mut Target,
-        hop: &Hop,
-        request: &Request,
+        (hop, request): (&Hop, &Request),
         track: &Track,
     ) -> Result<(), ErrorKind> {
         let RobotsPolicy::Obey { exempt } = &request.robots else {
@@ -181,14 +181,16 @@ impl Inner {
             return Ok(());
         }
         let stated = hop.or_else.as_ref().unwrap_or(&target.url);
-        let mut judged = self.judge_url(stated, target, request, track).await;
+        let mut judged = self.judge_url(hub, stated, target, request, track).await;
         if judged.is_err() && hop.or_else.is_some() {
-            judged = self.judge_url(&target.url, target, request, track).await;
+            judged = self
+                .judge_url(hub, &target.url, target, request, track)
+                .await;
         }
         let crawl_delay = judged?;
         track.note(&target.host, target.role, || What::Robots { crawl_delay });
         if crawl_delay.is_some() {
-            target.route.site = self.registry.lane(&LaneKey {
+            target.route.site = hub.admission.registry.lane(&LaneKey {
                 crawl_delay,
                 ..target.route.site.key.clone()
             });
@@ -199,13 +201,14 @@ impl Inner {
     /// Returns the crawl delay of a site, where it has one and allows the URL.
     async fn judge_url(
         &self,
+        hub: &HubParts,
         url: &Url,
         target: &Target,
         request: &Request,
         track: &Track,
     ) -> Result<Option<Duration>, ErrorKind> {
         let host = &target.host;
-        match self.rules_of_site(url, host, request, track).await? {
+        match self.rules_of_site(hub, url, host, request, track).await? {
             Rules::AllowAll => Ok(None),
             Rules::Listed(robots) if robots.allows(AGENT, &path_and_query(url)) => {
                 Ok(crawl_delay(&robots))
@@ -214,7 +217,7 @@ impl Inner {
             Rules::Unread { why, until, .. } => Err(ErrorKind::RobotsUnread {
                 host: host.clone(),
                 why: why.to_string(),
-                retry_in: Some(until.since(self.runtime.boot())),
+                retry_in: Some(until.since(hub.runtime.boot())),
             }),
             Rules::Unusable { why } => Err(ErrorKind::RobotsUnread {
                 host: host.clone(),
@@ -233,21 +236,22 @@ impl Inner {
     /// site and is not remembered.
     async fn rules_of_site(
         &self,
+        hub: &HubParts,
         url: &Url,
         host: &Host,
         request: &Request,
         track: &Track,
     ) -> Result<Rules, ErrorKind> {
         let origin: Origin = format!("{}://{host}", url.scheme()).into();
-        let site = self.robots.site(&origin, self.runtime.boot());
+        let site = self.site(&origin, hub.runtime.boot());
         loop {
-            if let Some(rules) = site.rules(self.runtime.boot()) {
+            if let Some(rules) = site.rules(hub.runtime.boot()) {
                 return Ok(rules);
             }
-            let flight = match self.robots.flights.join(&origin) {
+            let flight = match self.flights.join(&origin) {
                 Joined::Lead(flight) => flight,
                 Joined::Follow(ending) => {
-                    let ended = before(&*self.runtime, track.deadline, ending.wait());
+                    let ended = before(&*hub.runtime, track.deadline, ending.wait());
                     let Some(ended) = request.unless_cancelled(ended).await else {
                         return Err(ErrorKind::Cancelled { host: host.clone() });
                     };
@@ -257,11 +261,13 @@ impl Inner {
                 }
             };
             // Another flight may have ended between the look at the site and this one's beginning.
-            if let Some(rules) = site.rules(self.runtime.boot()) {
+            if let Some(rules) = site.rules(hub.runtime.boot()) {
                 return Ok(rules);
             }
             let waited = site.waited();
-            let found = self.request_robots(url, request, track, waited).await?;
+            let found = self
+                .request_robots(hub, url, request, track, waited)
+                .await?;
             let rules = found.rules.clone();
             *site.known.lock() = Some(found);
             drop(flight);
@@ -271,6 +277,7 @@ impl Inner {
 
     async fn request_robots(
         &self,
+        hub: &HubParts,
         url: &Url,
         request: &Request,
         track: &Track,
@@ -288,33 +295,24 @@ impl Inner {
             group: request.group.clone(),
             cache: request.cache,
             is_solo: true,
-            deadline: Some(track.deadline.since(self.runtime.boot())),
+            deadline: Some(track.deadline.since(hub.runtime.boot())),
             ..Request::get(file)
         };
         let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
-        match self.boxed_journey(&asking).await {
-            Ok(arrived) => Ok(self.read_robots(arrived, waited)),
-            Err(error) => self.robots_failure(error, waited),
+        match boxed_journey(hub, &asking).await {
+            Ok(arrived) => Ok(self.read_robots(hub, arrived, waited)),
+            Err(error) => self.robots_failure(hub, error, waited),
         }
     }
 
-    /// Makes the request for robots.txt: a request within a request, so its size is not known
-    /// beforehand.
-    fn boxed_journey<'a>(
-        &'a self,
-        request: &'a Request,
-    ) -> Pin<Box<dyn Future<Output = Result<Arrived<Bytes>, FetchError>> + Send + 'a>> {
-        Box::pin(self.journey(request, &ToMemory))
-    }
-
-    fn read_robots(&self, arrived: Arrived<Bytes>, waited: Duration) -> Known {
+    fn read_robots(&self, hub: &HubParts, arrived: Arrived<Bytes>, waited: Duration) -> Known {
         let Arrived {
             head,
             body,
             mut track,
         } = arrived;
         let journey = track.end(None);
-        let now = self.runtime.boot();
+        let now = hub.runtime.boot();
         match (Ruling::from_status(Some(head.status)), body) {
             (Ruling::Parse, Delivered::Body(body)) => Known {
                 rules: Rules::Listed(Arc::new(Robots::parse(&body))),
@@ -322,7 +320,7 @@ impl Inner {
             },
             (Ruling::DisallowForNow, _) => {
                 let why = format!("it answered {}", head.status);
-                self.unread(&journey, waited, why)
+                self.unread(hub, &journey, waited, why)
             }
             _ => Known {
                 rules: Rules::AllowAll,
@@ -334,7 +332,12 @@ impl Inner {
     /// Sorts the failures that say something about the site from those that say nothing: a refusal
     /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
     /// may not reach.
-    fn robots_failure(&self, error: FetchError, waited: Duration) -> Result<Known, ErrorKind> {
+    fn robots_failure(
+        &self,
+        hub: &HubParts,
+        error: FetchError,
+        waited: Duration,
+    ) -> Result<Known, ErrorKind> {
         let rules = match error.kind {
             kind @ (ErrorKind::Fault {
                 fault: Fault::NoRoute | Fault::OpenFiles,
@@ -356,26 +359,26 @@ impl Inner {
             },
             ErrorKind::Fault { cause, .. } => {
                 let why = format!("the site cannot be reached: {}", cause.as_str());
-                return Ok(self.unread(&error.journey, waited, why));
+                return Ok(self.unread(hub, &error.journey, waited, why));
             }
             other => Rules::Unusable {
                 why: other.to_string().into(),
             },
         };
-        let until = self.runtime.boot() + UNREAD_AGE;
+        let until = hub.runtime.boot() + UNREAD_AGE;
         Ok(Known { rules, until })
     }
 
     /// Describes a file that could not be read. It is requested again when the site asks for it, or
     /// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
-    fn unread(&self, journey: &Journey, waited: Duration, why: String) -> Known {
+    fn unread(&self, hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> Known {
         let own = (waited * 2).min(UNREAD_AGE);
         let wait = match &journey.host_failure {
             Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
             Some(failure) => failure.wait.min(UNREAD_AGE).max(own),
             None => UNREAD_AGE,
         };
-        let mut until = self.runtime.boot() + wait;
+        let mut until = hub.runtime.boot() + wait;
         if let Some(stated) = journey.stopped.and_then(StopReason::until) {
             until = until.max(stated);
         }
@@ -385,6 +388,15 @@ impl Inner {
             until,
         }
     }
+}
+
+/// Makes the request for robots.txt: a request within a request, so its size is not known
+/// beforehand.
+fn boxed_journey<'a>(
+    hub: &'a HubParts,
+    request: &'a Request,
+) -> Pin<Box<dyn Future<Output = Result<Arrived<Bytes>, FetchError>> + Send + 'a>> {
+    Box::pin(hub.journey(request, &ToMemory))
 }
 
 /// Returns where a URL comes from: the user supplied the host of the request itself, and not those

@@ -63,24 +63,32 @@ impl StoredResponses {
         }
     }
 
-    /// Returns how a key and its flight stand: it differs after every change of them.
-    pub(super) fn state(&self, keys: [&CacheKey; 2]) -> [u64; 2] {
-        keys.map(|key| self.store.changes(key))
+    /// Returns whether a key or its flight has changed since it was looked up.
+    fn has_changed(&self, watched: &WatchedKeys<'_>) -> bool {
+        self.store.changes(watched.key) != watched.key_changes
+            || self.store.changes(watched.flight) != watched.flight_changes
     }
 
-    /// Waits until a key or its flight is not as it was, or until an instant.
+    /// Waits until a key or its flight has changed, or until an instant.
     pub(super) async fn changed(
         &self,
-        keys: [&CacheKey; 2],
-        before: [u64; 2],
+        watched: &WatchedKeys<'_>,
         until: BootInstant,
         runtime: &dyn Runtime,
     ) {
-        while self.state(keys) == before && runtime.boot() < until {
+        while !self.has_changed(watched) && runtime.boot() < until {
             let next = (runtime.boot() + POLL).min(until);
             runtime.sleep_until(next).await;
         }
     }
+}
+
+/// A key and its flight, with their counts of changes before the look-up.
+pub(super) struct WatchedKeys<'a> {
+    pub(super) key: &'a CacheKey,
+    pub(super) flight: &'a CacheKey,
+    pub(super) key_changes: u64,
+    pub(super) flight_changes: u64,
 }
 
 /// Renews a lease for as long as it is held.

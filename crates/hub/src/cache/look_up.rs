@@ -10,14 +10,13 @@ use http::{HeaderMap, Method};
 
 use super::flights::{FlightEnd, Joined, LedFlight};
 use super::key::Space;
-use super::lease::Claimed;
+use super::lease::{Claimed, WatchedKeys};
 use super::plan::{Plan, Question, forward_of};
 use super::{ResponseCache, Sharing, StoredAnswer, StoredResponses, Unserved, decode, key};
 use crate::clock::{Timestamp, before};
 use crate::config::CacheAccess;
 use crate::error::ErrorKind;
 use crate::exchange::{Answered, Delivery, Leg};
-use crate::fetch::cancelled;
 use crate::journey::{CacheUse, Forward, StaleReason, Track};
 use crate::target::NamedHop;
 
@@ -114,7 +113,7 @@ impl ResponseCache {
         let mut damaged = 0;
         loop {
             let question = self.question(cache, leg);
-            let seen = cache.store.changes(&question.key);
+            let key_changes = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
             match self.judge(cache, question, found, access, leg, track) {
                 Judged::Bypass => return Ok(Found::Ask(None)),
@@ -138,9 +137,13 @@ impl ResponseCache {
                     let Question { key, headers, .. } = &plan.question;
                     let flight = key::of_flight(key, headers, leg.request.ignored_fields());
                     // Before the flight is joined, so that its end is not missed.
-                    let state = [seen, cache.store.changes(&flight)];
-                    let seen = ([key, &flight], state);
-                    match self.fly(cache, seen, &mut led, leg, track).await? {
+                    let watched = WatchedKeys {
+                        key,
+                        flight: &flight,
+                        key_changes,
+                        flight_changes: cache.store.changes(&flight),
+                    };
+                    match self.fly(cache, &watched, &mut led, leg, track).await? {
                         Flown::LookAgain => {}
                         Flown::Alone => return Ok(Found::Ask(Some(plan))),
                         Flown::Lead => {
@@ -157,13 +160,13 @@ impl ResponseCache {
     async fn fly<D: Delivery>(
         &self,
         cache: &StoredResponses,
-        (keys, state): Seen<'_>,
+        watched: &WatchedKeys<'_>,
         led: &mut Option<LedFlight>,
         leg: &Leg<'_, D, NamedHop>,
         track: &mut Track,
     ) -> Result<Flown, ErrorKind> {
         if led.is_none() {
-            match cache.flights.join(*keys[1], self.runtime.boot()) {
+            match cache.flights.join(*watched.flight, self.runtime.boot()) {
                 Joined::Alone => return Ok(Flown::Alone),
                 Joined::Follow(ending) => {
                     let end = self.patiently(ending.wait(), leg, track).await?;
@@ -176,17 +179,17 @@ impl ResponseCache {
             }
             // Another flight may have stored its answer between the look-up and the beginning of
             // this one.
-            if cache.store.changes(keys[0]) != state[0] {
+            if cache.store.changes(watched.key) != watched.key_changes {
                 return Ok(Flown::LookAgain);
             }
         }
         if cache.sharing == Sharing::Process {
             return Ok(Flown::Lead);
         }
-        match cache.claim(*keys[1], &self.runtime).await {
+        match cache.claim(*watched.flight, &self.runtime).await {
             Claimed::Lead(lease) => {
                 // The entry alone: the claim itself has changed the flight.
-                let is_new = cache.store.changes(keys[0]) != state[0];
+                let is_new = cache.store.changes(watched.key) != watched.key_changes;
                 if let Some(led) = led {
                     led.lease = Some(lease);
                 }
@@ -203,7 +206,7 @@ impl ResponseCache {
                 Ok(Flown::Alone)
             }
             Claimed::Wait(until) => {
-                let changed = cache.changed(keys, state, until, &*self.runtime);
+                let changed = cache.changed(watched, until, &*self.runtime);
                 if self.patiently(changed, leg, track).await?.is_some() {
                     return Ok(Flown::LookAgain);
                 }
@@ -230,7 +233,7 @@ impl ResponseCache {
         let work = before(&*self.runtime, until, work);
         let waited = leg.request.unless_cancelled(work).await;
         track.journey.flight_wait += self.runtime.boot().since(begun);
-        let waited = waited.ok_or_else(|| cancelled(leg.target))?;
+        let waited = waited.ok_or_else(|| leg.target.cancelled())?;
         let during = "while another request fetched the same URL";
         if waited.is_none() && until == track.deadline {
             return Err(track.deadline_error(&leg.target.host, during));
@@ -370,9 +373,6 @@ fn stale_reason(
         StaleReason::Revalidating
     })
 }
-
-/// A key and its flight, and how they stood before the look-up.
-type Seen<'a> = ([&'a docstokg_stores::cache::CacheKey; 2], [u64; 2]);
 
 /// What a flight comes to for a request.
 enum Flown {

@@ -16,7 +16,7 @@ use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received, Wire};
-use crate::admission::{BodyAhead, Consequence, HeldPermit};
+use crate::admission::{BodyAhead, Consequence};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
@@ -223,7 +223,7 @@ impl Wire {
             took: answered.since(sent),
             retry_after,
         });
-        let stated = self.state_quotas(leg, &head, permit, (class, retry_after), track);
+        let stated = self.state_quotas(leg, &head, left, class, retry_after, track);
         if stated.await {
             // The quota holds such requests back; others are none of its business.
             class.outcome = Outcome::Neutral;
@@ -261,8 +261,9 @@ impl Wire {
         &self,
         leg: &Leg<'_, D>,
         head: &Head,
-        permit: &HeldPermit,
-        (class, retry_after): (Class, Option<Duration>),
+        left: Departure<'_>,
+        class: Class,
+        retry_after: Option<Duration>,
         track: &Track,
     ) -> bool {
         let Some((_, hints)) = &leg.target.route.site.rules.headers else {
@@ -276,11 +277,10 @@ impl Wire {
         let mut reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
         let is_refusal = is_refusal(class, head.status);
         let now = self.runtime.boot();
-        let sent = now - track.journey.header_time;
         leg.target
             .route
             .site
-            .complete_statement(&mut reading, is_refusal, (sent, now));
+            .complete_statement(&mut reading, is_refusal, (left.sent, now));
         let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
         let target = leg.target;
         track.note(&target.host, target.role, || {
@@ -293,7 +293,7 @@ impl Wire {
             is_spent_kind: is_spent,
         };
         // What is not held back by the quota, the breaker and the block have to hold back.
-        permit.state_quotas(statement, track).await && is_spent
+        left.permit.state_quotas(statement, track).await && is_spent
     }
 
     async fn preview<T>(

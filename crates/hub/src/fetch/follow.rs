@@ -9,7 +9,7 @@ use super::Hopped;
 use crate::error::ErrorKind;
 use crate::event::What;
 use crate::exchange::{Answered, Delivery, Leg};
-use crate::hub::Inner;
+use crate::hub::HubParts;
 use crate::journey::Track;
 use crate::redact::redact;
 use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
@@ -17,10 +17,15 @@ use crate::request::Follow;
 use crate::response::Head;
 use crate::target::NamedHop;
 
-/// The hops that were made, and the cookies of the one that was answered.
-type Way<'a> = (&'a mut Vec<Visited>, Option<HeaderValue>);
+/// The hops that led to an answer.
+pub(super) struct Trail<'a> {
+    /// Those before the one that was answered.
+    pub(super) visited: &'a mut Vec<Visited>,
+    /// The cookies that the answered one carried.
+    pub(super) cookies: Option<HeaderValue>,
+}
 
-impl Inner {
+impl HubParts {
     /// Returns whether https was tried in place of the URL that was stated, and is not served:
     /// remembers a host that cannot be reached by it.
     pub(super) fn leads_to_stated<D, T>(
@@ -41,15 +46,15 @@ impl Inner {
         }
     }
 
-    /// Reads where the answer of a hop leads. `way` is the hops before it, and its own cookies.
+    /// Reads where the answer of a hop leads.
     pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
         leg: &Leg<'_, D, T>,
         answered: Answered<D::Output>,
-        way: Way<'_>,
+        trail: Trail<'_>,
         track: &mut Track,
     ) -> Result<Hopped<D::Output>, ErrorKind> {
-        match self.follow(leg, &answered.head, way, track)? {
+        match self.follow(leg, &answered.head, trail, track)? {
             Some(next) => Ok(Hopped::Next(next)),
             None => Ok(Hopped::Final(answered)),
         }
@@ -60,7 +65,7 @@ impl Inner {
         &self,
         leg: &Leg<'_, D, T>,
         head: &Head,
-        (visited, own_cookies): Way<'_>,
+        trail: Trail<'_>,
         track: &mut Track,
     ) -> Result<Option<Box<Hop>>, ErrorKind> {
         let (request, target) = (leg.request, leg.target.borrow());
@@ -82,7 +87,8 @@ impl Inner {
             Redirected::No => Ok(None),
             Redirected::Refused(why) => Err(refused(why)),
             Redirected::To { hop, stripped } => {
-                visited.push((leg.hop.url.clone(), own_cookies));
+                let Trail { visited, cookies } = trail;
+                visited.push((leg.hop.url.clone(), cookies));
                 let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
                 let most = self.config.transport.max_redirects;
                 redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;

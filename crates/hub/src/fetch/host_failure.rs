@@ -9,7 +9,6 @@ use crate::admission::SiteAdmission;
 use crate::clock::BootInstant;
 use crate::error::{RetryLater, StatedBy};
 use crate::exchange::Finish;
-use crate::hub::Inner;
 use crate::target::Target;
 
 /// The least wait before a host that failed is asked again.
@@ -26,32 +25,29 @@ pub(super) struct LastAttempt<'a> {
     pub(super) first_sent: BootInstant,
 }
 
-impl Inner {
+impl LastAttempt<'_> {
     /// Returns the failure of the host that ended a request, if the host may serve the request
     /// later: the host asked for a pause, throttles, or may be down.
-    pub(super) fn host_failure(&self, attempt: &LastAttempt<'_>) -> Option<RetryLater> {
-        let now = self.runtime.boot();
-        let route = &attempt.target.route;
+    pub(super) fn host_failure(&self, now: BootInstant) -> Option<RetryLater> {
+        let route = &self.target.route;
         let failure = |wait: Duration, stated_by| RetryLater {
-            host: attempt.target.host.clone(),
+            host: self.target.host.clone(),
             wait: wait.max(MIN_HOST_WAIT),
             stated_by,
         };
-        if !matches!(attempt.class.outcome, Outcome::Failure | Outcome::Throttled) {
+        if !matches!(self.class.outcome, Outcome::Failure | Outcome::Throttled) {
             return None;
         }
-        if let Some(asked) = attempt.finish.retry_after() {
+        if let Some(asked) = self.finish.retry_after() {
             let wait = asked.min(route.site.rules.policy.breaker.retry_after_cap);
             return Some(failure(wait, StatedBy::Server));
         }
-        let stated_by = match attempt.class.outcome {
+        let stated_by = match self.class.outcome {
             Outcome::Throttled => StatedBy::Quota,
-            _ if may_be_down(&route.site.site, attempt.finish, attempt.first_sent) => {
-                StatedBy::Breaker
-            }
+            _ if may_be_down(&route.site.site, self.finish, self.first_sent) => StatedBy::Breaker,
             _ => return None,
         };
-        let open_until = attempt.open_until.or_else(|| route.site.site.open_until());
+        let open_until = self.open_until.or_else(|| route.site.site.open_until());
         let wait = open_until.map_or(MIN_HOST_WAIT, |until| until.since(now));
         Some(failure(wait, stated_by))
     }

@@ -1,16 +1,23 @@
-//! What an attempt enters with and what comes of it: how long it may wait, what is reported when it
-//! goes, and the error when it is refused.
+//! The way of a request into the sites: which lanes its attempts have to pass, how long each may
+//! wait, what is reported when it goes, and the error when it is refused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::rate::LimitBasis;
 use docstokg_policy::site::{Patience, RefusalReason};
 
-use crate::admission::{Denied, Permits, Terms, Waits};
+use http::Method;
+use tokio::sync::Semaphore;
+
+use super::registry::Registry;
+use super::{AdmissionContext, Denied, Lane, LaneKey, Permits, Route, Terms, Waits};
+use crate::clock::{Random, Runtime};
+use crate::config::Config;
 use crate::error::{ErrorKind, Refused, RefusedBy};
 use crate::event::What;
-use crate::hub::Inner;
 use crate::journey::Track;
+use crate::redirect::Hop;
 use crate::request::{RateWait, Request};
 use crate::target::{NamedHop, Target};
 
@@ -25,15 +32,94 @@ fn has_long_delay(target: &Target) -> bool {
     delay.is_some_and(|delay| delay >= LONG_DELAY)
 }
 
-impl Inner {
-    /// Says how long an attempt may wait, and for what.
-    pub(super) fn terms(
+/// The way of requests into the sites of a hub.
+pub(crate) struct AdmissionGate {
+    pub(crate) config: Arc<Config>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) random: Random,
+    pub(crate) registry: Registry,
+    /// How many requests this process may have on the wire.
+    pub(crate) process_slots: Arc<Semaphore>,
+}
+
+impl AdmissionGate {
+    /// Returns the lane that a hop takes into its site.
+    fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> Lane {
+        let (host, role) = (&named.host, named.role);
+        let is_head_counted = self.config.limits.of(host, role).count_head.value;
+        self.registry.lane(&LaneKey {
+            kind: request.kind.clone(),
+            service: request.service.clone(),
+            free: hop.method == Method::HEAD && !is_head_counted,
+            ..LaneKey::plain(host, role)
+        })
+    }
+
+    /// Finds what each attempt at a hop has to pass.
+    ///
+    /// # Errors
+    /// The request costs more than a budget of its site ever has.
+    pub(crate) fn route(
+        &self,
+        named: NamedHop,
+        hop: &Hop,
+        request: &Request,
+    ) -> Result<Target, ErrorKind> {
+        let (host, role) = (&named.host, named.role);
+        let site = self.site_lane(&named, hop, request);
+        // Every budget has space for a weight of one.
+        if request.weight > 1 {
+            let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
+            if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
+                return Err(ErrorKind::Weight {
+                    host: named.host,
+                    weight: request.weight,
+                    limit,
+                });
+            }
+        }
+        let resolver = request.resolver.as_ref().map(|name| {
+            let lane = self.registry.resolver_lane(name, host, role);
+            (Arc::clone(name), lane)
+        });
+        let route = Route {
+            resolver,
+            network: self.registry.network_lane(host, role),
+            site,
+        };
+        Ok(Target::new(named, route))
+    }
+
+    /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
+    pub(crate) async fn enter(
         &self,
         target: &Target,
         request: &Request,
         attempt: u32,
-        track: &Track,
-    ) -> Terms {
+        track: &mut Track,
+    ) -> Result<Permits, ErrorKind> {
+        let terms = self.terms(target, request, attempt, track);
+        let context = AdmissionContext {
+            runtime: &self.runtime,
+            process_slots: Some(&self.process_slots),
+            random: &self.random,
+        };
+        let mut waits = Waits::default();
+        let entered = target.route.enter(terms, &context, track, &mut waits).await;
+        track.journey.rate_delay += waits.rate;
+        track.journey.slot_wait += waits.slots;
+        track.journey.breaker_wait += waits.breaker;
+        match entered {
+            Ok(permits) => {
+                note_entry(target, &permits, attempt, waits, track);
+                Ok(permits)
+            }
+            Err((by, denied)) => Err(self.denied(target, by, denied, waits.rate, track)),
+        }
+    }
+
+    /// Says how long an attempt may wait, and for what.
+    fn terms(&self, target: &Target, request: &Request, attempt: u32, track: &Track) -> Terms {
         let now = self.runtime.boot();
         let is_retry = attempt > 1;
         // A request that bounds the wait for its own retry does not wait for a host that was paused
@@ -76,7 +162,7 @@ impl Inner {
     }
 
     /// Turns a refusal, or the failure of a store, into the error of the request.
-    pub(super) fn denied(
+    fn denied(
         &self,
         target: &Target,
         by: RefusedBy,
@@ -116,13 +202,7 @@ impl Inner {
 }
 
 /// Reports to the observers on which terms an attempt goes.
-pub(super) fn note_entry(
-    target: &Target,
-    permits: &Permits,
-    attempt: u32,
-    waits: Waits,
-    track: &Track,
-) {
+fn note_entry(target: &Target, permits: &Permits, attempt: u32, waits: Waits, track: &Track) {
     let note = |what: What| track.note(&target.host, target.role, || what);
     let permit = &permits.site_state().permit;
     if let Some(refusal) = &permit.shadowed {
@@ -140,11 +220,4 @@ pub(super) fn note_entry(
         breaker_wait: waits.breaker,
         resolver: permits.resolver_state(),
     });
-}
-
-/// Returns the error of a request that was cancelled while it only waited.
-pub(crate) fn cancelled(target: &NamedHop) -> ErrorKind {
-    ErrorKind::Cancelled {
-        host: target.host.clone(),
-    }
 }
