@@ -6,11 +6,9 @@
 //! [`permits`] holds and settles what an attempt was permitted by all the sites it had to pass.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use docstokg_policy::breaker::{OpenReason, State, Transition};
-use docstokg_policy::site::Permit;
 use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -19,26 +17,25 @@ use crate::clock::{BootInstant, Runtime};
 use crate::event::{Event, Observer, What};
 
 mod admit;
-mod caution;
+mod failure_wait;
 mod gate;
 mod heartbeat;
+mod host_health;
 mod lane;
 mod permit;
 mod permits;
 mod queue;
 pub(crate) mod registry;
 mod round_trip;
-mod seen;
 mod slots;
-mod slow_start;
 mod states;
-mod unavailable;
 mod waiting;
 
 use admit::AdmissionContext;
 pub(crate) use admit::Waits;
 pub(crate) use gate::AdmissionGate;
 pub(crate) use heartbeat::Listening;
+pub(crate) use host_health::{HealthSign, HostHealth};
 use lane::LaneState;
 pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
 pub(crate) use permit::{BodyAhead, Consequence, HeldPermit, PermitState};
@@ -57,21 +54,9 @@ pub(crate) struct SiteAdmission {
     round_trip: round_trip::RoundTrip,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     heartbeat: heartbeat::Heartbeat,
-    /// The state of the breaker as this process last saw it.
-    seen: seen::Seen,
-    /// When this process last read an answer that blocks the site, in microseconds: permits from
-    /// before that are not used, though the store learns of it shortly after.
-    blocked_at: AtomicU64,
-    /// When the last request was sent that the origin served, in microseconds; 0 before the first.
-    served_at: AtomicU64,
-    /// What a 503 of the origin means.
-    unavailable: unavailable::Unavailable,
+    pub(crate) health: HostHealth,
     /// Whether this process has changed an adaptive rate of the site.
     has_adapted: AtomicBool,
-    /// Holds requests back while the host fails.
-    caution: caution::Caution,
-    /// Holds the requests back that waited for the end of an outage.
-    slow_start: slow_start::SlowStart,
     news: Arc<News>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
@@ -94,7 +79,7 @@ impl SiteAdmission {
 
     /// Returns until when the breaker is open, as this process last saw it.
     pub(crate) fn open_until(&self) -> Option<BootInstant> {
-        self.seen.open_until(self.runtime.boot())
+        self.health.open_until(self.runtime.boot())
     }
 
     /// Notifies the watches of hosts that a breaker has changed.
@@ -118,55 +103,11 @@ impl SiteAdmission {
         }
     }
 
-    /// Takes note of an answer that asks for no requests: those that were permitted before it are
-    /// not sent after it.
-    fn note_block(&self) {
-        self.blocked_at
-            .store(self.runtime.boot().as_micros(), Ordering::Release);
-    }
-
-    /// Returns whether a block began after a permit was given.
-    fn was_blocked_since(&self, permit: &Permit) -> bool {
-        self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
-    }
-
     /// Wakes the heads of the site's queues.
     fn wake_heads(&self) {
         for lane in &*self.lanes.lock() {
             lane.queue.wake_head();
         }
-    }
-
-    /// Takes note of a sign of life: the response to a request that was sent at an instant is
-    /// neither a failure nor a refusal.
-    pub(crate) fn note_sign_of_life(&self, sent: BootInstant) {
-        self.served_at.fetch_max(sent.as_micros(), Ordering::AcqRel);
-    }
-
-    /// Returns when the last request of this process was sent that gave a sign of life.
-    pub(crate) fn last_served(&self) -> Option<BootInstant> {
-        let served = self.served_at.load(Ordering::Acquire);
-        (served > 0).then(|| BootInstant::from_micros(served))
-    }
-
-    /// Tells whether the breaker was closed all the time since an instant, as far as is known.
-    pub(crate) fn is_closed_since(&self, instant: BootInstant) -> bool {
-        self.seen.is_closed_since(instant)
-    }
-
-    /// Takes note that the origin served a request that was sent at an instant.
-    pub(crate) fn note_served(&self, sent: BootInstant, now: BootInstant) {
-        self.unavailable.note_served(sent, now);
-    }
-
-    /// Counts a 503, and returns whether the origin is up and refuses what is too fast.
-    pub(crate) fn count_unavailable(
-        &self,
-        sent: BootInstant,
-        distance: Duration,
-        now: BootInstant,
-    ) -> bool {
-        self.unavailable.count_unavailable(sent, distance, now)
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.
@@ -195,9 +136,6 @@ impl SiteAdmission {
     /// Reports that another process or an operator has changed the breaker, and wakes the requests
     /// that wait for it.
     fn report_change(&self, transition: Option<Transition>) {
-        if let Some(transition) = &transition {
-            self.slow_start.note(transition, self.runtime.boot());
-        }
         self.wake_all();
         let lane = self.lanes.lock().first().map(Arc::clone);
         if let (Some(transition), Some(lane)) = (transition, lane) {

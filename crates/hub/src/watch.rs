@@ -29,7 +29,7 @@ impl HostWatch {
     /// Tells whether the host's breaker is closed, as far as this process knows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.site.is_closed_since(BootInstant::FAR)
+        self.site.health.is_closed_since(BootInstant::FAR)
     }
 }
 
@@ -61,7 +61,7 @@ impl Hub {
     /// life: a response that is neither a failure nor a refusal.
     #[must_use]
     pub fn last_served(&self, host: &Host) -> Option<BootInstant> {
-        self.site(host).last_served()
+        self.site(host).health.last_served()
     }
 
     /// Counts the changes of breakers that this process knows of: a caller with watches waits for

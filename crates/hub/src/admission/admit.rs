@@ -55,7 +55,7 @@ impl Lane {
         waits: &mut Waits,
     ) -> Result<HeldPermit, Denied> {
         self.start_slowly(&terms, context, track, waits).await;
-        self.wait_cautiously(&terms, context, track, waits).await;
+        self.wait_while_failing(&terms, context, track, waits).await;
         let join = || Waiting::join(self, &terms);
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
             (join(), None)
@@ -109,7 +109,7 @@ impl Lane {
         waits: &mut Waits,
     ) {
         let now = context.runtime.boot();
-        let turn = self.site.slow_start.turn(now);
+        let turn = self.site.health.slow_start_turn(now);
         let patience = terms.latest.min(terms.deadline);
         if let Some(until) = turn.filter(|turn| *turn <= patience && !self.costs.is_empty()) {
             track.note(&self.key.host, self.key.role, || What::WaitSlowStart {
@@ -137,8 +137,7 @@ impl Lane {
             return;
         }
         let now = self.site.runtime.boot();
-        if let Some(transition) = self.site.seen.by_answer(&entered.entry, now) {
-            self.site.slow_start.note(&transition, now);
+        if let Some(transition) = self.site.health.seen_by_answer(&entered.entry, now) {
             track.note(&self.key.host, self.key.role, || What::BreakerSeen {
                 key: Arc::clone(&self.site.key),
                 transition,
@@ -157,10 +156,7 @@ impl SiteAdmission {
         if let Some(transition) = transition {
             // A role that counts for itself has a breaker of its own, which the others do not obey.
             if !lane.rules.policy.isolated {
-                let now = self.runtime.boot();
-                self.seen.note(&transition, now);
-                self.slow_start.note(&transition, now);
-                self.caution.end();
+                (self.health).note_transition(&transition, self.runtime.boot());
             }
             self.spread_change();
             self.show(&transition);

@@ -117,7 +117,9 @@ impl SiteAdmission {
             .heartbeat
             .with(|state| state.last.replace(condition.clone()));
         let changed = last.is_some_and(|last| condition.has_changed_since(&last));
-        let transition = self.seen.by_heartbeat(condition, self.runtime.boot());
+        let transition = self
+            .health
+            .seen_by_heartbeat(condition, self.runtime.boot());
         if changed || transition.is_some() {
             self.report_change(transition);
         }

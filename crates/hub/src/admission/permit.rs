@@ -59,12 +59,13 @@ impl PermitState {
 
     /// The answer asks for no requests: those that were permitted before it are not sent after it.
     pub(crate) fn note_block(&self) {
-        self.lane.site.note_block();
+        let site = &self.lane.site;
+        site.health.note_block(site.runtime.boot());
     }
 
     /// Returns whether an answer has asked for no requests since this one was permitted.
     pub(crate) fn was_blocked_since(&self) -> bool {
-        self.lane.site.was_blocked_since(&self.permit)
+        self.lane.site.health.was_blocked_since(&self.permit)
     }
 
     /// Returns whether the origin closes its connections.
@@ -84,7 +85,8 @@ impl PermitState {
             let site = &self.lane.site;
             // A role that counts for itself has a breaker of its own.
             let outcome = outcome.filter(|_| !self.lane.rules.policy.isolated);
-            site.caution.note_answer(outcome, || site.runtime.boot());
+            let throttle = &site.health.failure_throttle;
+            throttle.note_answer(outcome, || site.runtime.boot());
         }
     }
 
@@ -154,7 +156,7 @@ impl HeldPermit {
         if leased {
             lane.site.begin_lease(permit.id);
         }
-        lane.site.caution.note_sent();
+        lane.site.health.failure_throttle.note_sent();
         Self(Arc::new(PermitState {
             lane,
             ask,

@@ -5,7 +5,7 @@ mod build;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
@@ -19,8 +19,7 @@ use tokio::sync::Semaphore;
 use self::build::RulesCache;
 use super::heartbeat::Heartbeat;
 use super::round_trip::RoundTrip;
-use super::seen::Seen;
-use super::{Lane, LaneKey, LaneState, News, Rules, SiteAdmission};
+use super::{HostHealth, Lane, LaneKey, LaneState, News, Rules, SiteAdmission};
 use crate::clock::Runtime;
 use crate::config::{Config, SiteConfig, network_key, resolver_key};
 
@@ -194,13 +193,8 @@ impl Registry {
             round_trip: RoundTrip::default(),
             lanes: Mutex::default(),
             heartbeat: Heartbeat::default(),
-            seen: Seen::default(),
-            blocked_at: AtomicU64::new(0),
-            served_at: AtomicU64::new(0),
+            health: HostHealth::default(),
             has_adapted: AtomicBool::new(false),
-            unavailable: super::unavailable::Unavailable::default(),
-            caution: super::caution::Caution::default(),
-            slow_start: super::slow_start::SlowStart::default(),
             news: Arc::clone(&self.news),
             shown: shown(),
         });

@@ -128,11 +128,11 @@ impl<'a, 'b> Admission<'a, 'b> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
-        if position == QueuePosition::Head && lane.is_cautious(&self.terms) {
+        if position == QueuePosition::Head && lane.must_wait_for_failures(&self.terms) {
             // A waiting request holds no slot, and keeps no other process waiting behind it.
             self.slots = None;
             self.waiting.give_up_reservation();
-            lane.wait_cautiously(&self.terms, self.context, self.track, self.waits)
+            lane.wait_while_failing(&self.terms, self.context, self.track, self.waits)
                 .await;
         }
         let is_distant = site.remote && site.round_trip.usual() >= MIN_DISTANT_ROUND_TRIP;
@@ -199,7 +199,7 @@ impl<'a, 'b> Admission<'a, 'b> {
     /// has become too old.
     async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
-        if site.was_blocked_since(&permit) {
+        if site.health.was_blocked_since(&permit) {
             // The store learns of it when the answer has been read: then this request is woken, or
             // asks again.
             lane.give_back(&self.waiting.ask, &permit);

@@ -16,7 +16,7 @@ use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received, Wire};
-use crate::admission::{BodyAhead, Consequence};
+use crate::admission::{BodyAhead, Consequence, HealthSign};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
@@ -194,21 +194,14 @@ impl Wire {
         let answered = self.runtime.boot();
         track.journey.header_time = answered.since(sent);
         let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
-        if matches!(class.outcome, Outcome::Success | Outcome::Neutral) {
-            lane.site.note_sign_of_life(sent);
-        }
-        match class.outcome {
-            Outcome::Success => lane.site.note_served(sent, answered),
-            // Some servers refuse with 503 what is too fast.
-            Outcome::Failure
-                if head.status == StatusCode::SERVICE_UNAVAILABLE
-                    && lane.rules.policy.learn.is_some()
-                    && lane.site.count_unavailable(sent, lane.distance(), answered) =>
-            {
-                class.outcome = Outcome::Throttled;
-            }
-            _ => {}
-        }
+        let is_unavailable = head.status == StatusCode::SERVICE_UNAVAILABLE;
+        let learns = lane.rules.policy.learn.is_some();
+        class.outcome = lane.site.health.judge(&HealthSign {
+            outcome: class.outcome,
+            unavailable: (is_unavailable && learns).then(|| lane.distance()),
+            sent,
+            answered,
+        });
         if lane
             .rules
             .classifier

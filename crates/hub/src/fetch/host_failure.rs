@@ -56,8 +56,9 @@ impl LastAttempt<'_> {
 /// Tells whether a host that failed a request may be down. If the host has served others since and
 /// its breaker was closed all the time, only this request fails.
 fn may_be_down(site: &SiteAdmission, finish: &Finish, first_sent: BootInstant) -> bool {
-    let was_closed = site.is_closed_since(first_sent);
+    let was_closed = site.health.is_closed_since(first_sent);
     let is_alive = site
+        .health
         .last_served()
         .is_some_and(|served| served >= first_sent);
     match finish {

@@ -22,10 +22,10 @@ const MOST_IN_ROW: u32 = 8;
 
 /// What an origin does with 503, as this process sees it.
 #[derive(Default)]
-pub(super) struct Unavailable(Mutex<Seen>);
+pub(super) struct UnavailableLog(Mutex<UnavailableCounts>);
 
 #[derive(Default)]
-struct Seen {
+struct UnavailableCounts {
     /// When the first request was sent that a 503 answered since the origin last served one.
     refused: Option<BootInstant>,
     in_row: u32,
@@ -33,7 +33,7 @@ struct Seen {
     throttles_until: Option<BootInstant>,
 }
 
-impl Unavailable {
+impl UnavailableLog {
     /// Takes note that the origin served a request that was sent at an instant.
     pub(super) fn note_served(&self, sent: BootInstant, now: BootInstant) {
         let mut seen = self.0.lock();
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_origin_that_goes_down_does_not_throttle() {
-        let origin = Unavailable::default();
+        let origin = UnavailableLog::default();
         for number in 0..20 {
             origin.note_served(at(number * 100), at(number * 100 + 50));
         }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_origin_that_serves_a_later_request_throttles() {
-        let origin = Unavailable::default();
+        let origin = UnavailableLog::default();
         origin.note_served(at(0), at(50));
         assert!(
             !origin.count_unavailable(at(100), SHORT, at(150)),

@@ -12,10 +12,10 @@ use crate::clock::BootInstant;
 
 /// The breaker as this process last saw it; closed at first.
 #[derive(Default)]
-pub(super) struct Seen(Mutex<Known>);
+pub(super) struct LastBreakerState(Mutex<SeenState>);
 
 #[derive(Clone, Copy)]
-struct Known {
+struct SeenState {
     state: State,
     /// Until when it is open.
     until: BootInstant,
@@ -23,7 +23,7 @@ struct Known {
     changed_at: BootInstant,
 }
 
-impl Default for Known {
+impl Default for SeenState {
     fn default() -> Self {
         Self {
             state: State::Closed,
@@ -33,7 +33,7 @@ impl Default for Known {
     }
 }
 
-impl Seen {
+impl LastBreakerState {
     /// Takes note of a transition that is reported anyway.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let until = if transition.to == State::Open {
@@ -41,7 +41,7 @@ impl Seen {
         } else {
             BootInstant::ZERO
         };
-        *self.0.lock() = Known {
+        *self.0.lock() = SeenState {
             state: transition.to,
             until,
             changed_at: now,
@@ -111,7 +111,7 @@ impl Seen {
         let open = open.filter(|_| to == State::Open);
         let mut known = self.0.lock();
         let from = known.state;
-        *known = Known {
+        *known = SeenState {
             state: to,
             until: open.map_or(BootInstant::ZERO, |(until, _)| until),
             changed_at: if from == to { known.changed_at } else { now },

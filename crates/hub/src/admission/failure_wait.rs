@@ -1,0 +1,61 @@
+//! Requests that wait for answers to others while their host fails.
+
+use std::pin::pin;
+
+use super::host_health::ThrottleHold;
+use super::{AdmissionContext, Lane, Terms, Waits};
+use crate::clock::before;
+use crate::event::What;
+use crate::journey::Track;
+
+impl Lane {
+    /// Returns why a request has to wait for answers to others, where it has to. One that cannot
+    /// wait that long goes now: its time may be needed for the rate.
+    fn held_by_failures(&self, terms: &Terms) -> Option<ThrottleHold> {
+        let breaker = &self.rules.policy.breaker;
+        let site = &self.site;
+        let held =
+            (site.health.failure_throttle).holds(breaker.fail_max.get(), || site.runtime.boot())?;
+        let can_wait = held.until <= terms.latest.min(terms.deadline);
+        (can_wait && !breaker.shadow && !self.costs.is_empty()).then_some(held)
+    }
+
+    /// Returns whether a request has to wait for answers to others.
+    pub(super) fn must_wait_for_failures(&self, terms: &Terms) -> bool {
+        self.held_by_failures(terms).is_some()
+    }
+
+    /// Waits for answers to other requests after a failure, where the request may wait.
+    pub(super) async fn wait_while_failing(
+        &self,
+        terms: &Terms,
+        context: &AdmissionContext<'_>,
+        track: &Track,
+        waits: &mut Waits,
+    ) {
+        if !self.must_wait_for_failures(terms) {
+            return;
+        }
+        let since = context.runtime.boot();
+        let mut is_noted = false;
+        loop {
+            let mut changed = pin!(self.site.health.failure_throttle.changed.notified());
+            changed.as_mut().enable();
+            let Some(held) = self.held_by_failures(terms) else {
+                break;
+            };
+            if !std::mem::replace(&mut is_noted, true) {
+                track.note(&self.key.host, self.key.role, || What::WaitCaution {
+                    failures: held.failures,
+                });
+            }
+            if before(&**context.runtime, held.until, changed)
+                .await
+                .is_none()
+            {
+                break;
+            }
+        }
+        waits.breaker += context.runtime.boot().since(since);
+    }
+}

@@ -1,0 +1,141 @@
+//! FailureThrottle while a host fails: after a failure no more requests wait for an answer than the failures
+//! that its breaker still needs to open. So an outage meets as many requests as open the breaker,
+//! however long answers take.
+//!
+//! Each process counts its own requests, until the headers of their answers come. Any answer that is
+//! not a failure ends it, and so does time: an origin that takes longer to answer is not kept waiting
+//! for. A request that cannot wait is not delayed.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::classify::Outcome;
+use tokio::sync::Notify;
+
+use crate::clock::BootInstant;
+
+/// How long after a failure requests wait for the answers to others.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// How many requests to a site wait for an answer, and how many have failed in a row.
+#[derive(Default)]
+pub(in crate::admission) struct FailureThrottle {
+    unanswered: AtomicU32,
+    failures: AtomicU32,
+    /// When the last one failed, in microseconds.
+    failed_at: AtomicU64,
+    pub(in crate::admission) changed: Notify,
+}
+
+/// Why a request has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admission) struct ThrottleHold {
+    pub(in crate::admission) failures: u32,
+    pub(in crate::admission) until: BootInstant,
+}
+
+impl FailureThrottle {
+    /// Takes note of a request that goes.
+    pub(in crate::admission) fn note_sent(&self) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes note of the headers of an answer, or that there will be none; with what they mean, where
+    /// that is known.
+    pub(in crate::admission) fn note_answer(
+        &self,
+        outcome: Option<Outcome>,
+        now: impl FnOnce() -> BootInstant,
+    ) {
+        self.unanswered.fetch_sub(1, Ordering::Relaxed);
+        let failures = self.failures.load(Ordering::Relaxed);
+        match outcome {
+            Some(Outcome::Failure) => {
+                self.failed_at.store(now().as_micros(), Ordering::Relaxed);
+                self.failures.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(_) if failures > 0 => self.failures.store(0, Ordering::Relaxed),
+            Some(_) | None => {}
+        }
+        if failures > 0 {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Ends it: the breaker has opened or closed, and rules from now on.
+    pub(super) fn end(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns why a request has to wait, where it has to.
+    pub(in crate::admission) fn holds(
+        &self,
+        fail_max: u32,
+        now: impl FnOnce() -> BootInstant,
+    ) -> Option<ThrottleHold> {
+        let failures = self.failures.load(Ordering::Relaxed);
+        if failures == 0 {
+            return None;
+        }
+        let most = fail_max.saturating_sub(failures).max(1);
+        let failed_at = BootInstant::from_micros(self.failed_at.load(Ordering::Relaxed));
+        let until = failed_at + LONGEST;
+        let is_held = self.unanswered.load(Ordering::Relaxed) >= most && now() < until;
+        is_held.then_some(ThrottleHold { failures, until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_micros(1_000_000_000 + seconds * 1_000_000)
+    }
+
+    fn sent(requests: u32) -> FailureThrottle {
+        let throttle = FailureThrottle::default();
+        for _ in 0..requests {
+            throttle.note_sent();
+        }
+        throttle
+    }
+
+    /// Returns after how many failures a request has to wait.
+    fn held(throttle: &FailureThrottle, now: BootInstant) -> Option<u32> {
+        throttle.holds(5, || now).map(|held| held.failures)
+    }
+
+    fn fails(throttle: &FailureThrottle) {
+        throttle.note_answer(Some(Outcome::Failure), || at(0));
+    }
+
+    #[test]
+    fn no_more_wait_for_an_answer_than_failures_are_left() {
+        let throttle = sent(4);
+        assert_eq!(held(&throttle, at(0)), None, "nothing has failed");
+        fails(&throttle);
+        assert_eq!(held(&throttle, at(0)), None, "three wait, four may");
+        throttle.note_sent();
+        assert_eq!(held(&throttle, at(0)), Some(1));
+        for _ in 0..3 {
+            fails(&throttle);
+        }
+        assert_eq!(held(&throttle, at(0)), Some(4), "one waits");
+        throttle.note_answer(None, || at(0));
+        assert_eq!(held(&throttle, at(0)), None, "one may always go");
+    }
+
+    #[test]
+    fn any_other_answer_and_time_end_it() {
+        for outcome in [Outcome::Success, Outcome::Neutral, Outcome::Throttled] {
+            let throttle = sent(9);
+            fails(&throttle);
+            assert!(held(&throttle, at(1)).is_some());
+            assert_eq!(held(&throttle, at(2)), None);
+            throttle.note_answer(Some(outcome), || at(1));
+            assert_eq!(held(&throttle, at(1)), None, "{outcome:?}");
+        }
+    }
+}
