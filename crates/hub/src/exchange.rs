@@ -302,6 +302,7 @@ impl Wire {
     ) -> Result<Incoming, Unanswered> {
         let (host, transport) = (&target.host, &self.config.transport);
         let sent = self.runtime.boot();
+        target.route.site.note_departure(sent);
         let longest = transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(permit.state(), &self.runtime, longest, sent);
         track.journey.attempts += 1;

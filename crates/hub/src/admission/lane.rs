@@ -250,6 +250,13 @@ impl LaneState {
         (self.rules.headers.as_ref()).map(|_| Arc::clone(&self.quota_lane))
     }
 
+    /// Takes note of a request that is sent: what is left after it tells how long it counts.
+    pub(crate) fn note_departure(&self, sent: BootInstant) {
+        if self.rules.headers.is_some() {
+            self.implied_window.lock().note_departure(sent);
+        }
+    }
+
     /// Adds to what the host states what its earlier responses imply.
     /// The request was sent at `sent`.
     pub(crate) fn complete_statement(

@@ -5,9 +5,12 @@
 //! window, so its reset is the length of the window, rounded: seconds left by less than one second,
 //! a reset since 1970 by up to two, because the `Date` it is compared with is rounded as well. The
 //! first requests of two windows in a row are at least a window apart, which bounds its length from
-//! above. Of short windows a shorter one is tried after as many responses as the limit; a refusal
-//! takes that back, and four times as many responses have to come before the next trial.
+//! above. What is left bounds it from below: as many requests as are used were sent within it. After
+//! as many responses as the limit a shorter window is tried: the shortest by what is left, or one
+//! second less where that says nothing. A refusal takes that back, and four times as many responses
+//! have to come before the next trial.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Quota, Reading, Source, Unit};
@@ -27,8 +30,15 @@ const MAX_BEFORE_TRIAL: u32 = 8;
 /// How many times as many responses have to come before the next trial after one that was refused.
 const TRIAL_GROWTH: u32 = 4;
 
+/// How many departures are remembered.
+const MAX_DEPARTURES: usize = 128;
+/// By how much the times on the way to a server vary.
+const JITTER: Duration = Duration::from_millis(150);
+/// What is left tells the length of a window in which requests are at most this far apart.
+const LARGEST_GAP: Duration = Duration::from_secs(1);
+
 /// The length of the window that the responses of a host imply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImpliedWindow {
     window: Option<Duration>,
     /// The shortest reset of the first request of a window.
@@ -39,9 +49,24 @@ pub struct ImpliedWindow {
     served: u32,
     /// How many trials of a shorter window were refused.
     refused_trials: u32,
+    /// When the latest requests were sent.
+    departures: VecDeque<BootInstant>,
+    /// The longest time after which a request still counted.
+    counted_for: Duration,
 }
 
 impl ImpliedWindow {
+    /// Takes note of a request that is sent.
+    pub fn note_departure(&mut self, at: BootInstant) {
+        if self.window.is_none() {
+            return;
+        }
+        if self.departures.len() >= MAX_DEPARTURES {
+            self.departures.pop_front();
+        }
+        self.departures.push_back(at);
+    }
+
     /// Adds the implied window to the quota that states none, and learns from it first: from the
     /// response to a request that was sent at `sent` and answered at `now`. Several quotas without
     /// windows cannot be told apart, so they stay as they are.
@@ -92,14 +117,27 @@ impl ImpliedWindow {
                 first_sent: self.first_sent,
                 refused_trials: if is_longer { 0 } else { self.refused_trials },
                 served: 0,
+                departures: std::mem::take(&mut self.departures),
+                counted_for: self.counted_for,
             };
         }
+        if self.departures.is_empty() && self.window.is_some() {
+            self.departures.push_back(sent);
+        }
         self.served = self.served.saturating_add(1);
+        let used = limit.saturating_sub(remaining);
+        if let Some(age) = self.age_of_oldest(used, sent) {
+            self.counted_for = self.counted_for.max(age);
+        }
         let growth = TRIAL_GROWTH.saturating_pow(self.refused_trials);
         let responses = limit.min(MAX_BEFORE_TRIAL).saturating_mul(growth);
-        if self.served > responses && self.stated <= LONGEST_TRIED {
+        if self.served > responses {
             let known = self.window.unwrap_or_default();
-            self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
+            if known / limit.max(1) <= LARGEST_GAP && self.has_watched_for(known, sent) {
+                self.shorten(self.shortest());
+            } else if self.stated <= LONGEST_TRIED {
+                self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
+            }
         }
         if !is_first {
             return;
@@ -111,10 +149,35 @@ impl ImpliedWindow {
         }
     }
 
-    /// Takes a shorter length, as far as the resets may be rounded.
+    /// Returns the age of the oldest of so many used requests when the last one was counted. Some
+    /// servers state what is left as of a request, some as of its response: the shorter age holds
+    /// for both.
+    fn age_of_oldest(&self, used: u32, sent: BootInstant) -> Option<Duration> {
+        let used = usize::try_from(used).ok().filter(|used| *used > 0)?;
+        let age_at = |end: usize| {
+            let oldest = self.departures.get(end.checked_sub(used)?)?;
+            Some(self.departures.get(end - 1)?.since(*oldest))
+        };
+        let by_request = age_at(self.departures.partition_point(|at| *at <= sent))?;
+        Some(by_request.min(age_at(self.departures.len())?))
+    }
+
+    /// Returns whether requests were sent for so long before an instant.
+    fn has_watched_for(&self, length: Duration, now: BootInstant) -> bool {
+        let first = self.departures.front();
+        first.is_some_and(|first| now.since(*first) >= length)
+    }
+
+    /// Returns the shortest length in whole seconds that what was left allows.
+    fn shortest(&self) -> Duration {
+        let counted_for = self.counted_for.saturating_sub(JITTER);
+        Duration::from_secs(counted_for.as_secs() + 1)
+    }
+
+    /// Takes a shorter length, as far as the resets may be rounded and what was left allows.
     fn shorten(&mut self, length: Duration) {
-        let least = self.stated.saturating_sub(ROUNDING);
-        let length = length.max(least).max(SHORTEST_IMPLIED);
+        let least = self.stated.saturating_sub(ROUNDING).max(self.shortest());
+        let length = length.max(least);
         if self.window.is_some_and(|known| length < known) {
             self.window = Some(length);
             self.served = 0;
@@ -202,6 +265,42 @@ mod tests {
         assert_eq!(completed_at(&mut window, reading(4, 8_000), 0), Some(8));
         assert_eq!(completed_at(&mut window, reading(4, 9_000), 300), Some(6));
         assert_eq!(completed_at(&mut window, reading(3, 9_000), 600), Some(9));
+    }
+
+    /// Plays a server with a window of `per` that states its reset since 1970, rounded up twice, to
+    /// a client that sends every `gap` milliseconds. Returns the window after so many requests.
+    fn window_of_server(limit: u32, per: u64, gap: u64, slides: bool, requests: u64) -> u64 {
+        let (mut window, mut log) = (ImpliedWindow::default(), Vec::<u64>::new());
+        let mut implied = None;
+        for sent in (0..requests).map(|number| 400 + number * gap) {
+            let begun = if slides {
+                (sent + 1).saturating_sub(per)
+            } else {
+                sent / per * per
+            };
+            log.retain(|at| *at >= begun);
+            log.push(sent);
+            assert!(log.len() <= limit as usize, "the client is polite");
+            let resets_at = if slides { log[0] } else { begun } + per;
+            let until = (sent + (resets_at - sent).next_multiple_of(1_000)).next_multiple_of(1_000);
+            let left = limit - u32::try_from(log.len()).unwrap();
+            let mut reading = reading(left, until - sent / 1_000 * 1_000);
+            reading.quotas[0].limit = Some(limit);
+            window.note_departure(at(sent));
+            window.complete(&mut reading, false, at(sent), at(sent));
+            implied = reading.quotas[0].window;
+        }
+        implied.unwrap().as_secs()
+    }
+
+    #[test]
+    fn what_is_left_tells_the_length_of_a_window() {
+        for slides in [true, false] {
+            assert_eq!(window_of_server(4, 2_000, 510, slides, 40), 2);
+            assert_eq!(window_of_server(9, 1_000, 115, slides, 40), 1);
+            assert_eq!(window_of_server(100, 12_000, 122, slides, 250), 12);
+            assert_eq!(window_of_server(7, 5_000, 725, slides, 40), 5);
+        }
     }
 
     #[test]
