@@ -131,7 +131,7 @@ fn credentials_in_the_environment_are_a_layer_and_are_checked() {
             "docstokg: $UNPAYWALL_EMAIL: resolvers.unpaywall_email: it is not an e-mail address\n"
         )
     );
-    let shown: serde_json::Value =
+    let shown: Value =
         serde_json::from_str(&ran("OPENALEX_API_KEY", "SECRET", "show").out).expect("JSON");
     assert_eq!(shown["resolvers"]["openalex_api_key"], "***");
     assert_eq!(ran("WILEY_TDM_TOKEN", " ", "check").code, 0);
