@@ -9,7 +9,11 @@ use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::show::{limit_rows, settings_json};
 use docstokg_hub::config::{Config, Learn};
+use docstokg_hub::policy::adaptive::AdaptivePolicy;
+use docstokg_hub::policy::breaker::BreakerPolicy;
+use docstokg_hub::policy::classify::Classifier;
 use docstokg_hub::policy::rate::format_rates;
+use docstokg_hub::policy::retry::RetryPolicy;
 use docstokg_hub::{Host, Role};
 
 fn host(text: &str) -> Host {
@@ -103,6 +107,25 @@ fn settings_without_a_value_resolve_to_the_same_defaults() {
     let config = Settings::default().resolve().expect("a configuration");
     let shipped = shipped().expect("a configuration");
     assert_eq!(effective_defaults(&config), effective_defaults(&shipped));
+}
+
+#[test]
+fn policies_made_without_a_configuration_have_the_same_defaults() {
+    let config = shipped().expect("a configuration");
+    let breakers = &config.breakers.defaults;
+    let configured = (
+        &config.retry,
+        &config.limits.adaptive,
+        &*breakers.policy,
+        &*breakers.classifier,
+    );
+    let policies = (
+        &RetryPolicy::default(),
+        &AdaptivePolicy::default(),
+        &BreakerPolicy::default(),
+        &Classifier::default(),
+    );
+    assert_eq!(format!("{configured:#?}"), format!("{policies:#?}"));
 }
 
 #[test]
@@ -206,7 +229,7 @@ fn the_shown_settings_load_again_and_mean_the_same() {
     let shown = settings_json(&settings);
     let (_directory, sources) = file(&shown.to_string());
     let (again, _) = load(&sources).expect("what is shown is valid");
-    let rows = |config: &docstokg_hub::config::Config| {
+    let rows = |config: &Config| {
         let rows = limit_rows(config, None);
         rows.iter()
             .map(|row| {
