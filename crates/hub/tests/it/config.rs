@@ -3,11 +3,11 @@ mod layers;
 
 use std::time::Duration;
 
+use docstokg_config::document;
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::keys;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::show::{limit_rows, settings_json};
+use docstokg_hub::config::show::limit_rows;
 use docstokg_hub::config::{Config, Learn};
 use docstokg_hub::policy::adaptive::AdaptivePolicy;
 use docstokg_hub::policy::breaker::BreakerPolicy;
@@ -226,7 +226,7 @@ fn wrong_flags_say_what_is_wrong() {
 #[test]
 fn the_shown_settings_load_again_and_mean_the_same() {
     let (_, settings) = load(&Sources::default()).expect("a configuration");
-    let shown = settings_json(&settings);
+    let shown = document::show(&settings);
     let (_directory, sources) = file(&shown.to_string());
     let (again, _) = load(&sources).expect("what is shown is valid");
     let rows = |config: &Config| {
@@ -250,7 +250,7 @@ fn a_password_in_a_dsn_is_never_shown() {
     let (_directory, sources) =
         file("limits: { backend: { kind: memory, dsn: 'redis://me:SECRET@host:6379/3' } }\n");
     let (_, settings) = load(&sources).expect("a configuration");
-    let shown = settings_json(&settings).to_string();
+    let shown = document::show(&settings).to_string();
     assert!(
         !shown.contains("SECRET") && shown.contains("redis://***@host:6379/3"),
         "{shown}"
@@ -259,8 +259,11 @@ fn a_password_in_a_dsn_is_never_shown() {
 
 #[test]
 fn the_schema_knows_every_key_of_the_table() {
-    let schema = keys::schema();
-    for key in keys::all().iter().filter(|key| key.kind != "group") {
+    let schema = document::schema::<Settings>("the hub");
+    for key in document::keys::<Settings>()
+        .iter()
+        .filter(|key| key.kind != "group")
+    {
         let mut place = &schema;
         for part in key.path.split('.') {
             // A group of keys that may be written as one word.
@@ -437,8 +440,9 @@ sites:
         ..Sources::default()
     };
     assert_eq!(problems(&sources).matches("'*' is not a host").count(), 2);
-    let pattern = &keys::schema()["properties"]["limits"]["properties"]["hosts"]["propertyNames"];
-    assert_eq!(pattern["pattern"], "^[^*/@\\s]+$");
+    let schema = document::schema::<Settings>("the hub");
+    let hosts = &schema["properties"]["limits"]["properties"]["hosts"];
+    assert_eq!(hosts["propertyNames"]["pattern"], "^[^*/@\\s]+$");
 }
 
 /// A status that the user lists as a failure is one, although it is neutral by default.
