@@ -8,7 +8,8 @@ use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
 use docstokg_hub::config::settings::Warnings;
-use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config};
+use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config, Learn};
+use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::store::SQLITE_FILE;
 use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
@@ -131,6 +132,13 @@ impl Global {
             deadline: self.deadline.clone(),
         }
     }
+}
+
+/// Prepares the limits of a run that sends to a host for a long time: at equal distances no server
+/// refuses its requests, and limits are learned unless the user says otherwise.
+pub(crate) fn prepare_bulk(config: &mut Config) {
+    config.limits.pacing = Pacing::Even;
+    config.limits.learn_unless_set = Learn::Tighten;
 }
 
 /// Moves the state of limits to the directory that `ontology.ratelimit.shared_dir` names, where

@@ -38,6 +38,15 @@ impl From<anyhow::Error> for Failure {
 }
 
 impl Failure {
+    /// Returns the failure as a part of other output.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Config(problems) => problems.to_string(),
+            Self::Usage(message) => message.clone(),
+            Self::Failed(error) => format!("{error:#}"),
+        }
+    }
+
     /// Prints the failure once, and returns the exit code.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
         let (code, class, messages) = match &self {

@@ -12,6 +12,7 @@ mod network;
 pub mod ontofetch;
 mod output;
 mod program;
+mod session;
 mod state;
 mod system;
 mod telemetry;

@@ -10,7 +10,6 @@ use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::fallback::Notice;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::private;
-use docstokg_hub::{Hub, HubBuilder};
 
 use crate::arguments::Global;
 use crate::exit::Failure;
@@ -46,14 +45,6 @@ pub(crate) fn mark_first_time(global: &Global, what: &str) -> bool {
     // If it cannot be recorded, it counts as the first time again.
     let _ = private::make_directory(&directory).and_then(|()| private::make_file(&mark));
     true
-}
-
-/// Starts to build a hub whose files are in the state directory.
-pub(crate) fn hub(global: &Global, config: Config, store: Arc<dyn StateStore>) -> HubBuilder {
-    Hub::builder(config)
-        .store(store)
-        .state_dir(directory(global))
-        .notice(notice(global))
 }
 
 /// Tells the user what stores report.
@@ -137,18 +128,4 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
     share(global, config)?;
     store::reach_for(config, &directory(global), Arc::new(SystemClock))
         .map_err(|error| Failure::Failed(error.into()))
-}
-
-/// Runs the store operations of a command.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime
-        .map_err(|error| {
-            Failure::Failed(
-                anyhow::Error::from(error).context("the async runtime cannot be started"),
-            )
-        })?
-        .block_on(work)
 }

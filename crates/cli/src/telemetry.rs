@@ -31,11 +31,13 @@ pub(crate) struct Recording {
     quiet: bool,
 }
 
-/// Whether the program itself serves the metrics of a run.
+/// Who reads the metrics of a run, beside what the configuration and `--metrics` ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Served {
-    Yes,
-    No,
+pub(crate) enum MetricsReader {
+    /// Nobody.
+    None,
+    /// The program, which serves them itself.
+    Program,
 }
 
 /// Returns the path of the database of runs.
@@ -54,26 +56,7 @@ pub(crate) fn begin(
     command: &str,
     loaded: &Loaded,
     store: &Arc<dyn StateStore>,
-) -> Result<Recording, Failure> {
-    start(global, command, loaded, store, Served::No)
-}
-
-/// Starts to record a run whose metrics the program serves itself.
-pub(crate) fn begin_served(
-    global: &Global,
-    command: &str,
-    loaded: &Loaded,
-    store: &Arc<dyn StateStore>,
-) -> Result<Recording, Failure> {
-    start(global, command, loaded, store, Served::Yes)
-}
-
-fn start(
-    global: &Global,
-    command: &str,
-    loaded: &Loaded,
-    store: &Arc<dyn StateStore>,
-    served: Served,
+    reader: MetricsReader,
 ) -> Result<Recording, Failure> {
     let run = Arc::new(Run::begin(command, &loaded.settings, &SystemClock));
     let mut recording = Recording {
@@ -93,7 +76,7 @@ fn start(
         sinks.extend(jsonl_sink(global, &run, telemetry));
     }
     let textfile = loaded.telemetry.textfile.clone();
-    if global.metrics.is_some() || textfile.is_some() || served == Served::Yes {
+    if global.metrics.is_some() || textfile.is_some() || reader == MetricsReader::Program {
         let metrics = metrics(&run, loaded, store);
         if let Some(address) = &global.metrics {
             listen(address, &metrics, global.quiet)?;

@@ -24,7 +24,6 @@ use docstokg_stores::SiteKey;
 mod cache;
 pub mod environment;
 pub mod flags;
-pub mod keys;
 pub mod load;
 mod resolve;
 mod section_file;
@@ -32,11 +31,6 @@ pub mod settings;
 pub mod show;
 mod values;
 mod words;
-
-/// Where a value was written, and what is wrong with it.
-pub mod problem {
-    pub use docstokg_config::{Problem, Source, Sourced, nearest};
-}
 
 pub use cache::{CacheAccess, CacheConfig, CacheRules};
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};

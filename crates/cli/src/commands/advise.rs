@@ -22,7 +22,7 @@ use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::view::plural;
-use crate::{output, state, telemetry};
+use crate::{output, session, state, telemetry};
 use saved::Refusals;
 
 /// What was learned of the limits of one site.
@@ -84,7 +84,7 @@ pub(crate) fn run(
     };
     let about = read_about(database.as_ref(), about)?;
     let store = state::reach(global, config)?;
-    let views = state::block_on(async {
+    let views = session::block_on(async {
         let failed = |error: StoreError| Failure::Failed(error.into());
         let mut views = Vec::new();
         for key in store.list().await.map_err(failed)? {

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::known;
 use crate::arguments::{Breaker, BreakerCommand, Global};
 use crate::exit::Failure;
-use crate::{output, state};
+use crate::{output, session, state};
 use row::Row;
 
 /// Longest pause that an operator may set, in seconds: a year.
@@ -114,7 +114,7 @@ fn change(
 ) -> Result<ExitCode, Failure> {
     let store = state::reach(global, config)?;
     let key = &target.key;
-    let changed = state::block_on(async {
+    let changed = session::block_on(async {
         if matches!(change, Change::Close)
             && !store.list().await.map_err(store_failure)?.contains(key)
         {
@@ -207,7 +207,7 @@ fn show(global: &Global, rows: &[Row]) {
 fn read(global: &Global, config: &Config, host: Option<&str>) -> Result<Vec<Row>, Failure> {
     let only = host.map(|host| host_key(config, host)).transpose()?;
     let store = state::reach(global, config)?;
-    state::block_on(async {
+    session::block_on(async {
         let keys = keys(&*store, config, only).await.map_err(store_failure)?;
         let mut rows = Vec::new();
         for (key, recorded) in keys {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::arguments::{CacheArguments, CacheCommand, Global};
 use crate::exit::{self, Failure};
 use crate::view::text::plural;
-use crate::{output, state};
+use crate::{output, session, state};
 
 /// How many entries are read at once.
 const PAGE: usize = 500;
@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, arguments: &CacheArguments) -> Result<ExitCod
     let failed = |error: StoreError| Failure::Failed(error.into());
     let cache =
         CacheStore::disk(&directory, limits, Arc::new(SystemClock), None).map_err(failed)?;
-    state::block_on(async {
+    session::block_on(async {
         match &arguments.command {
             CacheCommand::Show { host } => show(global, &cache, host.as_deref()).await,
             CacheCommand::Stats => {

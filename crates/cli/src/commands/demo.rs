@@ -8,7 +8,7 @@ use clap::Parser;
 use docstokg_bulk::directory::Directory;
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::{Library, Plan};
-use docstokg_origin_sim::{Ledger, Listener, Security, Web};
+use docstokg_origin_sim::{Ledger, Listener, Origin, Security, Web};
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, Makespan, RunChoice};
@@ -19,31 +19,33 @@ use super::summary::write_page;
 use crate::arguments::{Arguments, Command, Demo, Global};
 use crate::exit::{self, Failure};
 use crate::output;
+use crate::session::{self, TaskThreads};
 
 /// A simulated web on loopback, in a runtime of its own.
-struct Served {
-    web: Web,
-    address: String,
+pub(crate) struct SimulatedWeb {
+    /// The web.
+    pub(crate) web: Web,
+    /// The address that its hosts are reached at.
+    pub(crate) address: String,
     _listener: Listener,
     _runtime: tokio::runtime::Runtime,
 }
 
-fn serve(library: &Library) -> anyhow::Result<Served> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
-    let web = Web::new(library.origins(), SystemClock.boot());
-    let listener = runtime
-        .block_on(Listener::start(&web, Security::Plain))
-        .context("no port on loopback can be listened on")?;
-    Ok(Served {
-        web,
-        address: listener.address.to_string(),
-        _listener: listener,
-        _runtime: runtime,
-    })
+impl SimulatedWeb {
+    /// Starts to serve hosts.
+    pub(crate) fn start(origins: Vec<Origin>) -> Result<Self, Failure> {
+        let runtime = session::start_runtime(TaskThreads::Two)?;
+        let web = Web::new(origins, SystemClock.boot());
+        let listener = runtime
+            .block_on(Listener::start(&web, Security::Plain))
+            .context("no port on loopback can be listened on")?;
+        Ok(Self {
+            web,
+            address: listener.address.to_string(),
+            _listener: listener,
+            _runtime: runtime,
+        })
+    }
 }
 
 /// Runs the command.
@@ -64,7 +66,7 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
             out.display()
         )));
     }
-    let served = serve(&library)?;
+    let served = SimulatedWeb::start(library.origins())?;
     let prepared = prepare(&library, &out)?;
     if !global.quiet {
         output::tell(&format!(

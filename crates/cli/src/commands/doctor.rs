@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::config::show::change_hint;
-use docstokg_hub::config::{Config, Learn, read_network_key};
+use docstokg_hub::config::{Config, read_network_key};
 use docstokg_hub::doctor::{
     BudgetReport, Diagnosis, LearnedReport, LimitSource, Obstacle, is_exceeded,
 };
@@ -22,9 +22,9 @@ use super::breaker::Target;
 use super::limits::pacing;
 use super::{known, stated};
 use crate::arguments::Global;
-use crate::configuration::Loaded;
+use crate::configuration::{self, Loaded};
 use crate::exit::Failure;
-use crate::{output, state, telemetry};
+use crate::{output, session, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(
@@ -36,10 +36,9 @@ pub(crate) fn run(
     let database = database.and_then(|path| open_to_read(&path).ok());
     let mut config = loaded.config;
     // The next request is that of a bulk run: paced evenly, and held back by what was learned.
-    config.limits.pacing = Pacing::Even;
-    config.limits.learn_unless_set = Learn::Tighten;
+    configuration::prepare_bulk(&mut config);
     let store = state::reach(global, &config)?;
-    state::block_on(async {
+    session::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
         let is_named = host.is_some();
         let recorded = store.list().await.map_err(store_error)?;

@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::directory::{Directory, DirectoryError, verify};
@@ -25,24 +24,18 @@ use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
-use docstokg_hub::config::{CacheAccess, Config, Learn};
-use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::config::{CacheAccess, Config};
 use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::{limits, services};
 use crate::arguments::{Download, Global};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::interrupts::Interrupts;
-use crate::telemetry::{self, Recording};
+use crate::session::{Session, TaskThreads};
+use crate::telemetry::{MetricsReader, Recording};
 use crate::view::{View, plural};
-use crate::{network, output, state};
+use crate::{configuration, output};
 use terminal::introduce;
-pub(crate) use terminal::stop_at_interrupts;
-
-/// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
-/// counts against its timeout.
-const MAX_LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
@@ -224,64 +217,38 @@ pub(crate) fn execute(
 
 fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: DirectoryError| Failure::Failed(error.into());
-    let tokio = start_tokio()?;
-    let interrupts = Interrupts::catch(&tokio)?;
     let is_partial = job.options.mode != RunMode::Full;
-    // A run sends to a host for a long time: at equal distances no server refuses it.
-    loaded.config.limits.pacing = Pacing::Even;
-    loaded.config.limits.learn_unless_set = Learn::Tighten;
-    let config = &loaded.config;
+    configuration::prepare_bulk(&mut loaded.config);
+    let session = Session::open(global, loaded, TaskThreads::Two)?;
+    let config = &session.loaded.config;
     job.options.limits = limits::record(config);
     let services = Arc::new(services::settings(
         config,
-        &loaded.resolvers,
+        &session.loaded.resolvers,
         job.arguments.choice.mailto.as_deref(),
     ));
     let directory = run::open_directory(&job.options.out, Mode::Thread).map_err(failed)?;
-    let (store, wire) = (state::open(global, config)?, global.wire()?);
-    let reachability = network::reachability(&wire.connect_to);
-    let recording = telemetry::begin(global, "download", &loaded, &store)?;
+    let recording = session.record("download", MetricsReader::None)?;
     introduce(global, config, &services, &job.options.choice);
     let view = View::new(global, config);
-    let mut config = loaded.config;
+    let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
         // What was not found may be there by now.
         config.cache.access = CacheAccess::SkipErrors;
     }
-    let mut builder = state::hub(global, config, store).wire(wire);
-    for observer in [recording.observer(), view.observer()]
-        .into_iter()
-        .flatten()
-    {
-        builder = builder.observer(observer);
-    }
-    let hub = builder.build().map_err(|error| usage(error.to_string()))?;
+    let hub = session.hub(config, [recording.observer(), view.observer()])?;
     let progress = Arc::new(Progress::default());
-    let outcome = tokio.block_on(async {
-        let work = work_off(
-            &hub,
-            &directory,
-            services,
-            job,
-            &recording,
-            &progress,
-            reachability,
-        );
-        let shown = view.show(
-            &hub,
-            &progress,
-            work,
-            stop_at_interrupts(interrupts, &progress),
-        );
-        let outcome = shown.await;
-        // The last changes must reach the store before the process ends. If they do not, its leases
-        // expire by themselves.
-        let _ = hub.close().await;
-        outcome
-    });
-    // After the second interrupt the process does not wait for active tasks.
-    tokio.shutdown_background();
+    let work = work_off(
+        &hub,
+        &directory,
+        services,
+        job,
+        &recording,
+        &progress,
+        session.reachability(),
+    );
+    let outcome = session.show_run(&view, &hub, &progress, work);
     let ended = ending::finish(
         global, &directory, &progress, &recording, is_partial, outcome,
     );
@@ -295,15 +262,6 @@ fn bound_requests(config: &mut Config, workers: u32) {
     let configured = config.limits.max_inflight.value;
     let workers = NonZero::new(workers);
     config.limits.max_inflight.value = configured.into_iter().chain(workers).min();
-}
-
-fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(MAX_LOOKUPS)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")
 }
 
 async fn work_off(

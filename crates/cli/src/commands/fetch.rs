@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
+use docstokg_hub::event::Observer;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{
     FetchError, Head, Host, Hub, Journey, RateWait, Request, RobotsPolicy, SavedFile, redact,
@@ -21,46 +21,34 @@ use self::trace::TracePrinter;
 use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
-use crate::interrupts::Interrupts;
+use crate::output;
 use crate::output::millis;
-use crate::telemetry::Recording;
-use crate::{output, state, telemetry};
+use crate::session::{Session, TaskThreads};
+use crate::telemetry::{MetricsReader, Recording};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
-    let mut interrupts = Interrupts::catch(&runtime)?;
     let loaded = global.load()?;
-    let config = &loaded.config;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
     if arguments.explain || global.verbose {
         let host = Url::parse(&arguments.url)
             .ok()
             .and_then(|url| Host::of(&url).ok());
-        limits::announce(config, host.as_ref());
+        limits::announce(&loaded.config, host.as_ref());
     }
-    let (store, wire) = (state::open(global, config)?, global.wire()?);
-    let recording = telemetry::begin(global, "fetch", &loaded, &store)?;
-    let mut builder = state::hub(global, loaded.config, store).wire(wire);
-    if let Some(observer) = recording.observer() {
-        builder = builder.observer(observer);
-    }
-    if arguments.explain {
-        builder = builder.observer(Arc::new(TracePrinter::new(clock.boot())));
-    }
-    let hub = builder
-        .build()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    runtime.block_on(async {
+    let mut session = Session::open(global, loaded, TaskThreads::Caller)?;
+    let recording = session.record("fetch", MetricsReader::None)?;
+    let trace =
+        (arguments.explain).then(|| Arc::new(TracePrinter::new(clock.boot())) as Arc<dyn Observer>);
+    let config = session.loaded.config.clone();
+    let hub = session.hub(config, [recording.observer(), trace])?;
+    session.runtime.block_on(async {
         let fetched = fetch(&hub, request, arguments.output.as_deref());
         let ended = tokio::select! {
             // One that came meanwhile is seen before anything is sent.
             biased;
-            _ = interrupts.next() => {
+            _ = session.interrupts.next() => {
                 let message = "interrupted; no partial file was left";
                 Err(Failure::Failed(anyhow::anyhow!(message)))
             }

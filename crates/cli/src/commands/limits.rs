@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{advise, doctor, known};
 use crate::arguments::{Global, Limits, LimitsCommand};
 use crate::exit::Failure;
-use crate::{output, state};
+use crate::{output, session, state};
 
 /// The longest window that is a pace and not a quota.
 const PACE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
 fn forget(global: &Global, config: &Config, host: &Host) -> Result<ExitCode, Failure> {
     let store = state::reach(global, config)?;
     let key = config.site_key(host);
-    let forgotten = state::block_on(async {
+    let forgotten = session::block_on(async {
         let failed = |error: StoreError| Failure::Failed(error.into());
         // A host without state gets none.
         if !store.list().await.map_err(failed)?.contains(&key) {

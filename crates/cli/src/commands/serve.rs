@@ -9,12 +9,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use docstokg_gateway::{Gateway, GatewayOptions, GatewayServer, MetricsPage};
-use docstokg_hub::config::Learn;
 use docstokg_hub::event::Observer;
 use docstokg_hub::policy::freshness::{Heuristic, Mode};
-use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Hub, Relay};
 use serde_json::json;
@@ -27,8 +24,9 @@ use crate::arguments::{CacheMode, Global, Serve};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::interrupts::Interrupts;
-use crate::telemetry::Recording;
-use crate::{output, state, telemetry};
+use crate::session::{self, Session, TaskThreads};
+use crate::telemetry::{MetricsReader, Recording};
+use crate::{configuration, output, state};
 
 /// How long current requests have after the first signal.
 const GRACE: Duration = Duration::from_secs(30);
@@ -48,23 +46,18 @@ const MAX_TOKEN: usize = 4096;
 pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failure> {
     let options = options(global, arguments)?;
     let loaded = load(global, arguments)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
-    let interrupts = Interrupts::catch(&runtime)?;
-    let store = state::open(global, &loaded.config)?;
-    let recording = telemetry::begin_served(global, "serve", &loaded, &store)?;
+    let session = Session::open(global, loaded, TaskThreads::PerCore)?;
+    let recording = session.record("serve", MetricsReader::Program)?;
     let parts = Arc::new(HubParts {
         global: global.clone(),
         arguments: arguments.clone(),
-        store,
+        store: session.store,
         observer: recording.observer(),
     });
     if !global.quiet {
-        limits::announce(&loaded.config, None);
+        limits::announce(&session.loaded.config, None);
     }
-    let hub = parts.build(loaded)?;
+    let hub = parts.build(session.loaded)?;
     let options = GatewayOptions {
         metrics: recording
             .metrics
@@ -72,7 +65,8 @@ pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failur
             .map(|metrics| -> MetricsPage { Arc::new(move || metrics.lock().text()) }),
         ..options
     };
-    runtime.block_on(serve(&parts, options, hub, recording, interrupts))
+    let serving = serve(&parts, options, hub, recording, session.interrupts);
+    session.runtime.block_on(serving)
 }
 
 /// What a hub is made of, again when the configuration is read again.
@@ -85,13 +79,9 @@ struct HubParts {
 
 impl HubParts {
     fn build(&self, loaded: Loaded) -> Result<Hub, Failure> {
-        let store = Arc::clone(&self.store);
-        let mut builder = state::hub(&self.global, loaded.config, store).wire(self.global.wire()?);
-        if let Some(observer) = &self.observer {
-            builder = builder.observer(Arc::clone(observer));
-        }
-        let built = builder.build();
-        built.map_err(|error| Failure::Usage(error.to_string()))
+        let (store, observer) = (Arc::clone(&self.store), self.observer.clone());
+        let wire = self.global.wire()?;
+        session::build_hub(&self.global, loaded.config, store, wire, observer)
     }
 
     /// Reads the configuration again, on a thread of its own: a file that cannot be read at once
@@ -138,8 +128,7 @@ fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     let mut loaded = global.load()?;
     let config = &mut loaded.config;
     // Clients send lists as fast as they can, like a bulk run.
-    config.limits.pacing = Pacing::Even;
-    config.limits.learn_unless_set = Learn::Tighten;
+    configuration::prepare_bulk(config);
     // They send as many HEAD requests as they like: only the user makes these free.
     config.limits.count_head_unless_set();
     if global.deadline.is_none() {

@@ -3,18 +3,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use docstokg_hub::Hub;
 use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::format::ContextLoader;
 
 use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::state;
+use crate::session::{self, TaskThreads};
 
 /// Loads contexts through a hub that is made when it is needed.
 pub(super) struct LazyContexts {
-    make: Box<dyn Fn() -> Result<Network, String> + Send + Sync>,
+    make: Box<dyn Fn() -> Result<Network, Failure> + Send + Sync>,
     network: OnceLock<Result<Network, String>>,
 }
 
@@ -31,22 +30,9 @@ impl LazyContexts {
         loaded.ontology.apply_to(&mut config);
         let gate = Arc::clone(&loaded.ontology.gate);
         let global = global.clone();
-        let make = move || -> Result<Network, String> {
-            let text = |failure: Failure| match failure {
-                Failure::Usage(message) => message,
-                Failure::Failed(error) => format!("{error:#}"),
-                Failure::Config(problems) => problems.to_string(),
-            };
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .map_err(|error| error.to_string())?;
-            let hub = Hub::builder(config.clone())
-                .wire(global.wire().map_err(text)?)
-                .store(state::open(&global, &config).map_err(text)?)
-                .build()
-                .map_err(|error| error.to_string())?;
+        let make = move || {
+            let runtime = session::start_runtime(TaskThreads::Two)?;
+            let hub = session::connect(&global, config.clone())?;
             let contexts = HubContexts::new(hub, Arc::clone(&gate), runtime.handle().clone());
             Ok(Network {
                 contexts,
@@ -62,7 +48,8 @@ impl LazyContexts {
 
 impl ContextLoader for LazyContexts {
     fn load(&self, url: &str) -> Result<Vec<u8>, String> {
-        match self.network.get_or_init(|| (self.make)()) {
+        let make = || (self.make)().map_err(|failure| failure.message());
+        match self.network.get_or_init(make) {
             Ok(network) => network.contexts.load(url),
             Err(why) => Err(why.clone()),
         }

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_ontology::library::Library;
 use docstokg_ontology::wanted::OntologyId;
+use docstokg_origin_sim::Web;
 use docstokg_origin_sim::ontologies::{LIMITS, Ontologies, PORTAL_KEY, Truth};
-use docstokg_origin_sim::{Listener, Security, Web};
 use serde_json::json;
 
 use super::arguments::{Arguments, Command, Demo};
 use super::pull;
 use crate::arguments::Global;
+use crate::commands::demo::SimulatedWeb;
 use crate::exit::{self, Failure};
 use crate::output;
 
@@ -40,16 +40,7 @@ pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     let out = arguments.out.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("ontofetch-demo-{}", std::process::id()))
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
-    let web = Web::new(world.origins(), SystemClock.boot());
-    let listener = runtime
-        .block_on(Listener::start(&web, Security::Plain))
-        .context("no port on loopback can be listened on")?;
-    let address = listener.address.to_string();
+    let served = SimulatedWeb::start(world.origins())?;
     let files = prepare(&world, &out)?;
     if !global.quiet {
         output::note(&format!(
@@ -58,7 +49,7 @@ pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
             world.hosts().len()
         ));
     }
-    let words = command_line(global, &world, &address, &files);
+    let words = command_line(global, &world, &served.address, &files);
     let parsed = Arguments::try_parse_from(words).map_err(|error| Failure::Failed(error.into()))?;
     let Command::Pull(job) = &parsed.command else {
         return Err(Failure::Failed(anyhow::anyhow!("the demo is a pull")));
@@ -69,7 +60,7 @@ pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
         pull::show(&parsed.global, &done);
     }
     let library = Library::at(&files.library);
-    let achieved = judge(&library, &world.truth(), &web)?;
+    let achieved = judge(&library, &world.truth(), &served.web)?;
     show(global, &achieved, &files, done.report.as_deref());
     Ok(if achieved.is_complete() {
         ExitCode::SUCCESS

@@ -16,7 +16,7 @@ use super::arguments::Doctor;
 use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::{self, Failure};
-use crate::{output, state};
+use crate::{output, session, state};
 
 /// How long an endpoint may take to answer.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -180,7 +180,7 @@ fn snapshot(config: &OntologyConfig) -> Option<Check> {
 fn store(global: &Global, loaded: &Loaded) -> Check {
     let kind = loaded.config.limits.backend.kind.value.as_str();
     let reached = state::open(global, &loaded.config).and_then(|store| {
-        state::block_on(async move {
+        session::block_on(async move {
             let checked = store.check().await;
             checked.map_err(|error| Failure::Failed(error.into()))
         })
@@ -195,9 +195,7 @@ fn store(global: &Global, loaded: &Loaded) -> Check {
                 format!("{kind} in {}", directory.display()),
             )
         }
-        Err(Failure::Failed(error)) => check("store", Level::Bad, format!("{error:#}")),
-        Err(Failure::Usage(message)) => check("store", Level::Bad, message),
-        Err(Failure::Config(problems)) => check("store", Level::Bad, problems.to_string()),
+        Err(failure) => check("store", Level::Bad, failure.message()),
     }
 }
 
@@ -218,12 +216,11 @@ fn endpoints(global: &Global, loaded: &Loaded) -> Result<Vec<Check>, Failure> {
             );
         }
     }
-    let hub = Hub::builder(loaded.config.clone())
-        .wire(global.wire()?)
-        .store(state::open(global, &loaded.config)?)
-        .build()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    state::block_on(async {
+    let mut config = loaded.config.clone();
+    // A stored answer says nothing about an endpoint and its clock.
+    config.cache.enabled = false;
+    let hub = session::connect(global, config)?;
+    session::block_on(async {
         let mut checks = Vec::new();
         let mut offset = None;
         for (name, base) in bases {

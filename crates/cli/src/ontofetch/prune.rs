@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use docstokg_bulk::queue::Mode;
 use docstokg_ontology::library::{Library, PruneMode, Pruned, prune};
 use docstokg_ontology::pull::Workplace;
@@ -13,17 +12,15 @@ use super::selection;
 use super::show::failed;
 use crate::arguments::Global;
 use crate::exit::Failure;
-use crate::output;
 use crate::view::mebibytes;
+use crate::{output, session};
 
 /// Takes the right to change the library, as a pull does.
 fn take_library(library: &Library) -> Result<Workplace, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .context("the async runtime cannot be started")?;
-    runtime
-        .block_on(Workplace::open(library, Mode::Inline))
-        .map_err(|error| Failure::Failed(error.into()))
+    session::block_on(async {
+        let opened = Workplace::open(library, Mode::Inline).await;
+        opened.map_err(|error| Failure::Failed(error.into()))
+    })
 }
 
 /// Runs the command.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::{output, state, telemetry};
+use crate::{output, session, state, telemetry};
 
 /// How many of the latest waits are shown.
 const RECENT: usize = 5;
@@ -109,7 +109,7 @@ fn keys(global: &Global, loaded: &Loaded) -> Result<Vec<KeyDiagnosis>, Failure> 
         .store(store.clone())
         .build()
         .map_err(failed)?;
-    state::block_on(async {
+    session::block_on(async {
         // Every service that the store has a budget of, on every host.
         for site in store.list().await.map_err(failed)? {
             for budget in store.site(&site).view().await.map_err(failed)?.budgets {

@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
 use docstokg_bulk::scheduler::{Ended, RunMode};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::TokioRuntime;
-use docstokg_hub::config::Learn;
-use docstokg_hub::policy::pacing::Pacing;
 use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::ContextLoader;
@@ -22,14 +19,13 @@ use docstokg_ontology::pull::{
 
 use super::report;
 use crate::arguments::Global;
-use crate::commands::download::stop_at_interrupts;
 use crate::commands::limits;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::interrupts::Interrupts;
-use crate::telemetry;
+use crate::session::{Session, TaskThreads};
+use crate::telemetry::{self, MetricsReader};
 use crate::view::View;
-use crate::{network, output, state};
+use crate::{configuration, output};
 
 /// What a run is about.
 pub(super) struct Job {
@@ -54,67 +50,40 @@ pub(super) struct Done {
 /// Runs a job to its end.
 pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<Done, Failure> {
     loaded.ontology.apply_to(&mut loaded.config);
-    // A run sends to a host for a long time: at equal distances no server refuses it.
-    loaded.config.limits.pacing = Pacing::Even;
-    loaded.config.limits.learn_unless_set = Learn::Tighten;
-    let tokio = start_tokio()?;
-    let interrupts = Interrupts::catch(&tokio)?;
-    let config = &loaded.config;
+    configuration::prepare_bulk(&mut loaded.config);
     if global.verbose && !global.quiet {
-        limits::announce(config, None);
-        output::tell(&limits::services(config));
+        limits::announce(&loaded.config, None);
+        output::tell(&limits::services(&loaded.config));
     }
-    let (store, wire) = (state::open(global, config)?, global.wire()?);
-    let reachability = network::reachability(&wire.connect_to);
-    let recording = telemetry::begin(global, job.command, &loaded, &store)?;
-    let view = View::new(global, config);
-    let mut config = loaded.config.clone();
+    let session = Session::open(global, loaded, TaskThreads::Two)?;
+    let recording = session.record(job.command, MetricsReader::None)?;
+    let mut config = session.loaded.config.clone();
+    let view = View::new(global, &config);
     // Ontologies are validated by what the store of versions knows.
     config.cache.enabled = false;
-    let mut builder = Hub::builder(config).wire(wire).store(store);
-    for observer in [recording.observer(), view.observer()]
-        .into_iter()
-        .flatten()
-    {
-        builder = builder.observer(observer);
-    }
-    let hub = builder
-        .build()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let hub = session.hub(config, [recording.observer(), view.observer()])?;
     let library = job.library.root().to_owned();
     let has_report = job.options.mode == RunMode::Full;
     let progress = Arc::new(Progress::default());
     let run_id = recording.run.id.clone();
-    let outcome = tokio.block_on(async {
-        let rounds = Rounds {
-            hub: hub.clone(),
-            config: Arc::new(loaded.ontology.clone()),
-            progress: Arc::clone(&progress),
-            reachability,
-            run_id: run_id.clone(),
-            contexts: Arc::new(HubContexts::new(
-                hub.clone(),
-                Arc::clone(&loaded.ontology.gate),
-                tokio::runtime::Handle::current(),
-            )),
-        };
-        let outcome = view
-            .show(
-                &hub,
-                &progress,
-                rounds.work(job),
-                stop_at_interrupts(interrupts, &progress),
-            )
-            .await;
-        // The last changes must reach the store before the process ends.
-        let _ = hub.close().await;
-        outcome
-    });
-    tokio.shutdown_background();
+    let ontology = &session.loaded.ontology;
+    let rounds = Rounds {
+        hub: hub.clone(),
+        config: Arc::new(ontology.clone()),
+        progress: Arc::clone(&progress),
+        reachability: session.reachability(),
+        run_id: run_id.clone(),
+        contexts: Arc::new(HubContexts::new(
+            hub.clone(),
+            Arc::clone(&ontology.gate),
+            session.runtime.handle().clone(),
+        )),
+    };
+    let database = telemetry::database(global, &session.loaded.telemetry);
+    let outcome = session.show_run(&view, &hub, &progress, rounds.work(job));
     recording.close();
     match outcome {
         Some(Ok(worked)) => {
-            let database = telemetry::database(global, &loaded.telemetry);
             let written = has_report
                 .then(|| report::write(&library, &worked.results, &run_id, database.as_deref()));
             Ok(Done {
@@ -130,14 +99,6 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
             "stopped at once; the next pull goes on where this one was"
         ))),
     }
-}
-
-fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")
 }
 
 /// What all rounds of a run came to.

@@ -288,6 +288,26 @@ fn a_file_that_is_validated_has_its_contexts_loaded() {
 }
 
 #[test]
+fn a_context_is_kept_in_the_state_directory_for_the_next_command() {
+    let files = Origin::new("files.example").handler(|_, _| {
+        Reply::ok(r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#)
+            .header("content-type", "application/ld+json")
+            .header("cache-control", "max-age=3600")
+    });
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let file = world.write(
+        "x.jsonld",
+        r#"{"@context": "http://files.example/context.jsonld", "@id": "http://x.org/a", "label": "a"}"#,
+    );
+    for _ in 0..2 {
+        let (code, valid) = world.json(&["validate", &file]);
+        assert_eq!(code, 0, "{valid}");
+    }
+    assert_eq!(world.served.web.ledger().len(), 1);
+}
+
+#[test]
 fn a_snapshot_of_the_registry_needs_no_registry() {
     let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
     let world = World::files(files);

@@ -1,15 +1,13 @@
-//! The effective configuration as tables and JSON.
+//! The effective limits as a table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use docstokg_config::{Source, document};
+use docstokg_config::Source;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::format_rates;
 use docstokg_policy::role::Role;
-use serde_json::Value as Json;
 
-use super::settings::Settings;
 use super::{BudgetLimits, Config, RoleLimits};
 
 /// Says how to change the limits of a host and role.
@@ -120,10 +118,4 @@ pub fn rates_text(limits: &RoleLimits) -> String {
     } else {
         format_rates(&limits.rates.value)
     }
-}
-
-/// Returns the merged settings as JSON, secrets left out.
-#[must_use]
-pub fn settings_json(settings: &Settings) -> Json {
-    document::show(settings)
 }

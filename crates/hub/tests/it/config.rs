@@ -3,13 +3,17 @@ mod layers;
 
 use std::time::Duration;
 
+use docstokg_config::document;
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::keys;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::show::{limit_rows, settings_json};
+use docstokg_hub::config::show::limit_rows;
 use docstokg_hub::config::{Config, Learn};
+use docstokg_hub::policy::adaptive::AdaptivePolicy;
+use docstokg_hub::policy::breaker::BreakerPolicy;
+use docstokg_hub::policy::classify::Classifier;
 use docstokg_hub::policy::rate::format_rates;
+use docstokg_hub::policy::retry::RetryPolicy;
 use docstokg_hub::{Host, Role};
 
 fn host(text: &str) -> Host {
@@ -103,6 +107,25 @@ fn settings_without_a_value_resolve_to_the_same_defaults() {
     let config = Settings::default().resolve().expect("a configuration");
     let shipped = shipped().expect("a configuration");
     assert_eq!(effective_defaults(&config), effective_defaults(&shipped));
+}
+
+#[test]
+fn policies_made_without_a_configuration_have_the_same_defaults() {
+    let config = shipped().expect("a configuration");
+    let breakers = &config.breakers.defaults;
+    let configured = (
+        &config.retry,
+        &config.limits.adaptive,
+        &*breakers.policy,
+        &*breakers.classifier,
+    );
+    let policies = (
+        &RetryPolicy::default(),
+        &AdaptivePolicy::default(),
+        &BreakerPolicy::default(),
+        &Classifier::default(),
+    );
+    assert_eq!(format!("{configured:#?}"), format!("{policies:#?}"));
 }
 
 #[test]
@@ -203,7 +226,7 @@ fn wrong_flags_say_what_is_wrong() {
 #[test]
 fn the_shown_settings_load_again_and_mean_the_same() {
     let (_, settings) = load(&Sources::default()).expect("a configuration");
-    let shown = settings_json(&settings);
+    let shown = document::show(&settings);
     let (_directory, sources) = file(&shown.to_string());
     let (again, _) = load(&sources).expect("what is shown is valid");
     let rows = |config: &Config| {
@@ -227,7 +250,7 @@ fn a_password_in_a_dsn_is_never_shown() {
     let (_directory, sources) =
         file("limits: { backend: { kind: memory, dsn: 'redis://me:SECRET@host:6379/3' } }\n");
     let (_, settings) = load(&sources).expect("a configuration");
-    let shown = settings_json(&settings).to_string();
+    let shown = document::show(&settings).to_string();
     assert!(
         !shown.contains("SECRET") && shown.contains("redis://***@host:6379/3"),
         "{shown}"
@@ -236,8 +259,11 @@ fn a_password_in_a_dsn_is_never_shown() {
 
 #[test]
 fn the_schema_knows_every_key_of_the_table() {
-    let schema = keys::schema();
-    for key in keys::all().iter().filter(|key| key.kind != "group") {
+    let schema = document::schema::<Settings>("the hub");
+    for key in document::keys::<Settings>()
+        .iter()
+        .filter(|key| key.kind != "group")
+    {
         let mut place = &schema;
         for part in key.path.split('.') {
             // A group of keys that may be written as one word.
@@ -414,8 +440,9 @@ sites:
         ..Sources::default()
     };
     assert_eq!(problems(&sources).matches("'*' is not a host").count(), 2);
-    let pattern = &keys::schema()["properties"]["limits"]["properties"]["hosts"]["propertyNames"];
-    assert_eq!(pattern["pattern"], "^[^*/@\\s]+$");
+    let schema = document::schema::<Settings>("the hub");
+    let hosts = &schema["properties"]["limits"]["properties"]["hosts"];
+    assert_eq!(hosts["propertyNames"]["pattern"], "^[^*/@\\s]+$");
 }
 
 /// A status that the user lists as a failure is one, although it is neutral by default.

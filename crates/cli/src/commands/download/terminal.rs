@@ -1,8 +1,7 @@
-//! What a download prints when it starts, and the signals that stop it.
+//! What a download prints when it starts.
 
 use std::sync::Arc;
 
-use docstokg_bulk::progress::Progress;
 use docstokg_content::resolver::order::Choice;
 use docstokg_content::resolver::settings::Settings;
 use docstokg_hub::config::Config;
@@ -10,7 +9,6 @@ use docstokg_hub::config::Config;
 use crate::arguments::Global;
 use crate::commands::limits;
 use crate::commands::services;
-use crate::interrupts::Interrupts;
 use crate::{output, state};
 
 /// Prints the limits that hold, and what of the command line or the sources has no effect.
@@ -50,14 +48,4 @@ fn announce(global: &Global, config: &Config) {
              --mailto you@example.org (identity.mailto)",
         );
     }
-}
-
-/// Ends at the second interrupt; the first only asks the run to stop.
-pub(crate) async fn stop_at_interrupts(mut interrupts: Interrupts, progress: &Progress) {
-    interrupts.next().await;
-    progress.cancel();
-    progress.notify(
-        "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
-    );
-    interrupts.next().await;
 }
