@@ -8,7 +8,7 @@ mod client;
 // Programs of other people through the gateway: curl, httpx, requests.
 mod clients;
 // Signals, and an operator's commands.
-mod limits;
+mod operation;
 // Processes that share a cache: one request for many.
 mod many;
 // Starting a gateway, and asking it.

@@ -8,7 +8,7 @@ use crate::running::{GatewaySetup, RunningGateway, fine, free_address};
 #[test]
 fn requests_that_are_not_for_the_gateway_are_refused_by_name() {
     let served = fine();
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let host = &gateway.address;
     let path = "/http://a.example/";
     for (head, status, reason) in [
@@ -94,7 +94,7 @@ fn a_page_of_another_site_has_an_origin_of_its_own() {
             page.header(name, value)
         });
     let served = ServedWeb::start(Origin::new("a.example").route("/p", [page]));
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let shown = gateway.page("/http://a.example/p");
     assert_eq!(shown.header("content-security-policy"), Some("sandbox"));
     for (name, _) in of_an_origin {
@@ -115,7 +115,7 @@ fn with_an_origin_every_path_is_one_below_it() {
         origin: Some("http://a.example/base/"),
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let path = |path: &str| {
         let answer = gateway.page(path);
         (
@@ -140,7 +140,7 @@ fn a_request_that_comes_back_is_recognised() {
         origin: Some(&origin),
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&fine(), setup);
+    let gateway = RunningGateway::before(&fine(), &setup);
     let answer = gateway.page("/x");
     assert_eq!(answer.status, 508);
     assert_eq!(answer.problem()["reason"], "loop");
@@ -160,7 +160,7 @@ fn everything_a_client_sends_reaches_the_origin_and_back_once() {
             .body(seen)
     };
     let served = ServedWeb::start(Origin::new("a.example").handler(echo));
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     for method in ["PUT", "PATCH", "DELETE", "OPTIONS", "PURGE", "GET"] {
         let head = format!(
             "{method} http://a.example/x HTTP/1.1\r\nHost: a.example\r\nX-Odd: yes\r\n\
@@ -188,7 +188,7 @@ fn a_request_that_has_no_forwards_left_ends_at_the_gateway() {
     let echo =
         |arrival: &Arrival, _| Reply::ok(arrival.header("max-forwards").unwrap_or("-").to_owned());
     let served = ServedWeb::start(Origin::new("a.example").handler(echo));
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let ask = |method: &str, forwards: &str| {
         gateway.ask(&format!(
             "{method} http://a.example/x?token=SECRET HTTP/1.1\r\nHost: a.example\r\n\
@@ -244,7 +244,7 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
             rates: &[rate],
             ..GatewaySetup::default()
         };
-        let gateway = RunningGateway::before(&served, setup);
+        let gateway = RunningGateway::before(&served, &setup);
         let ask = |line: &str| {
             let head = format!("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
             String::from_utf8_lossy(&gateway.ask(&head).body).into_owned()
@@ -273,7 +273,7 @@ fn ignored_field_does_not_part_the_responses_of_a_private_cache() {
         ignored_fields: &["x-number", "x-token"],
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let requests = [
         ("X-Number: 1", 1),
         ("X-Number: 2", 1),
@@ -297,7 +297,7 @@ fn an_answer_that_breaks_off_is_cut_for_the_client_and_not_stored() {
     let whole = Reply::ok("whole").header("cache-control", "max-age=600");
     let served =
         ServedWeb::start(Origin::new("a.example").route("/cut", [half.claiming(10_000), whole]));
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let cut = gateway.get("http://a.example/cut");
     assert_eq!(cut.header("content-length"), Some("10000"));
     assert!(cut.body.len() < 10_000, "{}", cut.body.len());
@@ -315,7 +315,7 @@ fn answers_that_cannot_be_read_are_not_passed_on_as_good_ones() {
             .route("/coded", [raw(coded)])
             .route("/switching", [raw(switching)]),
     );
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     for path in ["coded", "switching", "coded"] {
         let answer = gateway.get(&format!("http://a.example/{path}"));
         assert_eq!(answer.status, 502, "{path}: {}", answer.headers);
@@ -329,7 +329,7 @@ fn a_gateway_before_one_origin_answers_for_no_other_server() {
         origin: Some("http://a.example"),
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     assert_eq!(gateway.get("http://a.example/").body, b"fine");
     let other = gateway.get("http://bank.example/account");
     assert_eq!(other.status, 421);
@@ -348,7 +348,7 @@ fn cache_status_says_why_the_origin_was_asked() {
         rates: &generous.each_ref().map(String::as_str),
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let status = |start: &str, line: &str| {
         let head = format!("{start} http://a.example/ HTTP/1.1\r\nHost: a.example\r\n{line}");
         let answer = gateway.ask(&head);

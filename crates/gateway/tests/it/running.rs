@@ -99,10 +99,10 @@ impl Deref for RunningGateway {
 
 impl RunningGateway {
     /// Starts a gateway before a served host.
-    pub(crate) fn before(served: &ServedWeb, setup: GatewaySetup<'_>) -> Self {
+    pub(crate) fn before(origin: &ServedWeb, setup: &GatewaySetup<'_>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let runtime = Runtime::new().expect("a runtime");
-        let mapping = format!("a.example:80={}", served.address);
+        let mapping = format!("a.example:80={}", origin.address);
         let wire = WireOptions {
             connect_to: vec![mapping.parse::<ConnectTo>().expect("a mapping")],
             ..WireOptions::default()

@@ -15,7 +15,7 @@ fn a_request_that_would_wait_too_long_is_refused_with_its_reason() {
         caches: false,
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     assert_eq!(gateway.get("http://a.example/").status, 200);
     // Known at once: the client's patience ends long before the hour does.
     let refused = gateway.get("http://a.example/");
@@ -42,7 +42,7 @@ fn a_paused_host_is_503_until_it_may_be_asked_again() {
     let served = ServedWeb::start(
         Origin::new("a.example").route("/", [Reply::status(503).header("retry-after", "3600")]),
     );
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     // The origin's own answer is passed on; the next request is not sent.
     assert_eq!(
         gateway.get("http://a.example/").header("retry-after"),
@@ -69,7 +69,7 @@ fn a_request_waits_for_a_moment_and_says_for_how_long() {
         rates: &["a.example:metadata=rates:1/SECOND"],
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     // The first need not wait, and neither does one that a busy machine asks a second later.
     let waited = (0..100).find_map(|number| {
         let answer = gateway.get(&format!("http://a.example/{number}"));
@@ -95,7 +95,7 @@ fn a_client_that_does_not_read_holds_no_slot_of_the_origin() {
         rates: &["a.example:metadata=rates:100/SECOND,max_concurrent:1"],
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let mut slow = gateway.send("GET http://a.example/large HTTP/1.1\r\nHost: a.example\r\n\r\n");
     let mut first = [0; 1024];
     slow.read_exact(&mut first).expect("its beginning");
@@ -127,7 +127,7 @@ fn a_client_that_leaves_ends_its_request() {
         rates: &["a.example:metadata=rates:100/SECOND,max_concurrent:1"],
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let mut left = gateway.send("GET http://a.example/endless HTTP/1.1\r\nHost: a.example\r\n\r\n");
     left.read_exact(&mut [0; 4096]).expect("its beginning");
     drop(left);
@@ -143,7 +143,7 @@ fn bodies_and_heads_of_requests_are_bounded() {
         max_request_body: 1000,
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let post = |length: usize| {
         gateway.ask(&format!(
             "POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nContent-Length: {length}\r\n\
@@ -164,7 +164,7 @@ fn clients_that_announce_much_and_send_little_take_little() {
     let served = ServedWeb::start(
         Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.method.clone())),
     );
-    let gateway = RunningGateway::before(&served, GatewaySetup::default());
+    let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let start = "POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\n";
     let length = 16 << 20;
     let stuck: Vec<_> = (0..32)
@@ -194,7 +194,7 @@ fn requests_for_heads_count() {
         caches: false,
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let head = "HEAD http://a.example/ HTTP/1.1\r\nHost: a.example";
     let statuses: Vec<u16> = (0..5).map(|_| gateway.ask(head).status).collect();
     assert!(statuses.ends_with(&[429, 429]), "{statuses:?}");
@@ -209,7 +209,7 @@ fn requests_for_heads_are_free_where_the_configuration_says_so() {
         caches: false,
         ..GatewaySetup::default()
     };
-    let gateway = RunningGateway::before(&served, setup);
+    let gateway = RunningGateway::before(&served, &setup);
     let head = "HEAD http://a.example/ HTTP/1.1\r\nHost: a.example";
     let statuses: Vec<u16> = (0..5).map(|_| gateway.ask(head).status).collect();
     assert_eq!(statuses, [200; 5]);

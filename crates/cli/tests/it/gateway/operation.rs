@@ -1,4 +1,4 @@
-//! What waits, what is refused, and what a slow client costs.
+//! Signals, and an operator's commands.
 
 use std::io::Read as _;
 use std::time::Duration;
