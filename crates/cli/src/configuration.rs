@@ -134,13 +134,6 @@ impl Global {
     }
 }
 
-/// Prepares the limits of a run that sends to a host for a long time: at equal distances no server
-/// refuses its requests, and limits are learned unless the user says otherwise.
-pub(crate) fn prepare_bulk(config: &mut Config) {
-    config.limits.pacing = Pacing::Even;
-    config.limits.learn_unless_set = Learn::Tighten;
-}
-
 /// Moves the state of limits to the directory that `ontology.ratelimit.shared_dir` names, where
 /// programs that use the library keep theirs.
 fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems> {

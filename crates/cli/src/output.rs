@@ -9,8 +9,6 @@ use serde_json::Value;
 
 use crate::program;
 
-pub(crate) use docstokg_hub::json::whole_millis as millis;
-
 /// Makes text safe for a terminal: control characters are escaped, except new lines and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');

@@ -35,6 +35,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use docstokg_hub::config::{Config, Learn};
+use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::{Hub, Relay};
 use parking_lot::{Mutex, RwLock};
 use url::Url;
@@ -74,6 +76,14 @@ pub struct GatewayOptions {
     pub max_connections: usize,
     /// The page `/-/metrics`, where metrics are recorded.
     pub metrics: Option<MetricsPage>,
+}
+
+/// Adapts a configuration to clients of a gateway, which send lists as fast as they can, like a bulk
+/// run.
+pub fn adapt_config(config: &mut Config) {
+    config.limits.prepare_for_lists();
+    // Clients send as many HEAD requests as they like: only the user makes these free.
+    config.limits.count_head_unless_set();
 }
 
 /// A gateway: what its connections share.

@@ -254,6 +254,13 @@ impl Limits {
         }
     }
 
+    /// Prepares for requests that come as lists, many to one host: at equal distances no server
+    /// refuses them, and limits are learned unless the user says otherwise.
+    pub fn prepare_for_lists(&mut self) {
+        self.pacing = Pacing::Even;
+        self.learn_unless_set = Learn::Tighten;
+    }
+
     /// Charges HEAD requests wherever the user does not say whether they are charged.
     pub fn count_head_unless_set(&mut self) {
         let of_hosts = self.hosts.values_mut().flat_map(|host| &mut host.roles);

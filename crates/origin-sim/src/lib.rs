@@ -23,6 +23,8 @@ mod simulation;
 mod transport;
 
 pub use ledger::{Arrival, Ledger};
+#[cfg(feature = "test-util")]
+pub use listener::served::ServedWeb;
 pub use listener::{Listener, Security};
 pub use origin::{Origin, Outage, Throttle, Web};
 pub use reply::{Framing, Piece, Reply};

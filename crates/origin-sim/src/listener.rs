@@ -17,6 +17,8 @@ mod http1;
 #[cfg(feature = "test-util")]
 mod multiplexed;
 #[cfg(feature = "test-util")]
+pub(crate) mod served;
+#[cfg(feature = "test-util")]
 mod tls;
 
 /// Whether the listener speaks TLS.

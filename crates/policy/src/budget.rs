@@ -16,14 +16,12 @@ use crate::ring::{Coarse, EXACT_LIMIT, Ring};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
-mod first_layout;
 mod fit;
 mod forecast;
 mod history;
 mod reservation;
 mod slots;
 
-pub use first_layout::FirstLayout;
 pub(crate) use fit::Counted;
 pub use fit::Fit;
 pub use forecast::{Demand, Forecast};

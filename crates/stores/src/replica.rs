@@ -21,7 +21,7 @@ use crate::handle::SiteView;
 
 mod layout;
 
-pub(crate) use layout::{ENTRY, from_first_layout};
+pub(crate) use layout::ENTRY;
 use layout::{Header, HeaderRef, entry, read_entry};
 
 /// The version of a record, or of a copy of it.
@@ -293,13 +293,7 @@ impl Replica {
             }
             return Ok(());
         }
-        let header: Header = match postcard::from_bytes(&self.header) {
-            Ok(header) => header,
-            // A process of the version before this one may still be running and writing.
-            Err(_) => {
-                postcard::from_bytes(&from_first_layout(&self.header)?).map_err(|_| Corrupt)?
-            }
-        };
+        let header: Header = postcard::from_bytes(&self.header).map_err(|_| Corrupt)?;
         self.site.set_breakers(header.breaker, header.isolated);
         self.site.set_extensions(header.extensions);
         for (name, theirs) in header.budgets {

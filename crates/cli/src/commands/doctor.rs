@@ -10,6 +10,7 @@ use docstokg_hub::config::{Config, read_network_key};
 use docstokg_hub::doctor::{
     BudgetReport, Diagnosis, LearnedReport, LimitSource, Obstacle, is_exceeded,
 };
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::window_in_words;
 use docstokg_hub::{Host, Hub, Role};
@@ -36,7 +37,7 @@ pub(crate) fn run(
     let database = database.and_then(|path| open_to_read(&path).ok());
     let mut config = loaded.config;
     // The next request is that of a bulk run: paced evenly, and held back by what was learned.
-    configuration::prepare_bulk(&mut config);
+    config.limits.prepare_for_lists();
     let store = state::reach(global, &config)?;
     session::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
@@ -311,7 +312,7 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         json!({
             "process": process.who,
             "reason": process.reason,
-            "retry_in_ms": output::millis(process.retry_in),
+            "retry_in_ms": whole_millis(process.retry_in),
         })
     });
     json!({
@@ -319,7 +320,7 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         "role": diagnosis.role.as_str(),
         "breaker": diagnosis.state.as_str(),
         "eligible_at": (SystemClock.wall() + diagnosis.eligible_in).to_string(),
-        "eligible_in_ms": output::millis(diagnosis.eligible_in),
+        "eligible_in_ms": whole_millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
         "window": diagnosis.because.as_ref().and_then(Obstacle::limit).map(ToString::to_string),
         "unreachable_from": unreachable.collect::<Vec<_>>(),
@@ -333,7 +334,7 @@ fn learned_json(learned: &LearnedReport) -> Value {
     json!({
         "limits": learned.limits.iter().map(limit_json).collect::<Vec<_>>(),
         "searching": learned.searching,
-        "paused_for_ms": output::millis(learned.pause),
+        "paused_for_ms": whole_millis(learned.pause),
     })
 }
 
@@ -348,8 +349,8 @@ fn budget_json(budget: &BudgetReport) -> Value {
     });
     let waits = budget.waits.iter().map(|(ago, length)| {
         json!({
-            "ended_ms_ago": output::millis(*ago),
-            "waited_ms": output::millis(*length),
+            "ended_ms_ago": whole_millis(*ago),
+            "waited_ms": whole_millis(*length),
         })
     });
     let slots = budget

@@ -218,7 +218,7 @@ pub(crate) fn execute(
 fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: DirectoryError| Failure::Failed(error.into());
     let is_partial = job.options.mode != RunMode::Full;
-    configuration::prepare_bulk(&mut loaded.config);
+    loaded.config.limits.prepare_for_lists();
     let session = Session::open(global, loaded, TaskThreads::Two)?;
     let config = &session.loaded.config;
     job.options.limits = limits::record(config);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::event::Observer;
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{
     FetchError, Head, Host, Hub, Journey, RateWait, Request, RobotsPolicy, SavedFile, redact,
@@ -22,7 +23,6 @@ use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::output::millis;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{MetricsReader, Recording};
 
@@ -200,7 +200,7 @@ impl NextAttempt {
     }
 
     fn add_to(&self, shown: &mut Value, clock: TokioRuntime) {
-        shown["cooldown_remaining_ms"] = json!(millis(self.wait));
+        shown["cooldown_remaining_ms"] = json!(whole_millis(self.wait));
         shown["until"] = json!((clock.wall() + self.wait).to_string());
     }
 
@@ -274,7 +274,7 @@ fn failed(
             shown["role"] = json!(refused.role.as_str());
             shown["reason"] = json!(refused.reason());
             shown["until"] = json!(refused.until.to_string());
-            shown["cooldown_remaining_ms"] = json!(millis(refused.cooldown_remaining));
+            shown["cooldown_remaining_ms"] = json!(whole_millis(refused.cooldown_remaining));
             if let Some(resolver) = refused.by.resolver() {
                 shown["resolver"] = json!(resolver);
             }
@@ -319,13 +319,13 @@ fn journey_json(journey: &Journey) -> Value {
     json!({
         "attempts": journey.attempts,
         "redirects": journey.redirects,
-        "rate_delay_ms": millis(journey.rate_delay),
-        "rate_concurrency_wait_ms": millis(journey.slot_wait),
-        "breaker_wait_ms": millis(journey.breaker_wait),
-        "backoff_ms": millis(journey.backoff),
-        "header_ms": millis(journey.header_time),
-        "body_ms": millis(journey.body_time),
-        "elapsed_ms": millis(journey.elapsed),
+        "rate_delay_ms": whole_millis(journey.rate_delay),
+        "rate_concurrency_wait_ms": whole_millis(journey.slot_wait),
+        "breaker_wait_ms": whole_millis(journey.breaker_wait),
+        "backoff_ms": whole_millis(journey.backoff),
+        "header_ms": whole_millis(journey.header_time),
+        "body_ms": whole_millis(journey.body_time),
+        "elapsed_ms": whole_millis(journey.elapsed),
         "stopped": journey.stopped.map(StopReason::as_str),
         "cache": journey.cache.as_str(),
     })

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_gateway::{Gateway, GatewayOptions, GatewayServer, MetricsPage};
+use docstokg_gateway::{Gateway, GatewayOptions, GatewayServer, MetricsPage, adapt_config};
 use docstokg_hub::event::Observer;
 use docstokg_hub::policy::freshness::{Heuristic, Mode};
 use docstokg_hub::stores::StateStore;
@@ -127,10 +127,7 @@ type ReadAgain = (u64, Result<Hub, Failure>);
 fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     let mut loaded = global.load()?;
     let config = &mut loaded.config;
-    // Clients send lists as fast as they can, like a bulk run.
-    configuration::prepare_bulk(config);
-    // They send as many HEAD requests as they like: only the user makes these free.
-    config.limits.count_head_unless_set();
+    adapt_config(config);
     if global.deadline.is_none() {
         // A large body takes as long as it takes; idle and slow ones are cut off all the same.
         config.transport.deadline = None;

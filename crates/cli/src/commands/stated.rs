@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::rate_headers::{Quota, Reading, Unit};
 use serde_json::{Value, json};
-
-use crate::output;
 
 /// Describes the headers of one answer.
 pub(super) fn sentence(reading: &Reading) -> String {
@@ -73,9 +72,9 @@ pub(super) fn json((lane, reading): &(String, Reading)) -> Value {
         json!({
             "unit": unit(quota.unit),
             "limit": quota.limit,
-            "window_ms": quota.window.map(output::millis),
+            "window_ms": quota.window.map(whole_millis),
             "remaining": quota.remaining,
-            "resets_in_ms": quota.resets_in.map(output::millis),
+            "resets_in_ms": quota.resets_in.map(whole_millis),
             "partition": quota.partition,
         })
     });

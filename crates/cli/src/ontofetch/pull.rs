@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use docstokg_bulk::scheduler::{Ended, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::json::whole_millis;
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::pull::imports::ImportRounds;
 use docstokg_ontology::pull::{Asked, Ending, Options, Probes, Pulled};
@@ -178,7 +179,7 @@ fn ended(ended: &Ended) -> Value {
         Ended::Deferred { left, due_in } => json!({
             "how": "deferred",
             "left": left,
-            "cooldown_remaining_ms": output::millis(*due_in),
+            "cooldown_remaining_ms": whole_millis(*due_in),
         }),
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::stores::StoreError;
 use docstokg_ontology::facade::rate::{per_second, short};
 use docstokg_ontology::facade::{Facade, KeyDiagnosis, RateLimits};
@@ -276,8 +277,8 @@ fn state_json(key: &KeyDiagnosis) -> Value {
     });
     json!({
         "windows": windows.collect::<Vec<_>>(),
-        "eligible_in_ms": output::millis(key.eligible_in),
+        "eligible_in_ms": whole_millis(key.eligible_in),
         "eligible_at": (SystemClock.wall() + key.eligible_in).to_string(),
-        "cooldown_remaining_ms": key.cooldown.map(output::millis),
+        "cooldown_remaining_ms": key.cooldown.map(whole_millis),
     })
 }

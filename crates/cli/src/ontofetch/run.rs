@@ -50,7 +50,7 @@ pub(super) struct Done {
 /// Runs a job to its end.
 pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<Done, Failure> {
     loaded.ontology.apply_to(&mut loaded.config);
-    configuration::prepare_bulk(&mut loaded.config);
+    loaded.config.limits.prepare_for_lists();
     if global.verbose && !global.quiet {
         limits::announce(&loaded.config, None);
         output::tell(&limits::services(&loaded.config));

@@ -1,42 +1,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Origin, Reply};
 
-/// An origin on loopback, in a runtime of its own.
-pub(crate) struct Served {
-    pub(crate) web: Web,
-    pub(crate) address: String,
-    _listener: Listener,
-    _runtime: tokio::runtime::Runtime,
-}
-
-impl Served {
-    /// Serves one host, reached with `--connect-to`.
-    pub(crate) fn start(origin: Origin) -> Self {
-        Self::start_all([origin])
-    }
-
-    /// Serves several hosts, reached with `--connect-to`.
-    pub(crate) fn start_all(origins: impl IntoIterator<Item = Origin>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let web = Web::new(origins, SystemClock.boot());
-        let listener = runtime
-            .block_on(Listener::start(&web, Security::Plain))
-            .expect("a port");
-        Self {
-            web,
-            address: listener.address.to_string(),
-            _listener: listener,
-            _runtime: runtime,
-        }
-    }
-}
+/// Origins on loopback, reached with `--connect-to`.
+pub(crate) use docstokg_origin_sim::ServedWeb as Served;
 
 /// A run of the program.
 pub(crate) struct Ran {

@@ -1,14 +1,11 @@
-//! How the parts of a record are encoded: the header and its first layout, and the entries of the
-//! log.
+//! How the parts of a record are encoded: the header, and the entries of the log.
 
 use docstokg_policy::breaker::Breaker;
-use docstokg_policy::budget::{Budget, Change, FirstLayout};
+use docstokg_policy::budget::{Budget, Change};
 use docstokg_policy::extension::Extensions;
 use docstokg_policy::role::Role;
 use docstokg_policy::time::BootInstant;
 use serde::{Deserialize, Serialize};
-
-use super::Corrupt;
 
 /// The length of one change in the log.
 pub(crate) const ENTRY: usize = 16;
@@ -29,42 +26,6 @@ pub(super) struct Header {
     pub(super) isolated: Vec<(Role, Breaker)>,
     pub(super) budgets: Vec<(String, Budget)>,
     pub(super) extensions: Extensions,
-}
-
-/// The header as the first layout of the stores wrote it.
-#[derive(Deserialize)]
-struct FirstHeader {
-    breaker: Breaker,
-    isolated: Vec<(Role, Breaker)>,
-    budgets: Vec<(String, FirstLayout)>,
-}
-
-/// Rewrites a header of the first layout as one of this layout. Snapshot and log are the same in
-/// both.
-pub(crate) fn from_first_layout(header: &[u8]) -> Result<Vec<u8>, Corrupt> {
-    if header.is_empty() {
-        return Ok(Vec::new());
-    }
-    let FirstHeader {
-        breaker,
-        isolated,
-        budgets,
-    } = postcard::from_bytes(header).map_err(|_| Corrupt)?;
-    let budgets: Vec<(String, Budget)> = budgets
-        .into_iter()
-        .map(|(name, first)| (name, Budget::from(first)))
-        .collect();
-    let budgets = budgets
-        .iter()
-        .map(|(name, budget)| (name.as_str(), budget))
-        .collect();
-    let header = HeaderRef {
-        breaker: &breaker,
-        isolated: &isolated,
-        budgets,
-        extensions: &Extensions::default(),
-    };
-    postcard::to_allocvec(&header).map_err(|_| Corrupt)
 }
 
 /// Writes a change: instant, weight, budget, kind.

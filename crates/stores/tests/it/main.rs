@@ -16,8 +16,6 @@ mod lua;
 mod learning;
 // A model of processes that wait: each gets a turn, on every store.
 mod positions;
-// Files and keys of an earlier version.
-mod layouts;
 // Faults, and the sentence for each.
 mod faults;
 // A hostile server.

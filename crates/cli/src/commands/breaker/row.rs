@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::breaker::{Breaker, BreakerPolicy, State};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::SiteView;
 use serde_json::{Value, json};
-
-use crate::output;
 
 /// A breaker as it is shown.
 pub(super) struct Row {
@@ -128,7 +127,7 @@ impl Row {
             "state": self.state.as_str(),
             "reason": self.reason,
             "until": self.until(),
-            "cooldown_remaining_ms": self.reason.as_ref().map(|_| output::millis(self.left)),
+            "cooldown_remaining_ms": self.reason.as_ref().map(|_| whole_millis(self.left)),
             "reset_timeout_s": self.reset.as_secs_f64(),
             "configured_reset_timeout_s": self.configured_reset.as_secs_f64(),
             "failures": self.failures,

@@ -12,6 +12,7 @@ use docstokg_content::run::Report;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::forecast::SiteForecast;
+use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::rate::limit_in_words;
 use serde_json::{Value, json};
 
@@ -104,7 +105,7 @@ fn tell_results(directory: &Directory, ended: &Ended, report: &Report) {
 fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
     shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
     if let Ended::Deferred { due_in, .. } = ended {
-        shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
+        shown["cooldown_remaining_ms"] = json!(whole_millis(*due_in));
     }
     if !listed.is_empty() {
         let listed = listed

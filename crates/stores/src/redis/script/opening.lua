@@ -14,9 +14,8 @@
 --   sixteen bytes;
 --   the LOG: what has gone since, eight bytes each: instant and kind.
 -- An `enter` of a kind that may go at once reads the header and appends to the log. Every other
--- operation folds the log into the snapshot. The first layout was a snapshot alone, and reservations
--- had no positions up to the second: both are read, and written as this one. Fields of a site or
--- budget that this version does not know stay in the snapshot as they are.
+-- operation folds the log into the snapshot. Fields of a site or budget that this version does not
+-- know stay in the snapshot as they are.
 --
 -- ARGV[1] is the question, packed as `wire/question.rs` packs it; ARGV[2] the operation, if it is not
 -- `enter`; ARGV[3] the time to use, or -1 for the server's; further arguments follow.
@@ -66,26 +65,16 @@ local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)
 if not raw then
   site = { b = { e = 0, f = 0 }, i = {}, u = {} }
-elseif layout == LAYOUT or layout == 2 then
+elseif layout == LAYOUT then
   local _
   _, site = cmsgpack.unpack_limit(raw, 1, 76)
   log = read('<I4', raw, 9)
-elseif layout >= 0x80 and layout < 0x90 then
-  site = cmsgpack.unpack(raw)
 else
   return redis.error_reply('LAYOUT ' .. layout)
 end
 site.q = site.q or {}
 -- When the site was created: a process that knows another instant has used what is lost here.
 site.n = site.n or math.max(now, 1)
-if raw and layout ~= LAYOUT then
-  -- Reservations had no positions: those of waiting requests are dropped, what was sent still counts.
-  for _, budget in pairs(site.u) do
-    for index = #budget.t, 1, -1 do
-      if budget.t[index].s then budget.t[index].p = 0 else table.remove(budget.t, index) end
-    end
-  end
-end
 
 local next_argument = 3
 local function text()

@@ -10,12 +10,10 @@ use super::{BUSY_TIMEOUT, Row, StepError};
 use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::SiteKey;
-use crate::replica::{Replica, from_first_layout};
+use crate::replica::Replica;
 
 /// The version of the tables that this program writes.
 const VERSION: i64 = 2;
-/// The version whose reservations had no positions: its sites are rewritten when it is opened.
-const FIRST_VERSION: i64 = 1;
 /// The size of a page. An operation writes one: it holds a site with a full log, and not much more.
 const PAGE_SIZE: i64 = 2_048;
 
@@ -57,7 +55,6 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     let version = setup(connection).map_err(|error| explain(path, &error.into()))?;
     match version {
         VERSION => Ok(()),
-        FIRST_VERSION => adopt_first_version(connection).map_err(|error| explain(path, &error)),
         0 => {
             let make = |connection: &mut Connection| {
                 let transaction =
@@ -79,31 +76,6 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
                     .to_owned(),
         }),
     }
-}
-
-/// Rewrites the records of the first version of the tables: blocks, breakers and history stay,
-/// reservations of waiting requests are dropped. A process of that version that is still running
-/// may write such headers again: `replica.rs` reads both.
-fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut select = transaction.prepare("SELECT id, head FROM sites")?;
-    let headers = select
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
-    drop(select);
-    for (id, header) in headers {
-        // A header that cannot be read is reported when its site is used, as in any version.
-        let Ok(header) = from_first_layout(&header) else {
-            continue;
-        };
-        transaction.execute(
-            "UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1",
-            params![id, header],
-        )?;
-    }
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()?;
-    Ok(())
 }
 
 /// Moves what an earlier boot of the machine wrote to the clock of this one, by wall time.

@@ -1,0 +1,54 @@
+//! Origins that tests without a runtime reach.
+
+use docstokg_hub::clock::{Clock, SystemClock};
+
+use super::{Listener, Security};
+use crate::origin::{Origin, Web};
+
+/// A web on loopback, in a runtime of its own. Stops when dropped.
+pub struct ServedWeb {
+    /// The origins.
+    pub web: Web,
+    /// Where it listens: address and port.
+    pub address: String,
+    _listener: Listener,
+    _runtime: tokio::runtime::Runtime,
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "an origin without a port is a failed test"
+)]
+impl ServedWeb {
+    /// Serves one host.
+    ///
+    /// # Panics
+    /// If no port can be had.
+    #[must_use]
+    pub fn start(origin: Origin) -> Self {
+        Self::start_all([origin])
+    }
+
+    /// Serves several hosts.
+    ///
+    /// # Panics
+    /// If no port can be had.
+    #[must_use]
+    pub fn start_all(origins: impl IntoIterator<Item = Origin>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let web = Web::new(origins, SystemClock.boot());
+        let listener = runtime
+            .block_on(Listener::start(&web, Security::Plain))
+            .expect("a port");
+        Self {
+            web,
+            address: listener.address.to_string(),
+            _listener: listener,
+            _runtime: runtime,
+        }
+    }
+}
