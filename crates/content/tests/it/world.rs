@@ -10,11 +10,12 @@ use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::UnfinishedFiles;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::resolver::settings::{Credentials, Settings};
 use docstokg_content::run::inputs::Inputs;
-use docstokg_content::run::{Options, Parts, Run, open_directory, report};
+use docstokg_content::run::{Options, Run, open_directory, report};
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_hub::Hub;
@@ -207,16 +208,9 @@ impl World {
         };
         change(&mut options);
         let progress = Arc::new(Progress::default());
-        let parts = Parts {
-            hub,
-            runtime: self.simulation.runtime(),
-            queue: directory.queue.clone(),
-            settings: Arc::clone(&self.settings),
-            options: options.clone(),
-            run_id: "run".into(),
-            progress: Arc::clone(&progress),
-            reachability: self.reachability.clone(),
-        };
+        let runtime = self.simulation.runtime();
+        let reachability = self.reachability.clone();
+        let settings = Arc::clone(&self.settings);
         let begun = self.simulation.elapsed();
         for after in self.noted_at.clone() {
             let (simulation, progress) = (self.simulation.clone(), Arc::clone(&progress));
@@ -227,13 +221,19 @@ impl World {
                 noted.lock().push((after, left));
             });
         }
-        let (told, counters) = (options.clone(), Arc::clone(&progress));
+        let watched = Arc::clone(&progress);
         let ended = self.simulation.block_on(async move {
             directory.recover().await.unwrap();
-            let queue = parts.queue.clone();
-            let run = Run::new(parts).await.unwrap();
+            let context = RunContext::begin(&hub, runtime, &directory, &watched, "run");
+            let certain = settings.endpoints.hosts();
+            let context = context
+                .await
+                .unwrap()
+                .with_reachability(reachability, certain);
+            let run = Run::new(context, settings, options.clone()).await.unwrap();
             let ended = run.run(inputs).await.unwrap();
-            report(&queue, &told, "run", &counters.counters(), Timestamp::EPOCH)
+            let (queue, counters) = (&directory.queue, watched.counters());
+            report(queue, &options, "run", &counters, Timestamp::EPOCH)
                 .await
                 .unwrap();
             directory.clean_up(UnfinishedFiles::after(&ended));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_config::Hidden;
 use docstokg_hub::Hub;
@@ -16,7 +16,7 @@ use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::examine::Examiner;
 use docstokg_ontology::pull::{
-    Asked, DeferredOntology, Options, Parts, Pull, PullError, Pulled, Workplace,
+    Asked, DeferredOntology, Options, Pull, PullError, Pulled, Workplace,
 };
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::{OntologyId, Wanted};
@@ -155,20 +155,13 @@ impl World {
             .build()
             .unwrap();
         let library = self.library();
-        let parts = Parts {
-            hub,
-            runtime: self.simulation.runtime(),
-            config: Arc::new(self.config.clone()),
-            library: library.clone(),
-            examiner,
-            options,
-            run_id: "run".to_owned(),
-            progress: Arc::new(Progress::default()),
-            reachability: None,
-        };
+        let runtime = self.simulation.runtime();
+        let config = Arc::new(self.config.clone());
         self.simulation.block_on(async move {
             let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
-            let pull = Pull::new(parts, &workplace).await.unwrap();
+            let (directory, progress) = (workplace.directory(), Arc::default());
+            let context = RunContext::begin(&hub, runtime, directory, &progress, "run");
+            let pull = Pull::new(context.await.unwrap(), config, library, examiner, options);
             let ended = match pull.run(asked).await {
                 Ok(ended) => ended,
                 Err(error) => {
