@@ -401,8 +401,7 @@ fn open_inputs(
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries are asked of APIs only.
-        let connectivity = Arc::clone(&context.connectivity);
-        let web = HubWeb::new(context.hub.clone(), RobotsPolicy::Ignore, connectivity);
+        let web = HubWeb::new(context.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(Pages::new(
             web,
             Arc::clone(context.clock.runtime()),

@@ -71,7 +71,7 @@ impl Files {
 
     /// Gives a finished file its name.
     pub(super) async fn rename(&self, staged: &Path, file: &Path) -> Result<(), RunError> {
-        let hub = &self.fetcher.hub;
+        let hub = &self.fetcher.context.hub;
         let renamed = match hub.keep(staged, file).await {
             // The directory was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -88,7 +88,7 @@ impl Files {
 
     /// Ends the run before the disk is full.
     pub(super) fn check_space(&self) -> Result<(), RunError> {
-        let now = self.fetcher.runtime.boot();
+        let now = self.fetcher.context.clock.runtime().boot();
         {
             let mut checked = self.space_checked.lock();
             if checked.is_some_and(|checked| now.since(checked) < SPACE_CHECK) {

@@ -54,12 +54,9 @@ impl Works {
     ) -> Result<Self, RunError> {
         let robots = robots(&settings, options.ignore_robots);
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
-        let connectivity = Arc::clone(&context.connectivity);
-        let web = HubWeb::new(context.hub.clone(), robots.clone(), connectivity);
+        let web = HubWeb::new(context.clone(), robots.clone());
         let fetcher = Fetcher {
-            hub: context.hub.clone(),
-            runtime: Arc::clone(context.clock.runtime()),
-            connectivity: Arc::clone(&context.connectivity),
+            context: context.clone(),
             robots,
             settings: Arc::clone(&settings),
             role: options.role,
