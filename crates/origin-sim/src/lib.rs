@@ -5,6 +5,7 @@
 //! that an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). What counts
 //! is the [`Ledger`]: the origin's own view.
 
+mod faulty;
 pub mod hostile;
 mod ledger;
 mod listener;
@@ -16,6 +17,7 @@ pub mod scholarly;
 mod simulation;
 mod transport;
 
+pub use faulty::FaultyTransport;
 pub use ledger::{Arrival, Ledger};
 pub use listener::{Listener, Security};
 pub use origin::{Origin, Outage, Throttle, Web};

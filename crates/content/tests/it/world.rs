@@ -1,8 +1,6 @@
 //! A simulated web, a hub and a directory to run in.
 
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +22,9 @@ use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{Outgoing, Transport};
 use docstokg_origin_sim::scholarly::Library;
-use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{FaultyTransport, Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use url::Url;
@@ -71,43 +69,6 @@ pub(crate) type Faults = dyn Fn(&Url, Duration) -> Option<Fault> + Send + Sync;
 
 /// When the remaining time was noted, and the remaining time.
 pub(crate) type RemainingNote = (Duration, Option<Duration>);
-
-/// A machine that loses its network for a while.
-struct Unplugged {
-    inner: Arc<dyn Transport>,
-    simulation: Simulation,
-    outage: Range<Duration>,
-    plain_host: Option<&'static str>,
-    faults: Option<Arc<Faults>>,
-}
-
-impl Unplugged {
-    fn fault(&self, url: &Url) -> Option<Fault> {
-        let now = self.simulation.elapsed();
-        if self.outage.contains(&now) {
-            return Some(Fault::NoRoute);
-        }
-        if url.scheme() == "https" && self.plain_host.is_some() && url.host_str() == self.plain_host
-        {
-            return Some(Fault::Connect);
-        }
-        self.faults.as_ref().and_then(|faults| faults(url, now))
-    }
-}
-
-impl Transport for Unplugged {
-    fn send(
-        &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        if let Some(fault) = self.fault(&request.url) {
-            let message = fault.as_str().to_owned();
-            return Box::pin(std::future::ready(Err(SendError::Fault { fault, message })));
-        }
-        self.inner.send(request, dial)
-    }
-}
 
 fn read_config(yaml: &str) -> Config {
     let directory = TempDir::new().unwrap();
@@ -175,23 +136,31 @@ impl World {
     }
 
     pub(crate) fn hub(&self) -> Hub {
+        let store = self.store.clone();
         Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
-            .store(
-                self.store
-                    .clone()
-                    .unwrap_or_else(|| self.simulation.store()),
-            )
+            .store(store.unwrap_or_else(|| self.simulation.store()))
             .random(Random::seeded(5))
-            .transport(Arc::new(Unplugged {
-                inner: SimTransport::new(&self.simulation, &self.web),
-                simulation: self.simulation.clone(),
-                outage: self.outage.clone(),
-                plain_host: self.plain_host,
-                faults: self.faults.clone(),
-            }))
+            .transport(self.transport())
             .build()
             .unwrap()
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        let simulation = self.simulation.clone();
+        let (outage, plain_host) = (self.outage.clone(), self.plain_host);
+        let faults = self.faults.clone();
+        let fault_of = move |request: &Outgoing| {
+            let (now, url) = (simulation.elapsed(), &request.url);
+            if outage.contains(&now) {
+                return Some(Fault::NoRoute);
+            }
+            if url.scheme() == "https" && plain_host.is_some() && url.host_str() == plain_host {
+                return Some(Fault::Connect);
+            }
+            faults.as_ref().and_then(|faults| faults(url, now))
+        };
+        FaultyTransport::new(SimTransport::new(&self.simulation, &self.web), fault_of)
     }
 
     /// Runs to the end, and returns how it ended and how long it took.

@@ -120,7 +120,9 @@ impl Ontologies {
     /// host that has served is down instead.
     fn is_without_https(&self, error: &FetchError) -> bool {
         match &error.kind {
-            ErrorKind::Fault { host, .. } => self.context.hub.last_served(host).is_none(),
+            ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
+                self.context.hub.last_served(host).is_none()
+            }
             _ => false,
         }
     }
