@@ -74,4 +74,17 @@ impl RunContext {
             ..self
         }
     }
+
+    /// Cancels the run if this machine is offline and `host` is out of reach. Returns whether that
+    /// is so: nothing is sent then, and the items stay as they are.
+    pub async fn stop_if_offline(&self, host: Option<&str>) -> bool {
+        let Some(host) = host else {
+            return false;
+        };
+        let is_offline = self.connectivity.is_offline_for(host).await;
+        if is_offline {
+            self.progress.go_offline();
+        }
+        is_offline
+    }
 }

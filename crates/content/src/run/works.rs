@@ -93,19 +93,6 @@ impl Works {
         Ok(self.context.manifest.record(rows, Vec::new(), None).await?)
     }
 
-    /// Tells whether the machine is offline, as far as the next request of these works goes. A run
-    /// that is offline is cancelled.
-    async fn is_offline_for(&self, items: &[ActiveWork]) -> bool {
-        let Some(host) = items.first().and_then(|item| self.host_of(item)) else {
-            return false;
-        };
-        let is_offline = self.context.connectivity.is_offline_for(&host).await;
-        if is_offline {
-            self.context.progress.go_offline();
-        }
-        is_offline
-    }
-
     async fn run_step(
         &self,
         items: &mut [ActiveWork],
@@ -125,8 +112,8 @@ impl Works {
             // Works without a recorded file are planned anew.
             return Ok(());
         }
-        if self.is_offline_for(items).await {
-            // Nothing is sent, and the works stand where they stood.
+        let host = items.first().and_then(|item| self.host_of(item));
+        if self.context.stop_if_offline(host.as_deref()).await {
             return Ok(());
         }
         if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {

@@ -145,9 +145,9 @@ impl Ontologies {
         let Next::Run(step) = item.next else {
             return Ok(());
         };
-        if self.is_offline_for(&item.state, step).await {
-            // Nothing is sent, and the ontology stands where it stood.
-            self.context.progress.go_offline();
+        let url = self.url_of(&item.state, step);
+        let host = url.as_ref().and_then(Url::host_str);
+        if self.context.stop_if_offline(host).await {
             return Ok(());
         }
         item.state.begin(step);
@@ -157,8 +157,9 @@ impl Ontologies {
         }
     }
 
-    async fn is_offline_for(&self, state: &PullState, step: Step) -> bool {
-        let url = match step {
+    /// Returns the URL that a step begins with; `None` if the step needs no network.
+    fn url_of(&self, state: &PullState, step: Step) -> Option<Url> {
+        match step {
             Step::Fetch(location) => state.locations.get(location).map(|place| place.url.clone()),
             Step::LookUp(source) => {
                 let settings = &self.config.sources;
@@ -176,10 +177,6 @@ impl Ontologies {
                     _ => None,
                 }
             }
-        };
-        match url.as_ref().and_then(Url::host_str) {
-            Some(host) => self.context.connectivity.is_offline_for(host).await,
-            None => false,
         }
     }
 }
