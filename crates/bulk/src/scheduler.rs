@@ -13,16 +13,12 @@ mod tick;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_hub::Hub;
 use docstokg_hub::clock::before;
 use tokio::sync::mpsc;
 
-use crate::clock::RunClock;
-use crate::connectivity::Connectivity;
 use crate::job::{BoxFuture, Job};
-use crate::manifest::ManifestWriter;
-use crate::progress::Progress;
-use crate::queue::{Added, NewItem, Queue, QueueError};
+use crate::queue::{Added, NewItem, QueueError};
+use crate::run_context::RunContext;
 use event::Event;
 use schedule::Schedule;
 
@@ -99,18 +95,8 @@ pub trait Feed: Send {
 pub struct Scheduler<J: Job> {
     /// The job.
     pub job: Arc<J>,
-    /// The hub that every request passes.
-    pub hub: Hub,
-    /// Time and background work.
-    pub clock: RunClock,
-    /// The queue of the out directory.
-    pub queue: Queue,
-    /// Its manifest.
-    pub manifest: ManifestWriter,
-    /// Where the run can be watched and cancelled.
-    pub progress: Arc<Progress>,
-    /// What is known about the machine's network.
-    pub connectivity: Arc<Connectivity>,
+    /// What scheduler and job share.
+    pub context: RunContext,
     /// Bounds.
     pub limits: Limits,
     /// How much is really done.
@@ -126,13 +112,13 @@ impl<J: Job> Scheduler<J> {
         let (events, mut arrived) = mpsc::unbounded_channel();
         if self.mode == RunMode::Full {
             // Sources and circumstances may have changed since an earlier run deferred an item.
-            self.queue.replan::<J::State>().await?;
+            self.context.queue.replan::<J::State>().await?;
         }
-        let due = self.queue.next_due().await?;
+        let due = self.context.queue.next_due().await?;
         let mut schedule = Schedule::new(Arc::clone(self), events.clone(), due);
         self.watch_breakers(events.clone());
-        let counts = self.queue.counts().await?;
-        self.progress.count(|counters| {
+        let counts = self.context.queue.counts().await?;
+        self.context.progress.count(|counters| {
             counters.items = counts.left() + counts.ended();
             (counters.done, counters.failed) = (counts.done, counts.failed);
             counters.already = counts.ended();
@@ -140,12 +126,12 @@ impl<J: Job> Scheduler<J> {
         self.read_inputs(feed, events);
         loop {
             if let Some(ended) = schedule.tick().await? {
-                self.manifest.flush();
+                self.context.manifest.flush();
                 return Ok(ended);
             }
             let wake = schedule.wake();
             let event = self.next_event(&schedule, &mut arrived);
-            let event = before(&**self.clock.runtime(), wake, event).await;
+            let event = before(&**self.context.clock.runtime(), wake, event).await;
             if let Some(Some(event)) = event {
                 schedule.take(event)?;
                 // All that has arrived is taken in before anything new is decided.
@@ -167,14 +153,14 @@ impl<J: Job> Scheduler<J> {
         }
         tokio::select! {
             event = arrived.recv() => event,
-            () = self.progress.requests().more_wait() => None,
+            () = self.context.progress.requests().more_wait() => None,
         }
     }
 
     /// Sends an event whenever a breaker changes.
     fn watch_breakers(&self, events: mpsc::UnboundedSender<Event<J>>) {
-        let mut changes = self.hub.changes();
-        self.clock.runtime().spawn(Box::pin(async move {
+        let mut changes = self.context.hub.changes();
+        self.context.clock.runtime().spawn(Box::pin(async move {
             while changes.changed().await.is_ok() {
                 if events.send(Event::BreakerChanged).is_err() {
                     return;
@@ -186,7 +172,7 @@ impl<J: Job> Scheduler<J> {
     /// Reads all inputs into the queue, beside the loop.
     fn read_inputs(self: &Arc<Self>, feed: Box<dyn Feed>, events: mpsc::UnboundedSender<Event<J>>) {
         let reader = Arc::clone(self);
-        self.clock.runtime().spawn(Box::pin(async move {
+        self.context.clock.runtime().spawn(Box::pin(async move {
             let end = match reader.ingest(feed, &events).await {
                 Ok(()) => Event::AllRead,
                 Err(error) => Event::Broken(error.into()),
@@ -201,12 +187,16 @@ impl<J: Job> Scheduler<J> {
         events: &mpsc::UnboundedSender<Event<J>>,
     ) -> Result<(), QueueError> {
         while let Some(items) = feed.next().await {
-            if self.progress.is_cancelled() {
+            if self.context.progress.is_cancelled() {
                 // What has not been queued is given again with the next run.
                 break;
             }
             let lanes: Vec<_> = items.iter().map(|item| item.lane.clone()).collect();
-            let added = self.queue.add(items, self.clock.now()).await?;
+            let added = self
+                .context
+                .queue
+                .add(items, self.context.clock.now())
+                .await?;
             let mut queued = std::collections::BTreeMap::new();
             let mut duplicates = 0;
             for (added, lane) in added.into_iter().zip(lanes) {
@@ -215,7 +205,7 @@ impl<J: Job> Scheduler<J> {
                     Added::Known(..) => duplicates += 1,
                 }
             }
-            self.progress.count(|counters| {
+            self.context.progress.count(|counters| {
                 counters.items += queued.values().sum::<u64>();
                 counters.duplicates += duplicates;
             });

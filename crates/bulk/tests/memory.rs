@@ -11,12 +11,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::directory::Directory;
-use docstokg_bulk::manifest::ManifestWriter;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, Limits, RunMode, Scheduler};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::Random;
@@ -91,27 +89,17 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
         .unwrap();
     let directory = Directory::open(out.path(), Mode::Inline, &[]).unwrap();
     let progress = Arc::new(Progress::default());
-    let clock = RunClock::begin(simulation.runtime());
+    let runtime = simulation.runtime();
     let (used, shown) = (hub.clone(), Arc::clone(&progress));
     let ended = simulation.block_on(async move {
-        let manifest = directory.path.join("manifest.jsonl");
-        let manifest = ManifestWriter::begin(&manifest, &directory.queue)
+        let context = RunContext::begin(&used, runtime, &directory, &shown, "run")
             .await
             .unwrap();
-        let connectivity = Connectivity::new(clock.clone(), None, Vec::new());
         let scheduler = Arc::new(Scheduler {
             job: Arc::new(Pages {
-                hub: used.clone(),
-                clock: clock.clone(),
-                progress: Arc::clone(&shown),
-                manifest: manifest.clone(),
+                context: context.clone(),
             }),
-            hub: used.clone(),
-            clock,
-            queue: directory.queue.clone(),
-            manifest,
-            progress: shown,
-            connectivity: Arc::new(connectivity),
+            context,
             limits: Limits {
                 workers: 50,
                 max_bytes: None,

@@ -8,8 +8,7 @@ use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
 use docstokg_hub::config::settings::Warnings;
-use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config, Learn};
-use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config};
 use docstokg_hub::store::SQLITE_FILE;
 use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};

@@ -9,12 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::connectivity::Connectivity;
-use docstokg_hub::clock::Runtime;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::{
-    CookieJar, Downloaded, Ends, ErrorKind, Head, Hub, Request, RequestGroup, RobotsPolicy, Role,
+    CookieJar, Downloaded, Ends, ErrorKind, Head, Request, RequestGroup, RobotsPolicy, Role,
     SavedFile,
 };
 use http::header::{REFERER, RETRY_AFTER};
@@ -42,9 +41,7 @@ pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(1);
 
 /// Fetches files.
 pub(crate) struct Fetcher {
-    pub(crate) hub: Hub,
-    pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) connectivity: Arc<Connectivity>,
+    pub(crate) context: RunContext,
     pub(crate) robots: RobotsPolicy,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
@@ -100,13 +97,16 @@ impl Fetcher {
             return self.judge(candidate, left, staging).await;
         }
         let request = self.request(location).in_group(Arc::clone(requests));
-        match self.hub.download_resumable(request, staging).await {
+        match self.context.hub.download_resumable(request, staging).await {
             Ok(done) => {
-                self.connectivity.note_response(&done.journey);
+                self.context.connectivity.note_response(&done.journey);
                 self.judge(candidate, done, staging).await
             }
             Err(error) => Fetched::Failed {
-                failure: RequestFailure::of_error(&error, self.connectivity.judge(&error).await),
+                failure: RequestFailure::of_error(
+                    &error,
+                    self.context.connectivity.judge(&error).await,
+                ),
                 gone: is_unknown_name(&error.kind),
             },
         }
@@ -212,7 +212,7 @@ impl Fetcher {
 
     fn retry_after(&self, head: &Head) -> Option<Duration> {
         let text = head.headers.get(RETRY_AFTER)?.to_str().ok()?;
-        parse_retry_after(text, None, self.runtime.wall())
+        parse_retry_after(text, None, self.context.clock.runtime().wall())
     }
 }
 

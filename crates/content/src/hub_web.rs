@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use docstokg_bulk::connectivity::Connectivity;
 pub(crate) use docstokg_bulk::patience::patient;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_hub::{
-    CookieJar, Disposition, Head, Hub, Journey, Request, RequestGroup, RobotsPolicy, SpooledBody,
+    CookieJar, Disposition, Head, Journey, Request, RequestGroup, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
@@ -17,9 +17,8 @@ use crate::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
 /// Asks through the hub.
 #[derive(Clone)]
 pub struct HubWeb {
-    hub: Hub,
+    context: RunContext,
     robots: RobotsPolicy,
-    connectivity: Arc<Connectivity>,
     requests: Option<Arc<RequestGroup>>,
     /// A request of this web was cancelled: what a resolver makes of the rest is not an answer.
     was_cancelled: Arc<AtomicBool>,
@@ -27,13 +26,12 @@ pub struct HubWeb {
 }
 
 impl HubWeb {
-    /// Makes the web of a hub; `robots` holds for pages and files, not for metadata.
+    /// Makes the web of a run; `robots` holds for pages and files, not for metadata.
     #[must_use]
-    pub fn new(hub: Hub, robots: RobotsPolicy, connectivity: Arc<Connectivity>) -> Self {
+    pub fn new(context: RunContext, robots: RobotsPolicy) -> Self {
         Self {
-            hub,
+            context,
             robots,
-            connectivity,
             requests: None,
             was_cancelled: Arc::default(),
             cookies: None,
@@ -69,7 +67,7 @@ impl HubWeb {
         spooled: Option<SpooledBody>,
         journey: &Journey,
     ) -> Answer {
-        self.connectivity.note_response(journey);
+        self.context.connectivity.note_response(journey);
         Answer {
             status: head.status,
             headers: head.headers,
@@ -112,21 +110,21 @@ impl Web for HubWeb {
                 request = request.secret_header(name, value);
             }
             let answered = if let Some(keep) = ask.keep_in_memory {
-                let spooled = self.hub.fetch_spooled(request, keep).await;
+                let spooled = self.context.hub.fetch_spooled(request, keep).await;
                 spooled.map(|spooled| {
                     let beginning = spooled.body.beginning().clone();
                     let (head, body) = (spooled.head, Some(spooled.body));
                     self.answer(head, beginning, body, &spooled.journey)
                 })
             } else {
-                let fetched = self.hub.fetch(request).await;
+                let fetched = self.context.hub.fetch(request).await;
                 fetched
                     .map(|fetched| self.answer(fetched.head, fetched.body, None, &fetched.journey))
             };
             match answered {
                 Ok(answer) => Ok(answer),
                 Err(error) => {
-                    let disposition = self.connectivity.judge(&error).await;
+                    let disposition = self.context.connectivity.judge(&error).await;
                     if disposition == Disposition::Cancelled {
                         self.was_cancelled.store(true, Ordering::Release);
                     }

@@ -25,17 +25,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::directory::{Directory, DirectoryError, refuse_links};
-use docstokg_bulk::manifest::ManifestWriter;
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::{Mode, Queue, Respelling};
+use docstokg_bulk::queue::{Mode, Respelling};
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, Limits, RunError, RunMode, Scheduler};
-use docstokg_hub::clock::Runtime;
+use docstokg_hub::Role;
 use docstokg_hub::forecast::{RoleDemand, SiteForecast};
 use docstokg_hub::stores::SiteKey;
-use docstokg_hub::{Hub, Role};
 
 pub use damaged_files::requeue_damaged;
 pub use deliverables::{Standing, deliver};
@@ -122,62 +118,33 @@ impl Options {
     }
 }
 
-/// What a run is made of.
-pub struct Parts {
-    /// The hub that every request passes.
-    pub hub: Hub,
-    /// Time and background work.
-    pub runtime: Arc<dyn Runtime>,
-    /// The queue of the out directory.
-    pub queue: Queue,
-    /// Where services are, and how the user identifies to them.
-    pub settings: Arc<Settings>,
-    /// How to go about it.
-    pub options: Options,
-    /// The name of the run.
-    pub run_id: String,
-    /// Where it can be watched and cancelled.
-    pub progress: Arc<Progress>,
-    /// Tells whether hosts can be reached at all; with `None` that is not checked.
-    pub reachability: Option<Arc<dyn Reachability>>,
-}
-
 /// A run of works.
 pub struct Run {
     scheduler: Arc<Scheduler<Works>>,
 }
 
 impl Run {
-    /// Puts a run together. `manifest.jsonl` is written anew from the queue.
+    /// Puts a run together. `settings` say where services are, and how the user identifies to them.
     ///
     /// # Errors
-    /// The queue or the manifest cannot be read or written.
-    pub async fn new(parts: Parts) -> Result<Self, RunError> {
-        let manifest = parts.options.out.join("manifest.jsonl");
-        let manifest = ManifestWriter::begin(&manifest, &parts.queue).await?;
-        let clock = RunClock::begin(Arc::clone(&parts.runtime));
-        let services = parts.settings.endpoints.all();
-        let services: BTreeSet<_> = services
-            .filter_map(|url| url.host_str().map(str::to_owned))
-            .collect();
-        let reachability = parts.reachability.clone();
-        let services = services.into_iter().collect();
-        let connectivity = Connectivity::new(clock.clone(), reachability, services);
-        let connectivity = Arc::new(connectivity);
+    /// The queue cannot be read.
+    pub async fn new(
+        context: RunContext,
+        settings: Arc<Settings>,
+        options: Options,
+    ) -> Result<Self, RunError> {
+        let limits = Limits {
+            workers: options.workers,
+            max_bytes: options.max_bytes,
+            max_wait: options.max_wait,
+        };
+        let mode = options.mode;
+        let works = Works::new(context.clone(), settings, options).await?;
         let scheduler = Scheduler {
-            hub: parts.hub.clone(),
-            clock: clock.clone(),
-            queue: parts.queue.clone(),
-            manifest: manifest.clone(),
-            progress: Arc::clone(&parts.progress),
-            connectivity: Arc::clone(&connectivity),
-            limits: Limits {
-                workers: parts.options.workers,
-                max_bytes: parts.options.max_bytes,
-                max_wait: parts.options.max_wait,
-            },
-            mode: parts.options.mode,
-            job: Arc::new(Works::new(parts, clock, manifest, connectivity).await?),
+            job: Arc::new(works),
+            context,
+            limits,
+            mode,
         };
         Ok(Self {
             scheduler: Arc::new(scheduler),
@@ -199,7 +166,7 @@ impl Run {
         use docstokg_bulk::job::Job as _;
         let job = &self.scheduler.job;
         let mut sites: BTreeMap<SiteKey, Vec<RoleDemand>> = BTreeMap::new();
-        for (lane, works) in self.scheduler.progress.planned() {
+        for (lane, works) in self.scheduler.context.progress.planned() {
             let batch = job.bounds(&lane).batch.max(1) as u64;
             if let Some((site, role)) = job.site(&lane) {
                 let demand = RoleDemand::of(role, works.div_ceil(batch));
@@ -210,6 +177,7 @@ impl Run {
         for (site, demands) in sites {
             let found = self
                 .scheduler
+                .context
                 .hub
                 .forecast(&site, &demands, Duration::ZERO)
                 .await;

@@ -35,8 +35,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use docstokg_hub::config::{Config, Learn};
-use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::config::Config;
 use docstokg_hub::{Hub, Relay};
 use parking_lot::{Mutex, RwLock};
 use url::Url;

@@ -193,3 +193,38 @@ fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
         _ => (StatusCode::BAD_GATEWAY, "proxy_internal_error"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docstokg_hub::{Cause, Host, Journey, RetryLater, StatedBy};
+
+    use super::*;
+
+    fn retry_after(host_failure: Option<RetryLater>) -> Option<HeaderValue> {
+        let error = FetchError {
+            kind: ErrorKind::Fault {
+                host: Host::parse("a.example").unwrap(),
+                fault: Fault::Connect,
+                cause: Cause::from("refused".to_owned()),
+            },
+            url: "http://a.example/".to_owned(),
+            journey: Journey {
+                host_failure,
+                ..Journey::default()
+            },
+        };
+        let mut response = Problem::of_error(&error).into_response();
+        response.headers_mut().remove(RETRY_AFTER)
+    }
+
+    #[test]
+    fn the_problem_of_a_host_that_may_be_down_says_when_to_come_back() {
+        let later = RetryLater {
+            host: Host::parse("a.example").unwrap(),
+            wait: Duration::from_millis(29_500),
+            stated_by: StatedBy::Breaker,
+        };
+        assert_eq!(retry_after(Some(later)), Some(HeaderValue::from(30)));
+        assert_eq!(retry_after(None), None);
+    }
+}

@@ -24,20 +24,16 @@ mod store;
 mod verdict;
 mod version;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::directory::{Directory, DirectoryError, UnfinishedFiles};
 use docstokg_bulk::job::{BoxFuture, State};
-use docstokg_bulk::manifest::ManifestWriter;
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{Mode, NewItem, Queue};
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, Feed, Limits, RunError, RunMode, Scheduler};
-use docstokg_hub::Hub;
-use docstokg_hub::clock::{Runtime, Timestamp};
+use docstokg_hub::clock::Timestamp;
 use serde::Serialize;
 
 pub use outcome::{Ending, Pulled};
@@ -90,28 +86,6 @@ impl Default for Options {
     }
 }
 
-/// What a pull is made of.
-pub struct Parts {
-    /// The hub that every request passes.
-    pub hub: Hub,
-    /// Time and background work.
-    pub runtime: Arc<dyn Runtime>,
-    /// Sources, gates and formats.
-    pub config: Arc<OntologyConfig>,
-    /// Where versions go.
-    pub library: Library,
-    /// Reads what came.
-    pub examiner: Arc<dyn Examiner>,
-    /// How to go about it.
-    pub options: Options,
-    /// The name of the run.
-    pub run_id: String,
-    /// Where it can be watched and cancelled.
-    pub progress: Arc<Progress>,
-    /// Tells whether hosts can be reached at all; with `None` that is not checked.
-    pub reachability: Option<Arc<dyn Reachability>>,
-}
-
 /// Why a pull could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
@@ -135,10 +109,7 @@ pub enum PullError {
 }
 
 /// The working directory of a pull: one at a time in a library.
-pub struct Workplace {
-    directory: Directory,
-    path: PathBuf,
-}
+pub struct Workplace(Directory);
 
 /// The name of the working directory in a library.
 const WORKPLACE: &str = ".ontofetch";
@@ -171,11 +142,7 @@ impl Workplace {
     }
 
     async fn take(path: &Path, mode: Mode) -> Result<Self, PullError> {
-        let directory = Directory::open_private(path, mode, &[])?;
-        let workplace = Self {
-            directory,
-            path: path.to_owned(),
-        };
+        let workplace = Self(Directory::open_private(path, mode, &[])?);
         workplace.begin_round().await?;
         Ok(workplace)
     }
@@ -185,7 +152,7 @@ impl Workplace {
     /// # Errors
     /// The queue cannot be written.
     pub async fn begin_round(&self) -> Result<(), PullError> {
-        let queue = self.queue();
+        let queue = &self.0.queue;
         let counts = queue.counts().await.map_err(RunError::from)?;
         if counts.left() > 0 {
             queue.forget_ended().await.map_err(RunError::from)?;
@@ -200,24 +167,21 @@ impl Workplace {
     /// # Errors
     /// The queue cannot be read.
     pub async fn left(&self) -> Result<u64, PullError> {
-        let counts = self
-            .directory
-            .queue
-            .counts()
-            .await
-            .map_err(RunError::from)?;
+        let counts = self.0.queue.counts().await.map_err(RunError::from)?;
         Ok(counts.left())
     }
 
-    fn queue(&self) -> &Queue {
-        &self.directory.queue
+    /// Returns the directory.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.0
     }
 
     /// Ends the work. What is unfinished is kept for the next pull unless nothing is left to do.
     pub fn close(self, ended: Option<&Ended>) {
-        self.directory.queue.close();
+        self.0.queue.close();
         let files = ended.map_or(UnfinishedFiles::Keep, UnfinishedFiles::after);
-        self.directory.clean_up(files);
+        self.0.clean_up(files);
     }
 }
 
@@ -258,52 +222,37 @@ impl Asked {
 /// A pull.
 pub struct Pull {
     scheduler: Arc<Scheduler<Ontologies>>,
-    queue: Queue,
 }
 
 impl Pull {
     /// Puts a pull together.
-    ///
-    /// # Errors
-    /// The queue cannot be read or written.
-    pub async fn new(parts: Parts, workplace: &Workplace) -> Result<Self, PullError> {
-        let queue = workplace.queue().clone();
-        let manifest = workplace.path.join("manifest.jsonl");
-        let manifest = ManifestWriter::begin(&manifest, &queue)
-            .await
-            .map_err(RunError::from)?;
-        let clock = RunClock::begin(Arc::clone(&parts.runtime));
-        let certain = certain_hosts(&parts.config);
-        let connectivity = Arc::new(Connectivity::new(
-            clock.clone(),
-            parts.reachability.clone(),
-            certain,
-        ));
+    #[must_use]
+    pub fn new(
+        context: RunContext,
+        config: Arc<OntologyConfig>,
+        library: Library,
+        examiner: Arc<dyn Examiner>,
+        options: Options,
+    ) -> Self {
         let scheduler = Scheduler {
-            hub: parts.hub.clone(),
-            clock: clock.clone(),
-            queue: queue.clone(),
-            manifest: manifest.clone(),
-            progress: Arc::clone(&parts.progress),
-            connectivity: Arc::clone(&connectivity),
             limits: Limits {
-                workers: parts.options.workers,
+                workers: options.workers,
                 max_bytes: None,
-                max_wait: parts.options.max_wait,
+                max_wait: options.max_wait,
             },
-            mode: parts.options.mode,
+            mode: options.mode,
             job: Arc::new(Ontologies::new(
-                parts,
-                clock,
-                manifest,
-                connectivity,
-                &workplace.path,
+                context.clone(),
+                config,
+                library,
+                examiner,
+                options,
             )),
+            context,
         };
-        Ok(Self {
+        Self {
             scheduler: Arc::new(scheduler),
-            queue,
-        })
+        }
     }
 
     /// Works until nothing is left to do, or the run is cancelled.
@@ -314,7 +263,7 @@ impl Pull {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
         // What an interrupted pull knows serves the same request, and no other.
-        let anew = self.queue.begin_anew(items.clone(), |item, saved| {
+        let anew = self.queue().begin_anew(items.clone(), |item, saved| {
             let decode = <PullState as State>::decode;
             let now = item.saved_state.as_deref().and_then(decode);
             let known = decode(saved);
@@ -326,6 +275,10 @@ impl Pull {
         Ok(self.scheduler.run(Box::new(feed)).await?)
     }
 
+    fn queue(&self) -> &Queue {
+        &self.scheduler.context.queue
+    }
+
     /// Returns what each ontology came to, in the order in which they were asked for; those that
     /// an interrupted pull left to do are among them.
     ///
@@ -334,7 +287,7 @@ impl Pull {
     pub async fn results(&self) -> Result<Vec<Pulled>, PullError> {
         let found = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let side = Arc::clone(&found);
-        let read = self.queue.each_item(move |item| {
+        let read = self.queue().each_item(move |item| {
             let record = item
                 .record
                 .as_deref()
@@ -350,7 +303,7 @@ impl Pull {
     /// # Errors
     /// The queue cannot be read.
     pub async fn deferred(&self) -> Result<Vec<DeferredOntology>, PullError> {
-        let found = self.queue.deferrals::<PullState>().await;
+        let found = self.queue().deferrals::<PullState>().await;
         let found = found.map_err(RunError::from)?.into_iter();
         let described = found.map(|(id, deferral)| DeferredOntology {
             id,
@@ -394,7 +347,8 @@ impl Feed for Once {
 }
 
 /// Returns the hosts of services, which exist for certain.
-fn certain_hosts(config: &OntologyConfig) -> Vec<String> {
+#[must_use]
+pub fn certain_hosts(config: &OntologyConfig) -> Vec<String> {
     let mut hosts = Vec::new();
     for name in &config.prefer_source {
         let Some(source) = config.sources.source(name) else {

@@ -9,6 +9,8 @@
 //! responses. The shipped program has the rest, for `docstokg demo`.
 
 #[cfg(feature = "test-util")]
+mod faulty;
+#[cfg(feature = "test-util")]
 pub mod hostile;
 mod ledger;
 mod listener;
@@ -22,6 +24,8 @@ mod simulation;
 #[cfg(feature = "test-util")]
 mod transport;
 
+#[cfg(feature = "test-util")]
+pub use faulty::FaultyTransport;
 pub use ledger::{Arrival, Ledger};
 #[cfg(feature = "test-util")]
 pub use listener::served::ServedWeb;

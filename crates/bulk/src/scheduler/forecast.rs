@@ -41,9 +41,9 @@ impl<J: Job> Scheduler<J> {
         paces: &Mutex<Paces>,
         boot: BootInstant,
     ) {
-        let wall = self.clock.now();
+        let wall = self.context.clock.now();
         let now = Now { boot, wall };
-        let counters = self.progress.counters();
+        let counters = self.context.progress.counters();
         let is_lookup = |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Site { .. });
         let unsettled: u64 = queues
             .iter()
@@ -79,7 +79,7 @@ impl<J: Job> Scheduler<J> {
             }
         }
         if outlook.is_unexplained(busy) {
-            self.progress.set_end(None);
+            self.context.progress.set_end(None);
             return;
         }
         // Those that most items wait for are computed exactly.
@@ -89,7 +89,7 @@ impl<J: Job> Scheduler<J> {
             deferred.extend(self.deferred(wait, groups, demands, paces, now).await);
         }
         let end = end_of_run(wall + busy, deferred, max_wait, wall);
-        self.progress.set_end(end);
+        self.context.progress.set_end(end);
     }
 
     /// Computes when requests to a site will have been sent of which the first may go after `from`.
@@ -102,7 +102,7 @@ impl<J: Job> Scheduler<J> {
         paces: &Mutex<Paces>,
         now: Now,
     ) -> Option<SiteEnd> {
-        let found = self.hub.forecast(site, demands, from).await;
+        let found = self.context.hub.forecast(site, demands, from).await;
         let is_store_lost = match &found {
             Ok(Some(found)) => found.is_store_lost,
             Ok(None) => false,
@@ -126,7 +126,7 @@ impl<J: Job> Scheduler<J> {
 
     /// Returns the site that a host belongs to.
     fn site_of(&self, host: &str) -> SiteKey {
-        let site = Host::parse(host).map(|host| self.hub.config().site_key(&host));
+        let site = Host::parse(host).map(|host| self.context.hub.config().site_key(&host));
         site.unwrap_or_else(|_| host.into())
     }
 

@@ -64,8 +64,8 @@ impl<J: Job> Schedule<J> {
         events: mpsc::UnboundedSender<Event<J>>,
         due: Option<Timestamp>,
     ) -> Self {
-        let watches = Watches::new(run.hub.clone());
-        let now = run.clock.runtime().boot();
+        let watches = Watches::new(run.context.hub.clone());
+        let now = run.context.clock.runtime().boot();
         Self {
             run,
             lanes: Lanes::default(),
@@ -88,7 +88,7 @@ impl<J: Job> Schedule<J> {
 
     /// Returns when the loop goes on though nothing has happened.
     pub(super) fn wake(&self) -> BootInstant {
-        let runtime = self.run.clock.runtime();
+        let runtime = self.run.context.clock.runtime();
         let check = runtime.boot()
             + if runtime.can_pause() {
                 CANCELLATION_CHECK
@@ -96,7 +96,7 @@ impl<J: Job> Schedule<J> {
                 SIMULATED_CHECK
             };
         match self.due.filter(|_| self.has_free_worker()) {
-            Some(due) => check.min(self.run.clock.instant(due) + Duration::from_millis(1)),
+            Some(due) => check.min(self.run.context.clock.instant(due) + Duration::from_millis(1)),
             None => check,
         }
     }
@@ -104,7 +104,7 @@ impl<J: Job> Schedule<J> {
     /// Tells whether another step may be started. One that only waits holds no worker: hosts that
     /// ask for long pauses must not keep the others waiting.
     pub(super) fn has_free_worker(&self) -> bool {
-        let waiting = self.run.progress.requests().waiting();
+        let waiting = self.run.context.progress.requests().waiting();
         self.active.saturating_sub(waiting) < self.run.limits.workers
     }
 
@@ -120,10 +120,13 @@ impl<J: Job> Schedule<J> {
                 self.all_read = true;
                 // What was computed before counts what had been read by then.
                 self.estimated = None;
-                self.run.progress.set_end(None);
+                self.run.context.progress.set_end(None);
                 let items = std::mem::take(&mut self.missing_input);
                 self.stored(&LaneKey::MissingInput, items);
-                self.run.progress.count(|counters| counters.all_read = true);
+                self.run
+                    .context
+                    .progress
+                    .count(|counters| counters.all_read = true);
             }
             Event::Listed(asked, found) => {
                 self.pending -= 1;
@@ -146,7 +149,7 @@ impl<J: Job> Schedule<J> {
                 // What was refused says nothing about the pace of what is served.
                 let is_deferred = |item: &ActiveItem<J>| matches!(item.next, Next::Wait(_));
                 if items.is_empty() || !items.iter().all(is_deferred) {
-                    let now = self.run.clock.runtime().boot();
+                    let now = self.run.context.clock.runtime().boot();
                     self.paces.lock().note_end(&lane, now);
                 }
                 for item in items {
@@ -198,7 +201,7 @@ impl<J: Job> Schedule<J> {
             Next::End => self.finish(item),
             Next::Run(step) => {
                 let lane = self.run.job.lane(&item.state, step);
-                if self.run.progress.is_cancelled() {
+                if self.run.context.progress.is_cancelled() {
                     return self.put_back(item, lane);
                 }
                 let job = &self.run.job;
@@ -218,7 +221,7 @@ impl<J: Job> Schedule<J> {
     /// Defers an item until a time, and watches the host it waits for.
     fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
         let awaited = self.run.job.awaited(&item.state, until);
-        let now = self.run.clock.now();
+        let now = self.run.context.clock.now();
         let served_ago = self.served_ago(&awaited.host);
         self.silences.begin(&awaited.host, served_ago, now);
         self.watches.add(&awaited);
@@ -229,7 +232,7 @@ impl<J: Job> Schedule<J> {
             why: awaited.why.clone(),
             ready_at: (due != until).then_some(until),
         };
-        self.run.progress.defer(&deferral);
+        self.run.context.progress.defer(&deferral);
         *item.state.deferral() = Some(deferral);
         self.deferring += 1;
         let done = Event::Deferred(due, awaited);
@@ -257,7 +260,12 @@ impl<J: Job> Schedule<J> {
                 attempts: item.state.attempts(),
                 not_before,
             };
-            match run.queue.put_back(back, run.clock.now()).await {
+            match run
+                .context
+                .queue
+                .put_back(back, run.context.clock.now())
+                .await
+            {
                 Ok(()) => done,
                 Err(error) => Event::Broken(error.into()),
             }
@@ -282,7 +290,7 @@ impl<J: Job> Schedule<J> {
         self.pending += 1;
         let run = Arc::clone(&self.run);
         self.spawn(async move {
-            match run.queue.backlog(after, most).await {
+            match run.context.queue.backlog(after, most).await {
                 Ok(found) => Event::Listed(most, found),
                 Err(error) => Event::Broken(error.into()),
             }
@@ -294,7 +302,7 @@ impl<J: Job> Schedule<J> {
         self.pending += 1;
         let run = Arc::clone(&self.run);
         self.spawn(async move {
-            match run.queue.claim(lane.clone(), most).await {
+            match run.context.queue.claim(lane.clone(), most).await {
                 Ok(items) => {
                     let found = items.len();
                     let items = items.into_iter().filter_map(|item| run.activate(item));
@@ -322,7 +330,7 @@ impl<J: Job> Schedule<J> {
     fn note_backlog(&self, lane: &LaneKey) {
         if let Some((site, role)) = self.run.job.site(lane) {
             let requests = u32::try_from(self.lanes.requests(lane)).unwrap_or(u32::MAX);
-            let group = self.run.progress.requests();
+            let group = self.run.context.progress.requests();
             group.set_backlog(site, role, requests);
         }
     }
@@ -330,7 +338,7 @@ impl<J: Job> Schedule<J> {
     /// Runs a task beside the loop, which gets its event.
     fn spawn(&self, task: impl Future<Output = Event<J>> + Send + 'static) {
         let sender = Sender::new(self.events.clone());
-        self.run.clock.runtime().spawn(Box::pin(async move {
+        self.run.context.clock.runtime().spawn(Box::pin(async move {
             let event = task.await;
             sender.send(event);
         }));
@@ -346,12 +354,12 @@ impl<J: Job> Scheduler<J> {
             Loaded::Unreadable => return None,
         };
         if let Some(deferral) = state.deferral().take() {
-            self.progress.resume(&deferral);
+            self.context.progress.resume(&deferral);
         }
         Some(ActiveItem {
             id: item.id,
             name: item.name,
-            next: self.job.next(&state, self.clock.now()),
+            next: self.job.next(&state, self.context.clock.now()),
             state,
             is_end_recorded: false,
             is_input_missing,
@@ -361,18 +369,18 @@ impl<J: Job> Scheduler<J> {
     /// Runs a step of items within their deadline, finishes those that end, and returns those that
     /// go on. A step whose deadline passes is dropped and leaves its items as they were.
     async fn step(&self, mut items: Vec<ActiveItem<J>>) -> Result<Vec<ActiveItem<J>>, RunError> {
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let deadlines = items
             .iter()
             .filter_map(|item| self.job.deadline(&item.state, now));
         let until = deadlines.min().map_or(BootInstant::FAR, |deadline| {
-            self.clock.instant(deadline) + AFTER_DEADLINE
+            self.context.clock.instant(deadline) + AFTER_DEADLINE
         });
-        let step = self.job.run(&mut items, self.progress.requests());
-        before(&**self.clock.runtime(), until, step)
+        let step = self.job.run(&mut items, self.context.progress.requests());
+        before(&**self.context.clock.runtime(), until, step)
             .await
             .transpose()?;
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let mut going_on = Vec::with_capacity(items.len());
         for mut item in items {
             item.next = self.job.next(&item.state, now);

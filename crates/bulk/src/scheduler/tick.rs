@@ -23,12 +23,12 @@ impl<J: Job> Schedule<J> {
     /// Starts what can be started. Returns how the run ended, if it has.
     pub(super) async fn tick(&mut self) -> Result<Option<Ended>, RunError> {
         if self.are_bytes_spent() {
-            self.run.progress.cancel();
+            self.run.context.progress.cancel();
         }
-        if self.run.progress.is_cancelled() {
+        if self.run.context.progress.is_cancelled() {
             return self.wind_down().await;
         }
-        if self.run.connectivity.take_restored() {
+        if self.run.context.connectivity.take_restored() {
             self.missed_by_replan = self.deferring;
             self.replan().await?;
         }
@@ -39,7 +39,7 @@ impl<J: Job> Schedule<J> {
             self.resume_reopened().await?;
         }
         self.estimate();
-        let now = self.run.clock.now();
+        let now = self.run.context.clock.now();
         if self.due.is_some_and(|due| due <= now) && self.has_free_worker() {
             self.claim_due().await?;
         }
@@ -54,13 +54,13 @@ impl<J: Job> Schedule<J> {
         if self.all_read && self.active == 0 && self.pending == 0 && self.lanes.is_idle() {
             return self.wait_or_end().await;
         }
-        self.run.progress.set_only_waiting(false);
+        self.run.context.progress.set_only_waiting(false);
         Ok(None)
     }
 
     fn are_bytes_spent(&self) -> bool {
         let most = self.run.limits.max_bytes;
-        most.is_some_and(|most| self.run.progress.bytes() >= most)
+        most.is_some_and(|most| self.run.context.progress.bytes() >= most)
     }
 
     /// Puts back what has not been started; the run ends when the last step has.
@@ -71,10 +71,10 @@ impl<J: Job> Schedule<J> {
         if self.active > 0 || self.pending > 0 {
             return Ok(None);
         }
-        let left = self.run.queue.counts().await?.left();
+        let left = self.run.context.queue.counts().await?.left();
         Ok(Some(if left == 0 && self.all_read {
             Ended::Complete
-        } else if self.run.progress.is_offline() {
+        } else if self.run.context.progress.is_offline() {
             Ended::Offline { left }
         } else if self.are_bytes_spent() {
             Ended::BytesSpent { left }
@@ -87,18 +87,18 @@ impl<J: Job> Schedule<J> {
     async fn wait_or_end(&mut self) -> Result<Option<Ended>, RunError> {
         let Some(due) = self.due else {
             // Counts are kept in memory; the file has the last word.
-            if self.run.queue.backlog(None, 1).await?.is_empty() {
+            if self.run.context.queue.backlog(None, 1).await?.is_empty() {
                 return Ok(Some(Ended::Complete));
             }
             self.lanes.list_anew();
             return Ok(None);
         };
-        let now = self.run.clock.now();
+        let now = self.run.context.clock.now();
         if self.is_worth_waiting(now) {
-            self.run.progress.set_only_waiting(true);
+            self.run.context.progress.set_only_waiting(true);
             return Ok(None);
         }
-        let left = self.run.queue.counts().await?.left();
+        let left = self.run.context.queue.counts().await?.left();
         let due_in = due.since(now);
         Ok(Some(Ended::Deferred { left, due_in }))
     }
@@ -106,7 +106,7 @@ impl<J: Job> Schedule<J> {
     /// Tells whether the network and one of the hosts that items wait for may be back in time.
     fn is_worth_waiting(&self, now: Timestamp) -> bool {
         let max_wait = self.run.limits.max_wait;
-        let lost_since = self.run.connectivity.lost_since();
+        let lost_since = self.run.context.connectivity.lost_since();
         if lost_since.is_some_and(|since| now.since(since) > max_wait) {
             return false;
         }
@@ -115,21 +115,21 @@ impl<J: Job> Schedule<J> {
             self.silences
                 .is_worth_waiting(waiting, served_ago, max_wait, now)
         };
-        self.run.progress.waiting().iter().any(is_worth)
+        self.run.context.progress.waiting().iter().any(is_worth)
     }
 
     /// Returns the time since a host last served a request of this process.
     pub(super) fn served_ago(&self, host: &str) -> Option<Duration> {
-        let served = self.run.hub.last_served(&Host::parse(host).ok()?)?;
-        Some(self.run.clock.runtime().boot().since(served))
+        let served = self.run.context.hub.last_served(&Host::parse(host).ok()?)?;
+        Some(self.run.context.clock.runtime().boot().since(served))
     }
 
     /// Plans all deferred items anew: the network is back.
     async fn replan(&mut self) -> Result<(), RunError> {
-        let items = self.run.queue.replan::<J::State>().await?;
+        let items = self.run.context.queue.replan::<J::State>().await?;
         if items > 0 {
-            self.run.progress.resume_all();
-            self.due = self.run.queue.next_due().await?;
+            self.run.context.progress.resume_all();
+            self.due = self.run.context.queue.next_due().await?;
             self.stored(&LaneKey::Start, items);
         }
         Ok(())
@@ -139,28 +139,28 @@ impl<J: Job> Schedule<J> {
     async fn resume_reopened(&mut self) -> Result<(), RunError> {
         for host in self.watches.reopened() {
             if let Ok(name) = Host::parse(&host) {
-                self.run.hub.forget_robots_failure(&name).await;
-                let site = self.run.hub.config().site_key(&name);
-                let now = self.run.clock.runtime().boot();
+                self.run.context.hub.forget_robots_failure(&name).await;
+                let site = self.run.context.hub.config().site_key(&name);
+                let now = self.run.context.clock.runtime().boot();
                 self.paces.lock().note_back(&site, now);
             }
-            let resumed = self.run.queue.reopen::<J::State>(host).await?;
+            let resumed = self.run.context.queue.reopen::<J::State>(host).await?;
             for deferral in &resumed {
-                self.run.progress.resume(deferral);
+                self.run.context.progress.resume(deferral);
             }
             if !resumed.is_empty() {
-                self.due = self.run.queue.next_due().await?;
+                self.due = self.run.context.queue.next_due().await?;
                 self.stored(&LaneKey::Start, resumed.len() as u64);
             }
         }
-        let progress = &self.run.progress;
+        let progress = &self.run.context.progress;
         self.watches.keep(|host| progress.waits_for(host));
         Ok(())
     }
 
     /// Computes, now and then, when the run will have ended.
     fn estimate(&mut self) {
-        let now = self.run.clock.runtime().boot();
+        let now = self.run.context.clock.runtime().boot();
         let is_recent = |last| now.since(last) < ESTIMATE;
         // A computation under way, of a store that answers late, holds the paces.
         if self.estimated.is_some_and(is_recent) || Arc::strong_count(&self.paces) > 1 {
@@ -177,14 +177,14 @@ impl<J: Job> Schedule<J> {
         let queues: Vec<LaneQueue> = queues.map(queue).collect();
         let waits = self.backlogs();
         let (run, paces) = (Arc::clone(&self.run), Arc::clone(&self.paces));
-        self.run.clock.runtime().spawn(Box::pin(async move {
+        self.run.context.clock.runtime().spawn(Box::pin(async move {
             run.forecast(&queues, waits, &paces, now).await;
         }));
     }
 
     /// Lists the hosts that items wait for.
     fn backlogs(&self) -> Vec<HostBacklog> {
-        let now = self.run.clock.now();
+        let now = self.run.context.clock.now();
         let backlog = |(host, dues): (String, Vec<(Timestamp, u64)>)| {
             let served_ago = self.served_ago(&host);
             let silent_for = self.silences.silent_for(&host, served_ago, now);
@@ -195,15 +195,15 @@ impl<J: Job> Schedule<J> {
                 silent_for,
             }
         };
-        let dues = self.run.progress.dues();
+        let dues = self.run.context.progress.dues();
         dues.into_iter().map(backlog).collect()
     }
 
     /// Claims deferred items that are due.
     async fn claim_due(&mut self) -> Result<(), RunError> {
-        let now = self.run.clock.now();
-        let items = self.run.queue.claim_due(now, DUE_AT_A_TIME).await?;
-        self.due = self.run.queue.next_due().await?;
+        let now = self.run.context.clock.now();
+        let items = self.run.context.queue.claim_due(now, DUE_AT_A_TIME).await?;
+        self.due = self.run.context.queue.next_due().await?;
         for item in items {
             if let Some(item) = self.run.activate(item) {
                 self.place(item);

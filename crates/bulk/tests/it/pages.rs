@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State};
 use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::manifest::ManifestWriter;
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{End, Item, ManifestRow, NewItem};
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Feed, RunError};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
@@ -60,10 +58,7 @@ impl State for Page {
 
 /// Fetches pages.
 pub(crate) struct Pages {
-    pub(crate) hub: Hub,
-    pub(crate) clock: RunClock,
-    pub(crate) progress: Arc<Progress>,
-    pub(crate) manifest: ManifestWriter,
+    pub(crate) context: RunContext,
 }
 
 impl Pages {
@@ -75,7 +70,7 @@ impl Pages {
             .deadline(Duration::from_secs(86_400))
             .retry_wait(Duration::ZERO)
             .in_group(Arc::clone(requests));
-        let answer = self.hub.fetch(request).await;
+        let answer = self.context.hub.fetch(request).await;
         if matches!(&answer, Err(error) if matches!(error.kind, ErrorKind::Cancelled { .. })) {
             return;
         }
@@ -87,13 +82,13 @@ impl Pages {
                 let wait = answer.head.headers.get("retry-after");
                 let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok());
                 page.not_before =
-                    wait.map(|seconds| self.clock.now() + Duration::from_secs(seconds));
+                    wait.map(|seconds| self.context.clock.now() + Duration::from_secs(seconds));
             }
             Err(error) => {
                 if let ErrorKind::BreakerOpen(refused) = &error.kind {
                     // It was not asked.
                     page.attempts -= 1;
-                    page.not_before = Some(self.clock.now() + refused.cooldown_remaining);
+                    page.not_before = Some(self.context.clock.now() + refused.cooldown_remaining);
                 }
             }
         }
@@ -103,7 +98,7 @@ impl Pages {
         let length = item.state.length;
         let record = serde_json::json!({ "page": item.name, "length": length });
         ManifestRow {
-            at: self.clock.runtime().wall(),
+            at: self.context.clock.runtime().wall(),
             run_id: "run".into(),
             item: item.id,
             name: item.name.clone(),
@@ -145,12 +140,12 @@ impl Job for Pages {
     }
 
     fn lane(&self, page: &Page, (): &()) -> LaneKey {
-        lane(&self.hub, &page.url)
+        lane(&self.context.hub, &page.url)
     }
 
     fn bounds(&self, lane: &LaneKey) -> Bounds {
         match lane {
-            LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+            LaneKey::Site { site, role } => Bounds::of_site(self.context.hub.config(), site, *role),
             _ => Bounds::steps(16),
         }
     }
@@ -190,10 +185,11 @@ impl Job for Pages {
                 End::Failed(id, attempts)
             };
             let row = self.row(&item);
-            self.manifest
+            self.context
+                .manifest
                 .record(Vec::new(), vec![row], Some(end))
                 .await?;
-            self.progress.count(|counters| {
+            self.context.progress.count(|counters| {
                 counters.done += u64::from(is_there);
                 counters.failed += u64::from(!is_there);
                 counters.bytes += item.state.length.unwrap_or(0) as u64;

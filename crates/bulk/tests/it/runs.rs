@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::directory::{Directory, UnfinishedFiles};
-use docstokg_bulk::manifest::ManifestWriter;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, Limits, RunMode, Scheduler};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock as _, Random};
@@ -60,7 +58,7 @@ impl World {
             .unwrap();
         let directory = Directory::open(self.out.path(), Mode::Inline, &[]).unwrap();
         let progress = Arc::new(Progress::default());
-        let clock = RunClock::begin(self.simulation.runtime());
+        let runtime = self.simulation.runtime();
         if let Some(after) = cancel_at {
             let (simulation, progress) = (self.simulation.clone(), Arc::clone(&progress));
             self.simulation.start(async move {
@@ -70,24 +68,14 @@ impl World {
         }
         let shown = Arc::clone(&progress);
         let ended = self.simulation.block_on(async move {
-            let manifest = directory.path.join("manifest.jsonl");
-            let manifest = ManifestWriter::begin(&manifest, &directory.queue)
+            let context = RunContext::begin(&hub, runtime, &directory, &progress, "run")
                 .await
                 .unwrap();
-            let connectivity = Connectivity::new(clock.clone(), None, Vec::new());
             let scheduler = Arc::new(Scheduler {
                 job: Arc::new(Pages {
-                    hub: hub.clone(),
-                    clock: clock.clone(),
-                    progress: Arc::clone(&progress),
-                    manifest: manifest.clone(),
+                    context: context.clone(),
                 }),
-                hub: hub.clone(),
-                clock,
-                queue: directory.queue.clone(),
-                manifest,
-                progress,
-                connectivity: Arc::new(connectivity),
+                context,
                 limits: Limits {
                     workers: 50,
                     max_bytes: None,

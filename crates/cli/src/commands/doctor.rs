@@ -23,7 +23,7 @@ use super::breaker::Target;
 use super::limits::pacing;
 use super::{known, stated};
 use crate::arguments::Global;
-use crate::configuration::{self, Loaded};
+use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::{output, session, state, telemetry};
 

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::{Connectivity, Reachability};
+use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::{Directory, DirectoryError, verify};
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
 use docstokg_content::config::ResolverConfig;
 use docstokg_content::hub_web::HubWeb;
@@ -21,7 +21,7 @@ use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
-use docstokg_content::run::{self, Options, Parts, Report, Run};
+use docstokg_content::run::{self, Options, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::{CacheAccess, Config};
@@ -31,10 +31,10 @@ use super::{limits, services};
 use crate::arguments::{Download, Global};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{MetricsReader, Recording};
 use crate::view::{View, plural};
-use crate::{configuration, output};
 use terminal::introduce;
 
 /// Runs the command.
@@ -276,19 +276,12 @@ async fn work_off(
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.recover().await.map_err(halted)?;
     prepare(directory, job.arguments).await?;
-    let inputs = open_inputs(hub, directory, &services, &runtime, &mut job)?;
+    let (run_id, certain) = (&recording.run.id, services.endpoints.hosts());
+    let context = RunContext::begin(hub, Arc::clone(&runtime), directory, progress, run_id);
+    let context = context.await?.with_reachability(reachability, certain);
+    let inputs = open_inputs(&context, &services, &mut job)?;
     let options = job.options.clone();
-    let parts = Parts {
-        hub: hub.clone(),
-        runtime: Arc::clone(&runtime),
-        queue: directory.queue.clone(),
-        settings: services,
-        options: job.options,
-        run_id: recording.run.id.clone(),
-        progress: Arc::clone(progress),
-        reachability,
-    };
-    let run = Run::new(parts).await?;
+    let run = Run::new(context, services, job.options).await?;
     let ended = run
         .run(Box::new(Chained::new(inputs, directory.queue.clone())))
         .await?;
@@ -353,10 +346,8 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
 
 /// Opens the inputs of the command line and the query.
 fn open_inputs(
-    hub: &Hub,
-    directory: &Directory,
+    context: &RunContext,
     services: &Arc<docstokg_content::resolver::settings::Settings>,
-    runtime: &Arc<dyn Runtime>,
     job: &mut Job<'_>,
 ) -> Result<Vec<Box<dyn Inputs>>, RunError> {
     let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
@@ -368,13 +359,11 @@ fn open_inputs(
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries are asked of APIs only.
-        let clock = RunClock::begin(Arc::clone(runtime));
-        let connectivity = Arc::new(Connectivity::new(clock, None, Vec::new()));
-        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore, connectivity);
+        let web = HubWeb::new(context.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(Pages::new(
             web,
-            Arc::clone(runtime),
-            directory.queue.clone(),
+            Arc::clone(context.clock.runtime()),
+            context.queue.clone(),
             Arc::clone(services),
             query,
         )));

@@ -26,7 +26,7 @@ use crate::exit::Failure;
 use crate::interrupts::Interrupts;
 use crate::session::{self, Session, TaskThreads};
 use crate::telemetry::{MetricsReader, Recording};
-use crate::{configuration, output, state};
+use crate::{output, state};
 
 /// How long current requests have after the first signal.
 const GRACE: Duration = Duration::from_secs(30);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
-use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_bulk::run_context::RunContext;
+use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::TokioRuntime;
 use docstokg_ontology::contexts::HubContexts;
@@ -14,7 +15,7 @@ use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{
-    Asked, DeferredOntology, Options, Parts, Pull, PullError, Pulled, Workplace,
+    Asked, DeferredOntology, Options, Pull, PullError, Pulled, Workplace, certain_hosts,
 };
 
 use super::report;
@@ -22,10 +23,10 @@ use crate::arguments::Global;
 use crate::commands::limits;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{self, MetricsReader};
 use crate::view::View;
-use crate::{configuration, output};
 
 /// What a run is about.
 pub(super) struct Job {
@@ -146,7 +147,7 @@ impl Rounds {
         let mut results: Vec<Pulled> = Vec::new();
         let mut asked = std::mem::take(&mut job.asked);
         loop {
-            let pull = Pull::new(self.parts(job), workplace).await?;
+            let pull = self.pull(job, workplace).await?;
             let ended = pull.run(std::mem::take(&mut asked)).await?;
             let round = pull.results().await?;
             asked = job.imports.next(&round);
@@ -168,18 +169,23 @@ impl Rounds {
         }
     }
 
-    fn parts(&self, job: &Job) -> Parts {
-        Parts {
-            hub: self.hub.clone(),
-            runtime: Arc::new(TokioRuntime::default()),
-            config: Arc::clone(&self.config),
-            library: job.library.clone(),
-            examiner: Arc::new(FormatExaminer::with_contexts(Arc::clone(&self.contexts))),
-            options: job.options.clone(),
-            run_id: self.run_id.clone(),
-            progress: Arc::clone(&self.progress),
-            reachability: self.reachability.clone(),
-        }
+    /// Puts a round together.
+    async fn pull(&self, job: &Job, workplace: &Workplace) -> Result<Pull, RunError> {
+        let runtime = Arc::new(TokioRuntime::default());
+        let (directory, progress) = (workplace.directory(), &self.progress);
+        let context = RunContext::begin(&self.hub, runtime, directory, progress, &self.run_id);
+        let certain = certain_hosts(&self.config);
+        let context = context
+            .await?
+            .with_reachability(self.reachability.clone(), certain);
+        let examiner = FormatExaminer::with_contexts(Arc::clone(&self.contexts));
+        Ok(Pull::new(
+            context,
+            Arc::clone(&self.config),
+            job.library.clone(),
+            Arc::new(examiner),
+            job.options.clone(),
+        ))
     }
 }
 

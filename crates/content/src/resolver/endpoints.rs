@@ -1,7 +1,7 @@
 //! Where the services are: as shipped in the specs, or where a mirror or a simulated web takes
 //! their place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -34,6 +34,14 @@ impl Endpoints {
     /// Returns the base URLs of all services.
     pub fn all(&self) -> impl Iterator<Item = &Url> {
         self.0.values()
+    }
+
+    /// Returns the hosts of all services, each once.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        let hosts = self.all().filter_map(Url::host_str);
+        let hosts: BTreeSet<&str> = hosts.collect();
+        hosts.into_iter().map(str::to_owned).collect()
     }
 }
 

@@ -36,7 +36,7 @@ impl Feed for WorkFeed {
         Box::pin(async {
             let batch = self.inputs.next().await?;
             // What a cancelled run has not queued is given again with the next run.
-            (!self.works.progress.is_cancelled()).then(|| self.works.items_of(batch))
+            (!self.works.context.progress.is_cancelled()).then(|| self.works.items_of(batch))
         })
     }
 }
@@ -49,7 +49,7 @@ impl Works {
                 Ok(mut line) => {
                     for ignored in &line.ignored {
                         let notice = format!("{source}, line {}: {ignored}", line.number);
-                        self.progress.notify(notice);
+                        self.context.progress.notify(notice);
                     }
                     let item = self.item(&source, &line);
                     if let Some(file) = line.recorded_file.take().filter(|_| !item.hidden) {
@@ -71,15 +71,17 @@ impl Works {
         if bad.number == 0 {
             // Not a line: what all the lines were to come from.
             let notice = format!("{source}: {}", hidden(&bad.problem));
-            return self.progress.notify(notice);
+            return self.context.progress.notify(notice);
         }
         let mut is_reported = false;
-        self.progress.count(|counters| {
+        self.context.progress.count(|counters| {
             counters.bad_lines += 1;
             is_reported = counters.bad_lines <= REPORTED;
         });
         if is_reported {
-            self.progress.notify(format!("{source}, {}", shown(bad)));
+            self.context
+                .progress
+                .notify(format!("{source}, {}", shown(bad)));
         }
     }
 
@@ -92,7 +94,7 @@ impl Works {
     fn item(&self, source: &str, line: &Line) -> NewItem {
         let work = &line.work;
         let hidden = !work.is_public();
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let mut state = WorkState::new(work.clone());
         let said = line.said.as_deref();
         if let Some(said) = said.filter(|_| self.may_ask(OPENALEX, work)) {

@@ -87,7 +87,7 @@ impl Works {
         if self.options.mode == RunMode::ListOnly {
             let shown = redact(&location.url);
             item.state.end_by(Reason::ListOnly, &shown);
-            self.progress.list(&item.name, shown);
+            self.context.progress.list(&item.name, shown);
             return Ok(());
         }
         self.files.check_space()?;
@@ -100,7 +100,7 @@ impl Works {
         // Held until the file has its name, so that no other work fetches the same URL meanwhile.
         let Some(_claim) = self.files.fetcher.claim(url) else {
             item.state
-                .wait_for_other(candidate, self.clock.now() + IN_FLIGHT);
+                .wait_for_other(candidate, self.context.clock.now() + IN_FLIGHT);
             return Ok(());
         };
         match self.files.owner_of(url).filter(|owner| *owner != item.id) {
@@ -115,7 +115,7 @@ impl Works {
         target: &Target,
         requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
-        let begun = self.clock.runtime().boot();
+        let begun = self.context.clock.runtime().boot();
         let missing = item.state.missing(&self.goals);
         let staged = staging_file(&self.options.out, item.id, target.address.fingerprint);
         self.files.create_directory_of(&staged)?;
@@ -154,7 +154,7 @@ impl Works {
                 let detail = "the file is being prepared";
                 let failure = Failure::new(Stage::File, Reason::Preparing, detail, Some(202));
                 let row = row(item, FetchResult::of("later", &failure));
-                let now = self.clock.now();
+                let now = self.context.clock.now();
                 item.state.preparing(target.candidate, failure, stated, now);
                 row
             }
@@ -188,7 +188,7 @@ impl Works {
     ) -> Result<bool, RunError> {
         match &failure.disposition {
             Disposition::Retry(later) | Disposition::Offline(later) => {
-                let now = self.clock.now();
+                let now = self.context.clock.now();
                 item.state.postponed(target.candidate, met, later.wait, now);
                 // What was not requested is no attempt.
                 Ok(failure.http_status.is_some())
@@ -220,6 +220,7 @@ impl Works {
             elapsed_ms,
             found: None,
         };
-        self.records.attempt(&attempt, self.clock.runtime().wall())
+        self.records
+            .attempt(&attempt, self.context.clock.runtime().wall())
     }
 }

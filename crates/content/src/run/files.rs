@@ -4,21 +4,16 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::connectivity::Connectivity;
-use docstokg_bulk::queue::Queue;
 use docstokg_bulk::scheduler::RunError;
-use docstokg_bulk::staging::{Directories, Unfinished};
+use docstokg_bulk::staging::Directories;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::{CookieJar, RobotsPolicy};
 use parking_lot::Mutex;
 
-use super::Parts;
+use super::Options;
 use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
-use crate::evidence::Examiner;
 
 /// How often at most the file system is asked how much space it has.
 const SPACE_CHECK: Duration = Duration::from_millis(50);
@@ -26,7 +21,6 @@ const SPACE_CHECK: Duration = Duration::from_millis(50);
 /// The files of a run.
 pub(super) struct Files {
     pub(super) fetcher: Fetcher,
-    pub(super) queue: Queue,
     out: PathBuf,
     min_free: u64,
     directories: Directories,
@@ -36,35 +30,20 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) async fn new(
-        parts: &Parts,
-        robots: RobotsPolicy,
-        cookies: Option<Arc<CookieJar>>,
-        connectivity: Arc<Connectivity>,
-    ) -> Result<Self, RunError> {
-        let options = &parts.options;
-        Ok(Self {
-            fetcher: Fetcher {
-                hub: parts.hub.clone(),
-                runtime: Arc::clone(&parts.runtime),
-                connectivity,
-                robots,
-                settings: Arc::clone(&parts.settings),
-                role: options.role,
-                min_pdf_bytes: options.min_pdf_bytes,
-                untrusted_input: options.untrusted_input,
-                in_flight: Mutex::default(),
-                left: Unfinished::in_directory(&options.out).names(),
-                cookies,
-                examiner: Examiner::new(Arc::clone(&parts.runtime)),
-            },
-            queue: parts.queue.clone(),
+    /// Begins with the items that own files already.
+    pub(super) fn new(
+        fetcher: Fetcher,
+        options: &Options,
+        owners: HashMap<Fingerprint, i64>,
+    ) -> Self {
+        Self {
+            fetcher,
             out: options.out.clone(),
             min_free: options.min_free,
             directories: Directories::below(&options.out),
-            owners: Mutex::new(parts.queue.owners().await?),
+            owners: Mutex::new(owners),
             space_checked: Mutex::default(),
-        })
+        }
     }
 
     /// Returns the item that has the file of a URL.
@@ -92,7 +71,7 @@ impl Files {
 
     /// Gives a finished file its name.
     pub(super) async fn rename(&self, staged: &Path, file: &Path) -> Result<(), RunError> {
-        let hub = &self.fetcher.hub;
+        let hub = &self.fetcher.context.hub;
         let renamed = match hub.keep(staged, file).await {
             // The directory was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -109,7 +88,7 @@ impl Files {
 
     /// Ends the run before the disk is full.
     pub(super) fn check_space(&self) -> Result<(), RunError> {
-        let now = self.fetcher.runtime.boot();
+        let now = self.fetcher.context.clock.runtime().boot();
         {
             let mut checked = self.space_checked.lock();
             if checked.is_some_and(|checked| now.since(checked) < SPACE_CHECK) {

@@ -16,12 +16,15 @@ impl Works {
             // end was not.
             if !item.is_end_recorded {
                 let end = Some(End::Done(id, attempts));
-                self.manifest.record(Vec::new(), Vec::new(), end).await?;
+                self.context
+                    .manifest
+                    .record(Vec::new(), Vec::new(), end)
+                    .await?;
             }
-            self.progress.count(|counters| counters.done += 1);
+            self.context.progress.count(|counters| counters.done += 1);
             return Ok(());
         }
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let failure = item
             .state
             .failure(&self.goals, &self.lookups.resolvers, now);
@@ -40,10 +43,15 @@ impl Works {
             http_status: failure.http_status,
             file: None,
         };
-        let row = self.records.manifest(&account, self.clock.runtime().wall());
+        let row = self
+            .records
+            .manifest(&account, self.context.clock.runtime().wall());
         let end = Some(End::Failed(id, attempts));
-        self.manifest.record(Vec::new(), vec![row], end).await?;
-        self.progress.count(|counters| {
+        self.context
+            .manifest
+            .record(Vec::new(), vec![row], end)
+            .await?;
+        self.context.progress.count(|counters| {
             counters.failed += 1;
             *counters.reasons.entry(failure.reason.as_str()).or_default() += 1;
         });

@@ -38,7 +38,7 @@ impl Works {
 
     fn lane_of_url(&self, url: &Url, role: Role) -> LaneKey {
         Host::of(url).map_or(LaneKey::Start, |host| LaneKey::Site {
-            site: self.hub.config().site_key(&host),
+            site: self.context.hub.config().site_key(&host),
             role,
         })
     }
@@ -55,7 +55,7 @@ impl Works {
                 }
             }
             LaneKey::Landing(_) => Bounds::steps(8),
-            LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+            LaneKey::Site { site, role } => Bounds::of_site(self.context.hub.config(), site, *role),
         }
     }
 
@@ -65,7 +65,7 @@ impl Works {
             return lane.site();
         };
         let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
-        Some((self.hub.config().site_key(&host), Role::Metadata))
+        Some((self.context.hub.config().site_key(&host), Role::Metadata))
     }
 
     /// Returns the host that a resolver asks.

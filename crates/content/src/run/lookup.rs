@@ -62,7 +62,7 @@ impl Works {
         items: &mut [ActiveWork],
         requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
-        let begun = self.clock.runtime().boot();
+        let begun = self.context.clock.runtime().boot();
         let Some(resolver) = self.lookups.resolver(id) else {
             return Ok(());
         };
@@ -82,7 +82,7 @@ impl Works {
             });
             check_machine(&outcome)?;
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
-            item.state.resolved(id, outcome, self.clock.now());
+            item.state.resolved(id, outcome, self.context.clock.now());
         }
         self.record_attempts(rows).await
     }
@@ -97,7 +97,7 @@ impl Works {
         let Some(location) = item.state.candidate(candidate).cloned() else {
             return Ok(());
         };
-        let begun = self.clock.runtime().boot();
+        let begun = self.context.clock.runtime().boot();
         let web = self.lookups.web.in_group(Arc::clone(requests));
         let work = Some(&item.state.work);
         let page = self.lookups.landing.read(location.url, work, &web);
@@ -108,12 +108,13 @@ impl Works {
         let elapsed_ms = self.millis_since(begun);
         check_machine(&outcome)?;
         let row = self.lookup_row(&item.name, landing::ID, &outcome, elapsed_ms);
-        item.state.read(candidate, outcome, self.clock.now());
+        item.state
+            .read(candidate, outcome, self.context.clock.now());
         self.record_attempts(row.into_iter().collect()).await
     }
 
     pub(super) fn millis_since(&self, begun: BootInstant) -> f64 {
-        let elapsed = self.clock.runtime().boot().since(begun);
+        let elapsed = self.context.clock.runtime().boot().since(begun);
         elapsed.as_secs_f64() * 1_000.0
     }
 
@@ -156,6 +157,9 @@ impl Works {
                 ..asked
             },
         };
-        Some(self.records.attempt(&attempt, self.clock.runtime().wall()))
+        Some(
+            self.records
+                .attempt(&attempt, self.context.clock.runtime().wall()),
+        )
     }
 }

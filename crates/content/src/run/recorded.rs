@@ -92,7 +92,7 @@ impl Works {
                 let _ = std::fs::remove_file(&staged);
                 let (name, path) = (&item.name, recorded.path.display());
                 let notice = format!("{name}: {path} is downloaded again: {flaw}");
-                self.progress.notify(notice);
+                self.context.progress.notify(notice);
                 return Ok(false);
             }
         };

@@ -55,21 +55,29 @@ impl Works {
                 fetched: Some((&arrived.head, arrived.file.bytes)),
             }),
         };
-        let saved = self.records.manifest(&account, self.clock.runtime().wall());
+        let saved = self
+            .records
+            .manifest(&account, self.context.clock.runtime().wall());
         item.state.saved(target.candidate, arrived.kind);
         // The end of the work is recorded with its file, in one commit.
-        let next = item
-            .state
-            .next(&self.goals, &self.lookups.resolvers, self.clock.now());
+        let next = item.state.next(
+            &self.goals,
+            &self.lookups.resolvers,
+            self.context.clock.now(),
+        );
         item.is_end_recorded = next == Next::End;
         let end = item
             .is_end_recorded
             .then_some(End::Done(item.id, item.state.attempts));
-        let lines = self.manifest.commit(vec![row], vec![saved], end).await?;
+        let lines = self
+            .context
+            .manifest
+            .commit(vec![row], vec![saved], end)
+            .await?;
         self.files.own(target.address.fingerprint, item.id);
         self.files.rename(&arrived.file.path, &file).await?;
-        self.manifest.append(&lines);
-        self.progress.count(|counters| {
+        self.context.manifest.append(&lines);
+        self.context.progress.count(|counters| {
             counters.files += 1;
             counters.bytes += arrived.file.bytes;
             let is_unconfirmed = arrived.kind == Kind::Pdf && arrived.evidence == Evidence::None;
@@ -101,7 +109,7 @@ impl Works {
         target: &Target,
         owner: i64,
     ) -> Result<(), RunError> {
-        let Some(file) = self.files.queue.file_of(owner).await? else {
+        let Some(file) = self.context.queue.file_of(owner).await? else {
             self.files.disown(owner);
             return Ok(());
         };
@@ -129,8 +137,13 @@ impl Works {
                 fetched: None,
             }),
         };
-        let row = self.records.manifest(&account, self.clock.runtime().wall());
-        self.manifest.record(Vec::new(), vec![row], None).await?;
+        let row = self
+            .records
+            .manifest(&account, self.context.clock.runtime().wall());
+        self.context
+            .manifest
+            .record(Vec::new(), vec![row], None)
+            .await?;
         let kind = Kind::read(&file.classification).unwrap_or(Kind::Other);
         item.state.saved(target.candidate, kind);
         Ok(())

@@ -4,27 +4,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::job::{self, Awaited, BoxFuture, Job, Loaded, Next, State as _};
 use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::manifest::ManifestWriter;
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{AttemptRow, Item};
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{RunError, RunMode};
+use docstokg_bulk::staging::Unfinished;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::stores::SiteKey;
-use docstokg_hub::{CookieJar, Host, Hub, RequestGroup, RobotsPolicy, Role, redact};
+use docstokg_hub::{CookieJar, Host, RequestGroup, RobotsPolicy, Role, redact};
 use parking_lot::Mutex;
 
+use super::Options;
 use super::files::Files;
 use super::lookup::Lookups;
 use super::recorded::RecordedFiles;
-use super::{Options, Parts};
+use crate::artifact::Fetcher;
+use crate::evidence::Examiner;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::manifest::Records;
 use crate::reason::Reason;
+use crate::resolver::settings::Settings;
 use crate::work::Work;
 use crate::work_state::{Awaiting, Goals, Step, WorkState};
 
@@ -33,16 +34,12 @@ pub(super) type ActiveWork = job::ActiveItem<Works>;
 
 /// What a run knows about works.
 pub(super) struct Works {
-    pub(super) hub: Hub,
-    pub(super) clock: RunClock,
+    pub(super) context: RunContext,
     pub(super) options: Options,
     pub(super) goals: Goals,
-    pub(super) progress: Arc<Progress>,
-    pub(super) connectivity: Arc<Connectivity>,
     pub(super) lookups: Lookups,
     pub(super) files: Files,
     pub(super) records: Records,
-    pub(super) manifest: ManifestWriter,
     /// Works whose names carry a credential and are not persisted.
     pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
     /// Files that manifests among the inputs record, by the name of the work.
@@ -51,19 +48,29 @@ pub(super) struct Works {
 
 impl Works {
     pub(super) async fn new(
-        parts: Parts,
-        clock: RunClock,
-        manifest: ManifestWriter,
-        connectivity: Arc<Connectivity>,
+        context: RunContext,
+        settings: Arc<Settings>,
+        options: Options,
     ) -> Result<Self, RunError> {
-        let robots = robots(&parts);
-        let cookies = parts.options.cookies.then(|| Arc::new(CookieJar::new()));
-        let network = Arc::clone(&connectivity);
-        let files = Files::new(&parts, robots.clone(), cookies.clone(), network).await?;
-        let web = HubWeb::new(parts.hub.clone(), robots, Arc::clone(&connectivity));
-        let options = parts.options;
+        let robots = robots(&settings, options.ignore_robots);
+        let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
+        let web = HubWeb::new(context.clone(), robots.clone());
+        let fetcher = Fetcher {
+            context: context.clone(),
+            robots,
+            settings: Arc::clone(&settings),
+            role: options.role,
+            min_pdf_bytes: options.min_pdf_bytes,
+            untrusted_input: options.untrusted_input,
+            in_flight: Mutex::default(),
+            left: Unfinished::in_directory(&options.out).names(),
+            cookies: cookies.clone(),
+            examiner: Examiner::new(Arc::clone(context.clock.runtime())),
+        };
+        let owners = context.queue.owners().await?;
         Ok(Self {
-            lookups: Lookups::new(web.with_cookies(cookies), parts.settings),
+            lookups: Lookups::new(web.with_cookies(cookies), settings),
+            files: Files::new(fetcher, &options, owners),
             goals: Goals {
                 kinds: options.kinds.clone(),
                 choice: options.choice.clone(),
@@ -71,16 +78,11 @@ impl Works {
                 deadline: options.item_deadline,
             },
             records: Records {
-                run_id: parts.run_id.into(),
+                run_id: Arc::clone(&context.run_id),
                 dry_run: options.mode == RunMode::DryRun,
             },
-            hub: parts.hub,
-            clock,
+            context,
             options,
-            progress: parts.progress,
-            connectivity,
-            files,
-            manifest,
             hidden: Mutex::default(),
             recorded: RecordedFiles::default(),
         })
@@ -88,20 +90,7 @@ impl Works {
 
     /// Records attempts.
     pub(super) async fn record_attempts(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
-        Ok(self.manifest.record(rows, Vec::new(), None).await?)
-    }
-
-    /// Tells whether the machine is offline, as far as the next request of these works goes. A run
-    /// that is offline is cancelled.
-    async fn is_offline_for(&self, items: &[ActiveWork]) -> bool {
-        let Some(host) = items.first().and_then(|item| self.host_of(item)) else {
-            return false;
-        };
-        let is_offline = self.connectivity.is_offline_for(&host).await;
-        if is_offline {
-            self.progress.go_offline();
-        }
-        is_offline
+        Ok(self.context.manifest.record(rows, Vec::new(), None).await?)
     }
 
     async fn run_step(
@@ -109,7 +98,7 @@ impl Works {
         items: &mut [ActiveWork],
         requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         for item in &mut *items {
             item.state.begun.get_or_insert(now);
         }
@@ -123,8 +112,8 @@ impl Works {
             // Works without a recorded file are planned anew.
             return Ok(());
         }
-        if self.is_offline_for(items).await {
-            // Nothing is sent, and the works stand where they stood.
+        let host = items.first().and_then(|item| self.host_of(item));
+        if self.context.stop_if_offline(host.as_deref()).await {
             return Ok(());
         }
         if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {
@@ -152,8 +141,8 @@ impl Works {
             Step::Read(candidate) => format!("would read {}", shown(candidate)),
             Step::Resolve(id) => format!("would ask {id}"),
         };
-        self.progress.list(&item.name, detail.clone());
-        self.progress.plan(self.lane_of(&item.state, step));
+        self.context.progress.list(&item.name, detail.clone());
+        self.context.progress.plan(self.lane_of(&item.state, step));
         item.state.end_by(Reason::DryRun, &detail);
     }
 }
@@ -245,13 +234,13 @@ impl Job for Works {
 }
 
 /// Services and hosts that permit text mining are asked whatever their robots.txt says.
-fn robots(parts: &Parts) -> RobotsPolicy {
-    if parts.options.ignore_robots {
+fn robots(settings: &Settings, is_ignored: bool) -> RobotsPolicy {
+    if is_ignored {
         return RobotsPolicy::Ignore;
     }
-    let services = parts.settings.endpoints.all();
+    let services = settings.endpoints.all();
     let services = services.filter_map(|url| Host::of(url).ok());
-    let text_mining = parts.settings.text_mining_hosts().into_iter();
+    let text_mining = settings.text_mining_hosts().into_iter();
     let text_mining = text_mining.filter_map(|host| Host::parse(host).ok());
     RobotsPolicy::Obey {
         exempt: Arc::new(services.chain(text_mining).collect()),

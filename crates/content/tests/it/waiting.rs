@@ -12,6 +12,7 @@ use docstokg_content::run::Options;
 use docstokg_content::run::inputs::Listed;
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
+use docstokg_hub::Host;
 use docstokg_hub::policy::site::{RequestOperation, SiteOperation};
 use docstokg_hub::stores::StoreError;
 use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
@@ -91,11 +92,11 @@ fn a_failing_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
 const COPIES: &str = r#"[["timestamp", "original", "mimetype", "statuscode", "digest", "length"],
     ["20200101000000", "http://svc.example/gone.pdf", "application/pdf", "200", "A", "9"]]"#;
 
-/// Runs over two works whose files only the archive has. The archive answers the first question
-/// with a pause of so many seconds.
-fn run_with_paused_archive(pause: u32) -> (Ended, Duration, Arc<Progress>) {
-    let world = world(move |host, path, before| match (host, path) {
-        ("archive.example", "/wayback/cdx/search/cdx") if before == 0 => {
+/// Two works whose files only the archive has. The first answer for a URL that contains `paused` is
+/// a pause of so many seconds.
+fn two_works_of_the_archive(paused: &'static str, pause: u64) -> World {
+    world(move |host, path, before| match (host, path) {
+        (_, path) if path.contains(paused) && before == 0 => {
             Reply::status(429).header("retry-after", &pause.to_string())
         }
         ("archive.example", "/wayback/cdx/search/cdx") => {
@@ -104,20 +105,43 @@ fn run_with_paused_archive(pause: u32) -> (Ended, Duration, Arc<Progress>) {
         ("archive.example", _) => pdf(path),
         (_, "/unpaywall/10.5555/a" | "/unpaywall/10.5555/b") => found_at("/gone.pdf"),
         _ => Reply::status(404),
-    });
+    })
+}
+
+fn assert_both_works_wait(world: &World, pause: u64) {
     let works = ["10.5555/a", "10.5555/b"].map(|id| Work::new(Identifier::parse(id).unwrap()));
-    world.run(Box::new(Listed::new("list", works.into())), |_| {})
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works.into())), |_| {});
+    assert!(matches!(ended, Ended::Complete), "{pause}: {ended:?}");
+    let counters = progress.counters();
+    let ended = (counters.done, counters.failed);
+    assert_eq!(ended, (2, 0), "{pause}: both works wait for it");
+    assert!(took > Duration::from_secs(pause - 1), "{pause}: {took:?}");
+}
+
+const PAUSES: [u64; 5] = [240, 301, 600, 1_800, 3_500];
+
+#[test]
+fn a_pause_that_a_server_states_is_believed_however_long_it_is() {
+    for pause in PAUSES {
+        for paused in ["/cdx", "/unpaywall/10.5555/a"] {
+            assert_both_works_wait(&two_works_of_the_archive(paused, pause), pause);
+        }
+    }
 }
 
 #[test]
-fn a_pause_that_the_archive_states_is_believed_however_long_it_is() {
-    for pause in [240, 301, 600, 1_800, 3_500] {
-        let (ended, took, progress) = run_with_paused_archive(pause);
-        assert!(matches!(ended, Ended::Complete), "{pause}: {ended:?}");
-        let counters = progress.counters();
-        let done = (counters.done, counters.failed);
-        assert_eq!(done, (2, 0), "{pause}: both works wait for it");
-        assert!(took > Duration::from_secs(u64::from(pause)), "{took:?}");
+fn a_pause_that_an_operator_states_is_believed_however_long_it_is() {
+    for pause in PAUSES {
+        let mut world = two_works_of_the_archive("no such URL", pause);
+        world.store = Some(world.simulation.shared_store());
+        let operator = world.hub();
+        let blocked = world.simulation.block_on(async move {
+            let archive = Host::parse("archive.example").unwrap();
+            let pause = Duration::from_secs(pause);
+            operator.block(&archive, pause, "maintenance").await
+        });
+        blocked.unwrap();
+        assert_both_works_wait(&world, pause);
     }
 }
 

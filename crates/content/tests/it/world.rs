@@ -1,8 +1,6 @@
 //! A simulated web, a hub and a directory to run in.
 
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +8,12 @@ use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::UnfinishedFiles;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::resolver::settings::{Credentials, Settings};
 use docstokg_content::run::inputs::Inputs;
-use docstokg_content::run::{Options, Parts, Run, open_directory, report};
+use docstokg_content::run::{Options, Run, open_directory, report};
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_hub::Hub;
@@ -23,9 +22,9 @@ use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{Outgoing, Transport};
 use docstokg_origin_sim::scholarly::Library;
-use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{FaultyTransport, Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use url::Url;
@@ -70,43 +69,6 @@ pub(crate) type Faults = dyn Fn(&Url, Duration) -> Option<Fault> + Send + Sync;
 
 /// When the remaining time was noted, and the remaining time.
 pub(crate) type RemainingNote = (Duration, Option<Duration>);
-
-/// A machine that loses its network for a while.
-struct Unplugged {
-    inner: Arc<dyn Transport>,
-    simulation: Simulation,
-    outage: Range<Duration>,
-    plain_host: Option<&'static str>,
-    faults: Option<Arc<Faults>>,
-}
-
-impl Unplugged {
-    fn fault(&self, url: &Url) -> Option<Fault> {
-        let now = self.simulation.elapsed();
-        if self.outage.contains(&now) {
-            return Some(Fault::NoRoute);
-        }
-        if url.scheme() == "https" && self.plain_host.is_some() && url.host_str() == self.plain_host
-        {
-            return Some(Fault::Connect);
-        }
-        self.faults.as_ref().and_then(|faults| faults(url, now))
-    }
-}
-
-impl Transport for Unplugged {
-    fn send(
-        &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        if let Some(fault) = self.fault(&request.url) {
-            let message = fault.as_str().to_owned();
-            return Box::pin(std::future::ready(Err(SendError::Fault { fault, message })));
-        }
-        self.inner.send(request, dial)
-    }
-}
 
 fn read_config(yaml: &str) -> Config {
     let directory = TempDir::new().unwrap();
@@ -174,23 +136,31 @@ impl World {
     }
 
     pub(crate) fn hub(&self) -> Hub {
+        let store = self.store.clone();
         Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
-            .store(
-                self.store
-                    .clone()
-                    .unwrap_or_else(|| self.simulation.store()),
-            )
+            .store(store.unwrap_or_else(|| self.simulation.store()))
             .random(Random::seeded(5))
-            .transport(Arc::new(Unplugged {
-                inner: SimTransport::new(&self.simulation, &self.web),
-                simulation: self.simulation.clone(),
-                outage: self.outage.clone(),
-                plain_host: self.plain_host,
-                faults: self.faults.clone(),
-            }))
+            .transport(self.transport())
             .build()
             .unwrap()
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        let simulation = self.simulation.clone();
+        let (outage, plain_host) = (self.outage.clone(), self.plain_host);
+        let faults = self.faults.clone();
+        let fault_of = move |request: &Outgoing| {
+            let (now, url) = (simulation.elapsed(), &request.url);
+            if outage.contains(&now) {
+                return Some(Fault::NoRoute);
+            }
+            if url.scheme() == "https" && plain_host.is_some() && url.host_str() == plain_host {
+                return Some(Fault::Connect);
+            }
+            faults.as_ref().and_then(|faults| faults(url, now))
+        };
+        FaultyTransport::new(SimTransport::new(&self.simulation, &self.web), fault_of)
     }
 
     /// Runs to the end, and returns how it ended and how long it took.
@@ -207,16 +177,9 @@ impl World {
         };
         change(&mut options);
         let progress = Arc::new(Progress::default());
-        let parts = Parts {
-            hub,
-            runtime: self.simulation.runtime(),
-            queue: directory.queue.clone(),
-            settings: Arc::clone(&self.settings),
-            options: options.clone(),
-            run_id: "run".into(),
-            progress: Arc::clone(&progress),
-            reachability: self.reachability.clone(),
-        };
+        let runtime = self.simulation.runtime();
+        let reachability = self.reachability.clone();
+        let settings = Arc::clone(&self.settings);
         let begun = self.simulation.elapsed();
         for after in self.noted_at.clone() {
             let (simulation, progress) = (self.simulation.clone(), Arc::clone(&progress));
@@ -227,13 +190,19 @@ impl World {
                 noted.lock().push((after, left));
             });
         }
-        let (told, counters) = (options.clone(), Arc::clone(&progress));
+        let watched = Arc::clone(&progress);
         let ended = self.simulation.block_on(async move {
             directory.recover().await.unwrap();
-            let queue = parts.queue.clone();
-            let run = Run::new(parts).await.unwrap();
+            let context = RunContext::begin(&hub, runtime, &directory, &watched, "run");
+            let certain = settings.endpoints.hosts();
+            let context = context
+                .await
+                .unwrap()
+                .with_reachability(reachability, certain);
+            let run = Run::new(context, settings, options.clone()).await.unwrap();
             let ended = run.run(inputs).await.unwrap();
-            report(&queue, &told, "run", &counters.counters(), Timestamp::EPOCH)
+            let (queue, counters) = (&directory.queue, watched.counters());
+            report(queue, &options, "run", &counters, Timestamp::EPOCH)
                 .await
                 .unwrap();
             directory.clean_up(UnfinishedFiles::after(&ended));

@@ -131,7 +131,7 @@ impl Ontologies {
         let is_first = known.is_none();
         // A pin says which content it must be: the server's idea of a change is of no use.
         let condition = current.filter(|_| item.state.pin.is_none());
-        let active = self.progress.work_on(item.state.wanted.id.as_str());
+        let active = self.context.progress.work_on(item.state.wanted.id.as_str());
         let mut came = self
             .obtain(item, target, condition, &active, requests)
             .await?;
@@ -220,7 +220,7 @@ impl Ontologies {
         requests: &Arc<RequestGroup>,
     ) -> Result<Came, Verdict> {
         let address = Fingerprint::of(&format!("{} {:?}", target.url, target.location.accept));
-        let staged = staging_file(&self.workplace, item.id, address);
+        let staged = staging_file(&self.context.path, item.id, address);
         if let Some(parent) = staged.parent() {
             std::fs::create_dir_all(parent).map_err(|error| {
                 Verdict::Halt(format!("{} cannot be written: {error}", parent.display()))
@@ -239,6 +239,7 @@ impl Ontologies {
         }
         item.state.count_attempt();
         let done = self
+            .context
             .hub
             .download_watched(request, &staged, &active.transfer)
             .await;
@@ -246,7 +247,7 @@ impl Ontologies {
             Ok(done) => done,
             Err(error) => return Err(self.judge_file(&error).await),
         };
-        self.connectivity.note_response(&done.journey);
+        self.context.connectivity.note_response(&done.journey);
         if done.head.status == StatusCode::NOT_MODIFIED {
             return Ok(Came::NotModified(done.head.headers));
         }

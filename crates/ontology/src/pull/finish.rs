@@ -25,8 +25,8 @@ impl Ontologies {
         let is_good = pulled.status.is_good();
         let reason = pulled.reason.map(crate::source::AbsenceReason::as_str);
         let row = ManifestRow {
-            at: self.clock.runtime().wall(),
-            run_id: self.run_id.clone(),
+            at: self.context.clock.runtime().wall(),
+            run_id: self.context.run_id.clone(),
             item: id,
             name: item.name.clone(),
             classification: pulled.status.as_str().to_owned(),
@@ -44,11 +44,12 @@ impl Ontologies {
         } else {
             End::Failed(id, attempts)
         };
-        self.manifest
+        self.context
+            .manifest
             .record(Vec::new(), vec![row], Some(end))
             .await?;
         self.withheld.lock().remove(&item.name);
-        self.progress.count(|counters| {
+        self.context.progress.count(|counters| {
             counters.done += u64::from(is_good);
             counters.failed += u64::from(!is_good);
             if let Some(reason) = reason.filter(|_| !is_good) {

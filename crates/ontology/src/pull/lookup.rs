@@ -212,7 +212,7 @@ impl Ontologies {
         url: Option<&Url>,
         verdict: Verdict,
     ) -> Result<(), RunError> {
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         match verdict {
             Verdict::Never(absence, status) => {
                 item.state.failed(failure(source, url, absence, status));

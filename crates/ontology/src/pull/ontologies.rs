@@ -1,21 +1,17 @@
 //! Ontologies as a job of the bulk engine.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::clock::RunClock;
-use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State as _};
 use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::manifest::ManifestWriter;
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{Item, NewItem};
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{Host, Hub, RedirectGate, RequestGroup, Role};
+use docstokg_hub::{Host, RedirectGate, RequestGroup, Role};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use url::Url;
@@ -23,7 +19,7 @@ use url::Url;
 use super::examine::Examiner;
 use super::lookup::read_answer;
 use super::state::{PullState, Step, Withheld};
-use super::{Asked, Options, Parts};
+use super::{Asked, Options};
 use crate::config::OntologyConfig;
 use crate::library::Library;
 use crate::licence::LicenceGate;
@@ -38,8 +34,7 @@ pub(super) type SharedReply = Arc<OnceCell<Reply>>;
 
 /// What a pull knows about ontologies.
 pub(super) struct Ontologies {
-    pub(super) hub: Hub,
-    pub(super) clock: RunClock,
+    pub(super) context: RunContext,
     pub(super) config: Arc<OntologyConfig>,
     pub(super) library: Library,
     pub(super) licences: LicenceGate,
@@ -48,11 +43,6 @@ pub(super) struct Ontologies {
     pub(super) upgraded: Arc<Mutex<BTreeSet<String>>>,
     pub(super) examiner: Arc<dyn Examiner>,
     pub(super) options: Options,
-    pub(super) run_id: Arc<str>,
-    pub(super) progress: Arc<Progress>,
-    pub(super) connectivity: Arc<Connectivity>,
-    pub(super) manifest: ManifestWriter,
-    pub(super) workplace: PathBuf,
     pub(super) shared: Mutex<HashMap<Url, SharedReply>>,
     /// States by name whose addresses carry credentials, which the queue does not hold.
     pub(super) withheld: Mutex<HashMap<String, PullState>>,
@@ -60,28 +50,22 @@ pub(super) struct Ontologies {
 
 impl Ontologies {
     pub(super) fn new(
-        parts: Parts,
-        clock: RunClock,
-        manifest: ManifestWriter,
-        connectivity: Arc<Connectivity>,
-        workplace: &Path,
+        context: RunContext,
+        config: Arc<OntologyConfig>,
+        library: Library,
+        examiner: Arc<dyn Examiner>,
+        options: Options,
     ) -> Self {
         let upgraded: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         Self {
-            licences: parts.config.licences(),
-            redirects: noting_upgrades(parts.config.gate.for_redirects(), &upgraded),
+            licences: config.licences(),
+            redirects: noting_upgrades(config.gate.for_redirects(), &upgraded),
             upgraded,
-            hub: parts.hub,
-            clock,
-            config: parts.config,
-            library: parts.library,
-            examiner: parts.examiner,
-            options: parts.options,
-            run_id: parts.run_id.into(),
-            progress: parts.progress,
-            connectivity,
-            manifest,
-            workplace: workplace.to_owned(),
+            context,
+            config,
+            library,
+            examiner,
+            options,
             shared: Mutex::default(),
             withheld: Mutex::default(),
         }
@@ -98,7 +82,7 @@ impl Ontologies {
             source: "command line".to_owned(),
             line: 0,
             hidden: state.withheld() == Withheld::Request,
-            lane: match state.next(self.clock.now()) {
+            lane: match state.next(self.context.clock.now()) {
                 Next::Run(step) => self.lane_of(&state, step),
                 Next::Wait(_) | Next::End => LaneKey::Start,
             },
@@ -148,7 +132,7 @@ impl Ontologies {
 
     fn lane_of_url(&self, url: &Url) -> LaneKey {
         Host::of(url).map_or(LaneKey::Start, |host| LaneKey::Site {
-            site: self.hub.config().site_key(&host),
+            site: self.context.hub.config().site_key(&host),
             role: Role::Artifact,
         })
     }
@@ -161,9 +145,9 @@ impl Ontologies {
         let Next::Run(step) = item.next else {
             return Ok(());
         };
-        if self.is_offline_for(&item.state, step).await {
-            // Nothing is sent, and the ontology stands where it stood.
-            self.progress.go_offline();
+        let url = self.url_of(&item.state, step);
+        let host = url.as_ref().and_then(Url::host_str);
+        if self.context.stop_if_offline(host).await {
             return Ok(());
         }
         item.state.begin(step);
@@ -173,8 +157,9 @@ impl Ontologies {
         }
     }
 
-    async fn is_offline_for(&self, state: &PullState, step: Step) -> bool {
-        let url = match step {
+    /// Returns the URL that a step begins with; `None` if the step needs no network.
+    fn url_of(&self, state: &PullState, step: Step) -> Option<Url> {
+        match step {
             Step::Fetch(location) => state.locations.get(location).map(|place| place.url.clone()),
             Step::LookUp(source) => {
                 let settings = &self.config.sources;
@@ -192,10 +177,6 @@ impl Ontologies {
                     _ => None,
                 }
             }
-        };
-        match url.as_ref().and_then(Url::host_str) {
-            Some(host) => self.connectivity.is_offline_for(host).await,
-            None => false,
         }
     }
 }
@@ -249,7 +230,7 @@ impl Job for Ontologies {
 
     fn bounds(&self, lane: &LaneKey) -> Bounds {
         match lane {
-            LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+            LaneKey::Site { site, role } => Bounds::of_site(self.context.hub.config(), site, *role),
             _ => Bounds::steps(8),
         }
     }

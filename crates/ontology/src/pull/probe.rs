@@ -91,9 +91,9 @@ impl Ontologies {
         requests: &Arc<RequestGroup>,
     ) -> Result<Probed, Verdict> {
         let request = self.request(Method::HEAD, location, url, requests);
-        let answered = self.hub.fetch(request).await;
+        let answered = self.context.hub.fetch(request).await;
         if let Ok(answer) = &answered {
-            self.connectivity.note_response(&answer.journey);
+            self.context.connectivity.note_response(&answer.journey);
         }
         match answered {
             Ok(answer) if answer.head.status.is_success() => {

@@ -168,7 +168,7 @@ impl Ontologies {
                 version.name
             ));
         }
-        self.progress.count(|counters| {
+        self.context.progress.count(|counters| {
             counters.files += 1;
             counters.bytes += arrived.file.bytes;
         });
@@ -237,7 +237,7 @@ impl Ontologies {
         expected: Option<Checksum>,
     ) -> Manifest {
         let (target, head, state) = (arrived.target, &arrived.head, &item.state);
-        let now = self.clock.runtime().wall().to_string();
+        let now = self.context.clock.runtime().wall().to_string();
         let (version, version_from) = version(target, examined, &arrived.file.sha256, &now);
         let mut notes = target.location.notes.clone();
         notes.extend(state.notes.iter().chain(&examined.notes).cloned());

@@ -38,9 +38,9 @@ fn unreachable(detail: String) -> Absence {
 impl Ontologies {
     /// Sends a request, and judges its failure.
     pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
-        match self.hub.fetch(request).await {
+        match self.context.hub.fetch(request).await {
             Ok(response) => {
-                self.connectivity.note_response(&response.journey);
+                self.context.connectivity.note_response(&response.journey);
                 Ok(response)
             }
             Err(error) => Err(self.judge(&error).await),
@@ -56,7 +56,7 @@ impl Ontologies {
     /// Judges a request that ended without an answer.
     async fn judge(&self, error: &FetchError) -> Verdict {
         let detail = error.sentence();
-        match (self.connectivity.judge(error).await, &error.kind) {
+        match (self.context.connectivity.judge(error).await, &error.kind) {
             (Disposition::Retry(later) | Disposition::Offline(later), _) => {
                 Verdict::Paused(later, unreachable(detail), None)
             }
@@ -120,7 +120,9 @@ impl Ontologies {
     /// host that has served is down instead.
     fn is_without_https(&self, error: &FetchError) -> bool {
         match &error.kind {
-            ErrorKind::Fault { host, .. } => self.hub.last_served(host).is_none(),
+            ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
+                self.context.hub.last_served(host).is_none()
+            }
             _ => false,
         }
     }

@@ -347,6 +347,21 @@ fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
 }
 
 #[test]
+fn a_lost_network_is_waited_for_whatever_the_address() {
+    let purl = Origin::new(PURL).handler(|_, _| Reply::ok(obo("1", "")));
+    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let registry = registry.latency(Duration::from_secs(1));
+    let mut world = World::new(vec![registry, purl]);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    // The registry answers, and nobody has served a file yet at what was an http address.
+    world.outage = Duration::from_millis(500)..Duration::from_secs(400);
+    let (ended, results) = world.pull_with(asked(&["hp"]), Options::default());
+    assert_eq!(ended, Ended::Complete);
+    assert_eq!(results[0].status, Ending::Fresh, "{:?}", results[0]);
+    assert!(world.simulation.elapsed() > Duration::from_secs(400));
+}
+
+#[test]
 fn behind_a_redirect_the_host_that_asks_to_wait_is_named() {
     let mirror = "mirror.example.org";
     let to = format!("http://{mirror}/hp.obo");

@@ -1,26 +1,30 @@
 //! A small world of registries and file hosts under simulated time, and pulls in it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
+use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_config::Hidden;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::Config;
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
+use docstokg_hub::transport::Outgoing;
 use docstokg_ontology::config::{OntologyConfig, OntologySettings};
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::examine::Examiner;
 use docstokg_ontology::pull::{
-    Asked, DeferredOntology, Options, Parts, Pull, PullError, Pulled, Workplace,
+    Asked, DeferredOntology, Options, Pull, PullError, Pulled, Workplace,
 };
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::{OntologyId, Wanted};
-use docstokg_origin_sim::{Ledger, Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{FaultyTransport, Ledger, Origin, Reply, SimTransport, Simulation, Web};
 use tempfile::TempDir;
 
 pub(crate) struct World {
@@ -28,6 +32,8 @@ pub(crate) struct World {
     pub(crate) web: Web,
     pub(crate) config: OntologyConfig,
     pub(crate) store: Arc<dyn StateStore>,
+    /// When this machine has no network, from the beginning of the simulation on.
+    pub(crate) outage: Range<Duration>,
     out: TempDir,
 }
 
@@ -91,6 +97,7 @@ impl World {
         Self {
             web: Web::new(origins, simulation.boot()),
             store: simulation.store(),
+            outage: Duration::ZERO..Duration::ZERO,
             simulation,
             config,
             out: TempDir::new().unwrap(),
@@ -147,28 +154,27 @@ impl World {
         options: Options,
         examiner: Arc<dyn Examiner>,
     ) -> Result<(Ended, Vec<Pulled>, Vec<DeferredOntology>), PullError> {
+        let (time, outage) = (self.simulation.clone(), self.outage.clone());
+        let fault_of =
+            move |_: &Outgoing| outage.contains(&time.elapsed()).then_some(Fault::NoRoute);
         let hub = Hub::builder(self.hub_config())
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
             .random(Random::seeded(5))
-            .transport(SimTransport::new(&self.simulation, &self.web))
+            .transport(FaultyTransport::new(
+                SimTransport::new(&self.simulation, &self.web),
+                fault_of,
+            ))
             .build()
             .unwrap();
         let library = self.library();
-        let parts = Parts {
-            hub,
-            runtime: self.simulation.runtime(),
-            config: Arc::new(self.config.clone()),
-            library: library.clone(),
-            examiner,
-            options,
-            run_id: "run".to_owned(),
-            progress: Arc::new(Progress::default()),
-            reachability: None,
-        };
+        let runtime = self.simulation.runtime();
+        let config = Arc::new(self.config.clone());
         self.simulation.block_on(async move {
             let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
-            let pull = Pull::new(parts, &workplace).await.unwrap();
+            let (directory, progress) = (workplace.directory(), Arc::default());
+            let context = RunContext::begin(&hub, runtime, directory, &progress, "run");
+            let pull = Pull::new(context.await.unwrap(), config, library, examiner, options);
             let ended = match pull.run(asked).await {
                 Ok(ended) => ended,
                 Err(error) => {

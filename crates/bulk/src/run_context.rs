@@ -1,0 +1,90 @@
+//! What every part of a run shares.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docstokg_hub::Hub;
+use docstokg_hub::clock::Runtime;
+
+use crate::clock::RunClock;
+use crate::connectivity::{Connectivity, Reachability};
+use crate::directory::Directory;
+use crate::manifest::ManifestWriter;
+use crate::progress::Progress;
+use crate::queue::Queue;
+use crate::scheduler::RunError;
+
+/// The parts that a scheduler and its [`Job`](crate::job::Job) share. Cheap to clone.
+#[derive(Clone)]
+pub struct RunContext {
+    /// The hub that every request passes.
+    pub hub: Hub,
+    /// Time and background work.
+    pub clock: RunClock,
+    /// The directory of the run.
+    pub path: PathBuf,
+    /// The queue of the directory.
+    pub queue: Queue,
+    /// The manifest of the directory.
+    pub manifest: ManifestWriter,
+    /// Where the run can be watched and cancelled.
+    pub progress: Arc<Progress>,
+    /// What is known about the machine's network.
+    pub connectivity: Arc<Connectivity>,
+    /// The name of the run.
+    pub run_id: Arc<str>,
+}
+
+impl RunContext {
+    /// Begins a run in a directory. `manifest.jsonl` is written anew from the queue.
+    ///
+    /// # Errors
+    /// The queue or the manifest cannot be read or written.
+    pub async fn begin(
+        hub: &Hub,
+        runtime: Arc<dyn Runtime>,
+        directory: &Directory,
+        progress: &Arc<Progress>,
+        run_id: &str,
+    ) -> Result<Self, RunError> {
+        let Directory { path, queue, .. } = directory;
+        let clock = RunClock::begin(runtime);
+        Ok(Self {
+            hub: hub.clone(),
+            path: path.clone(),
+            queue: queue.clone(),
+            manifest: ManifestWriter::begin(&path.join("manifest.jsonl"), queue).await?,
+            progress: Arc::clone(progress),
+            connectivity: Arc::new(Connectivity::new(clock.clone(), None, Vec::new())),
+            run_id: run_id.into(),
+            clock,
+        })
+    }
+
+    /// Lets the run check whether the network is there. `certain` are hosts that exist for certain.
+    #[must_use]
+    pub fn with_reachability(
+        self,
+        check: Option<Arc<dyn Reachability>>,
+        certain: Vec<String>,
+    ) -> Self {
+        let connectivity = Connectivity::new(self.clock.clone(), check, certain);
+        Self {
+            connectivity: Arc::new(connectivity),
+            ..self
+        }
+    }
+
+    /// Cancels the run if this machine is offline and `host` is out of reach. Returns whether that
+    /// is so: nothing is sent then, and the items stay as they are.
+    pub async fn stop_if_offline(&self, host: Option<&str>) -> bool {
+        let Some(host) = host else {
+            return false;
+        };
+        let is_offline = self.connectivity.is_offline_for(host).await;
+        if is_offline {
+            self.progress.go_offline();
+        }
+        is_offline
+    }
+}

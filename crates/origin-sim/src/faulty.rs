@@ -1,0 +1,35 @@
+//! A transport on which some requests meet a fault.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_policy::classify::Fault;
+
+/// A transport that asks of every request which fault it meets.
+pub struct FaultyTransport<F> {
+    inner: Arc<dyn Transport>,
+    fault_of: F,
+}
+
+impl<F: Fn(&Outgoing) -> Option<Fault> + Send + Sync> FaultyTransport<F> {
+    /// Wraps a transport. Requests without a fault pass.
+    pub fn new(inner: Arc<dyn Transport>, fault_of: F) -> Arc<Self> {
+        Arc::new(Self { inner, fault_of })
+    }
+}
+
+impl<F: Fn(&Outgoing) -> Option<Fault> + Send + Sync> Transport for FaultyTransport<F> {
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        let Some(fault) = (self.fault_of)(&request) else {
+            return self.inner.send(request, dial);
+        };
+        let message = fault.as_str().to_owned();
+        Box::pin(std::future::ready(Err(SendError::Fault { fault, message })))
+    }
+}
