@@ -59,16 +59,21 @@ impl HostHealth {
         if matches!(sign.outcome, Outcome::Success | Outcome::Neutral) {
             self.served_at.fetch_max(sent.as_micros(), Ordering::AcqRel);
         }
-        match (sign.outcome, sign.unavailable) {
-            (Outcome::Success, _) => self.unavailable.note_served(sent, answered),
-            (Outcome::Failure, Some(distance)) => {
-                if (self.unavailable).count_unavailable(sent, distance, answered) {
-                    return Outcome::Throttled;
-                }
+        let is_refusal = match (sign.outcome, sign.unavailable) {
+            (Outcome::Success, _) => {
+                self.unavailable.note_served(sent, answered);
+                false
             }
-            _ => {}
+            (Outcome::Failure, Some(distance)) => {
+                (self.unavailable).count_unavailable(sent, distance, answered)
+            }
+            _ => false,
+        };
+        if is_refusal {
+            Outcome::Throttled
+        } else {
+            sign.outcome
         }
-        sign.outcome
     }
 
     /// Returns when the last request of this process was sent that gave a sign of life.
