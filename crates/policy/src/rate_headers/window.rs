@@ -7,8 +7,11 @@
 //! first requests of two windows in a row are at least a window apart, which bounds its length from
 //! above. What is left bounds it from below: as many requests as are used were sent within it. After
 //! as many responses as the limit a shorter window is tried: the shortest by what is left, or one
-//! second less where that says nothing. A refusal takes that back, and four times as many responses
-//! have to come before the next trial.
+//! second less where that says nothing. A window of one request is tried without the rounding from
+//! the second request on: each window that is too long would cost a request its second. A refusal
+//! takes a trial back, and four times as many responses have to come before the next one. After some
+//! windows without a refusal the length is proven: a refusal then comes from a request that was
+//! late, and the window is widened a little.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,6 +32,12 @@ const LONGEST_TRIED: Duration = Duration::from_secs(3);
 const MAX_BEFORE_TRIAL: u32 = 8;
 /// How many times as many responses have to come before the next trial after one that was refused.
 const TRIAL_GROWTH: u32 = 4;
+/// After this many windows without a refusal a length is proven.
+const PROVEN_WINDOWS: u32 = 4;
+/// By how much a proven window is widened when a request is refused.
+const LATE_ARRIVAL_GUARD: Duration = Duration::from_millis(20);
+/// By how much such refusals widen a window at most.
+const LARGEST_GUARD: Duration = Duration::from_millis(100);
 
 /// How many departures are remembered.
 const MAX_DEPARTURES: usize = 128;
@@ -49,6 +58,8 @@ pub struct ImpliedWindow {
     served: u32,
     /// How many trials of a shorter window were refused.
     refused_trials: u32,
+    /// By how much the window is widened, because requests arrive late.
+    guard: Duration,
     /// When the latest requests were sent.
     departures: VecDeque<BootInstant>,
     /// The longest time after which a request still counted.
@@ -85,12 +96,12 @@ impl ImpliedWindow {
             return;
         };
         if is_refusal {
-            self.refute();
+            self.refute(quota.limit.unwrap_or(1));
         } else {
             self.learn(quota, sent, now);
         }
         if let Some(window) = self.window.filter(|window| *window <= LONGEST_IMPLIED) {
-            quota.window = Some(window);
+            quota.window = Some(window + self.guard);
             quota.source = Source::Implied;
         }
     }
@@ -116,6 +127,7 @@ impl ImpliedWindow {
                 stated,
                 first_sent: self.first_sent,
                 refused_trials: if is_longer { 0 } else { self.refused_trials },
+                guard: self.guard,
                 served: 0,
                 departures: std::mem::take(&mut self.departures),
                 counted_for: self.counted_for,
@@ -138,6 +150,8 @@ impl ImpliedWindow {
             } else if self.stated <= LONGEST_TRIED {
                 self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
             }
+        } else if limit == 1 && self.refused_trials == 0 && self.stated <= LONGEST_TRIED {
+            self.shorten(self.stated.saturating_sub(ROUNDING));
         }
         if !is_first {
             return;
@@ -184,13 +198,19 @@ impl ImpliedWindow {
         }
     }
 
-    /// Takes a shorter length back.
-    fn refute(&mut self) {
-        if let Some(known) = self.window.filter(|known| *known < self.stated) {
+    /// Takes a shorter length back, unless it is proven.
+    fn refute(&mut self, limit: u32) {
+        let is_proven = self.served > limit.saturating_mul(PROVEN_WINDOWS);
+        let Some(known) = self.window.filter(|known| *known < self.stated) else {
+            return;
+        };
+        if is_proven {
+            self.guard = (self.guard + LATE_ARRIVAL_GUARD).min(LARGEST_GUARD);
+        } else {
             self.window = Some(known + SHORTEST_IMPLIED);
             self.refused_trials += 1;
-            self.served = 0;
         }
+        self.served = 0;
     }
 }
 
@@ -311,16 +331,32 @@ mod tests {
             reading
         };
         let mut window = ImpliedWindow::default();
-        let lengths: Vec<u64> = (0..10)
-            .map(|_| completed(&mut window, one(3)).unwrap())
-            .collect();
-        assert_eq!(lengths, [3, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(completed(&mut window, one(3)), Some(1));
         refused(&mut window);
         assert!((0..4).all(|_| completed(&mut window, one(3)) == Some(2)));
         // The refusal may have been the fault of the network: it is tried again.
         assert_eq!(completed(&mut window, one(3)), Some(1));
         refused(&mut window);
         assert!((0..16).all(|_| completed(&mut window, one(3)) == Some(2)));
+    }
+
+    #[test]
+    fn a_late_request_widens_a_proven_window_a_little() {
+        let mut window = ImpliedWindow::default();
+        let mut length_after_response = || {
+            let mut reading = reading(0, 2_000);
+            reading.quotas[0].limit = Some(1);
+            let sent = window.first_sent.unwrap_or(at(0)) + Duration::from_secs(1);
+            window.complete(&mut reading, false, sent, sent);
+            reading.quotas[0].window
+        };
+        for _ in 0..6 {
+            assert_eq!(length_after_response(), Some(Duration::from_secs(1)));
+        }
+        let mut refusal = reading(0, 2_000);
+        refusal.quotas[0].limit = Some(1);
+        window.complete(&mut refusal, true, at(0), at(0));
+        assert_eq!(refusal.quotas[0].window, Some(Duration::from_millis(1_020)));
     }
 
     #[test]
