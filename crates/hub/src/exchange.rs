@@ -88,6 +88,18 @@ pub(crate) enum Exchanged<R> {
     Unprocessed(String),
 }
 
+impl<R> Exchanged<R> {
+    /// Returns whether the request was sent and processed: what was not is no attempt.
+    pub(crate) fn is_attempt(&self) -> bool {
+        !matches!(
+            self,
+            Self::Blocked
+                | Self::Unprocessed(_)
+                | Self::Abandoned(ErrorKind::Internal { .. } | ErrorKind::Unsendable(_))
+        )
+    }
+}
+
 /// An answer whose body was received as the delivery says.
 pub(crate) struct Received<R> {
     pub(crate) head: Box<Head>,
@@ -305,7 +317,6 @@ impl Wire {
         target.route.site.note_departure(sent);
         let longest = transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(permit.state(), &self.runtime, longest, sent);
-        track.journey.attempts += 1;
         let out = self.pauses.leave(&self.runtime);
         let dial = Arc::clone(&watch) as Arc<dyn Dial>;
         let sending = self.transport.send(outgoing, dial);
@@ -317,16 +328,7 @@ impl Wire {
         }
         match answer {
             Some(Ok(incoming)) => Ok(incoming),
-            Some(Err(error)) => {
-                // What was not sent is no attempt.
-                track.journey.attempts -= u32::from(matches!(
-                    error,
-                    SendError::Blocked(_)
-                        | SendError::Internal { .. }
-                        | SendError::Unprocessed { .. }
-                ));
-                Err(Unanswered::from_send_error(error, left_by))
-            }
+            Some(Err(error)) => Err(Unanswered::from_send_error(error, left_by)),
             None if self.runtime.boot() >= track.deadline => Err(Unanswered::Abandoned(
                 track.deadline_error(host, "before the answer began"),
             )),

@@ -203,7 +203,9 @@ impl HubParts {
             let first_sent = *first_sent.get_or_insert(sent);
             // Apart: most requests of a bulk run wait, and those need no room for it.
             let exchange = Box::pin(self.wire.exchange(leg, permits.site(), number, track));
-            let finish = match exchange.await {
+            let exchanged = unprocessed.judge(exchange.await, target);
+            track.journey.attempts += u32::from(exchanged.is_attempt());
+            let finish = match exchanged {
                 Exchanged::Received(received) => {
                     return Ok(received.conclude(leg, permits, sent, track).await);
                 }
@@ -211,12 +213,6 @@ impl HubParts {
                 Exchanged::Abandoned(kind) => return Err(kind),
                 // Nothing was processed. Ask again: a patient request waits for the end of the
                 // block, another one is refused.
-                Exchanged::Unprocessed(message) if !unprocessed.may_send_again(target) => {
-                    // The origin serves no other request either: that is a fault like others.
-                    track.journey.attempts += 1;
-                    let fault = Fault::Read;
-                    Finish::Fault { fault, message }
-                }
                 Exchanged::Unprocessed(_) | Exchanged::Blocked => {
                     permits.give_back();
                     track.note(&target.host, target.role, || What::GivenBack);

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use docstokg_policy::classify::Fault;
+
+use crate::exchange::{Exchanged, Finish};
 use crate::target::Target;
 
 /// How often a request is sent again without the origin having answered any other meanwhile.
@@ -16,8 +19,20 @@ pub(super) struct Unprocessed {
 }
 
 impl Unprocessed {
+    /// Judges an attempt that the origin did not process: an origin that serves no other request
+    /// either has failed it.
+    pub(super) fn judge<R>(&mut self, exchanged: Exchanged<R>, target: &Target) -> Exchanged<R> {
+        match exchanged {
+            Exchanged::Unprocessed(message) if !self.may_send_again(target) => {
+                let fault = Fault::Read;
+                Exchanged::Finished(Finish::Fault { fault, message })
+            }
+            other => other,
+        }
+    }
+
     /// Returns whether it may be sent again: as long as the origin answers other requests.
-    pub(super) fn may_send_again(&mut self, target: &Target) -> bool {
+    fn may_send_again(&mut self, target: &Target) -> bool {
         let answers = target.route.site.answers.load(Ordering::Relaxed);
         self.in_vain = if answers == self.answers {
             self.in_vain + 1
