@@ -334,7 +334,7 @@ fn stated_or(obstacle: Obstacle, ask: &Ask, view: &SiteView) -> Obstacle {
         ..Need::default()
     };
     let quotas = view.site.quotas().zip(ask.quota_lane.as_deref());
-    let turn = quotas.and_then(|(quotas, lane)| quotas.turn(lane, need, view.now));
+    let turn = quotas.and_then(|(quotas, lane)| quotas.next(lane, need, view.now));
     if turn.and_then(|turn| turn.window) == Some(window) {
         Obstacle::Limit(window, LimitBasis::Stated)
     } else {

@@ -3,9 +3,10 @@
 //!
 //! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step
 //! that every attempt passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the
-//! states, [`classify`], [`retry`] and [`retry_after`] what an answer means and what to do next,
-//! [`freshness`] what a cache may store and serve, [`robots`] what a site lets robots request,
-//! [`host`] and [`canonical`] the names of things.
+//! states, [`host_model`] what is known of a host's own limits, [`classify`], [`retry`] and
+//! [`retry_after`] what an answer means and what to do next, [`freshness`] what a cache may store
+//! and serve, [`robots`] what a site lets robots request, [`host`] and [`canonical`] the names of
+//! things.
 
 pub mod adaptive;
 pub mod breaker;
@@ -15,10 +16,8 @@ pub mod classify;
 pub mod extension;
 pub mod freshness;
 pub mod host;
-pub mod learn;
-pub mod learned;
+pub mod host_model;
 pub mod pacing;
-pub mod quota;
 pub mod rate;
 pub mod rate_headers;
 pub mod retry;
@@ -31,6 +30,26 @@ pub mod site;
 mod structured;
 pub mod time;
 pub mod windows;
+
+/// Learned limits, under the names that other crates know: see [`host_model::learner`].
+pub mod learn {
+    pub use crate::host_model::learner::{
+        ConfirmedLimit as Confirmed, LimitShape as Shape, SERVED_WITHIN,
+    };
+}
+
+/// How limits are learned, under the names that other crates know: see [`host_model::learned`].
+pub mod learned {
+    pub use crate::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits as Learned};
+}
+
+/// Declared quotas, under the names that other crates know: see [`host_model::quotas`].
+pub mod quota {
+    pub use crate::host_model::quotas::{
+        QuotaEffect as Heard, QuotaInstants as Turn, QuotaNeed as Need,
+        QuotaStatement as Statement, Quotas,
+    };
+}
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

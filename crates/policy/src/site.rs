@@ -18,8 +18,7 @@ use crate::windows::{Multiplier, Windows};
 
 mod added;
 mod ask;
-mod host_limits;
-mod learning;
+mod limits;
 mod operation;
 mod order;
 mod permit;
@@ -31,11 +30,16 @@ pub use ask::{
     Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, QueuePosition, Refusal, RefusalReason,
     Reserved, Standing,
 };
-pub use host_limits::{Answered, Applied, HostLimits, LimitEvent, LimitTurn};
 pub use operation::{RequestOperation, SiteOperation, SiteResult};
 use order::{GRACE, OwnReservation};
 use permit::Admitted;
 pub use settle::{Condition, Report, Settled};
+
+/// Names under which stores know the host model.
+pub use crate::host_model::{
+    EventEffect as Applied, HostModel as HostLimits, LimitEvent, LimitInstants as LimitTurn,
+    SettledRequest as Answered,
+};
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +72,8 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
-        let learns = self.learned().is_some() || self.quotas().is_some() || ask.searches_upwards();
+        let is_limited = self.host_model().is_some_and(|model| !model.is_empty());
+        let learns = is_limited || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
         if ask.policy.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
@@ -166,7 +171,7 @@ impl Site {
             budget.remember(&cost.windows);
             budget.expire(now);
         }
-        self.advance_limits(now);
+        self.tell(&LimitEvent::Advanced, now);
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
@@ -199,16 +204,11 @@ impl Site {
         };
         let own = id.and_then(|id| self.own_reservation(ask, id));
         let before = self.before(ask, own, now);
-        let learned = self.learned_instant(ask, own, admitted.probe, now);
-        let stated = self.quota_fit(ask, own, admitted.from, now);
-        let from = learned.map_or(admitted.from, |at| admitted.from.max(at));
-        let from = stated.map_or(from, |stated| from.max(stated.at));
+        let limit = self.limit_fit(ask, own, (admitted.from, admitted.probe), now);
+        let from = limit.map_or(admitted.from, |limit| admitted.from.max(limit.at));
         let mut fit = self.paced_fit(ask, own, &before, from);
-        if learned == Some(fit.at) && fit.at > now {
-            fit.because = self.learned_window();
-        }
-        if let Some(stated) = stated.filter(|stated| stated.at == fit.at && fit.at > now) {
-            fit.because = stated.because;
+        if let Some(limit) = limit.filter(|limit| limit.at == fit.at && fit.at > now) {
+            fit.because = limit.because;
         }
         let may_go = ask.queue_position.ahead().is_none();
         if fit.at <= now && may_go && id.is_none() && !admitted.probe {
@@ -410,8 +410,7 @@ impl Site {
                 .iter()
                 .all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
-            && self.learned().is_none_or(|learned| learned.is_over(now))
-            && self.quotas().is_none_or(|quotas| quotas.is_over(now))
+            && self.host_model().is_none_or(|model| model.is_over(now))
     }
 
     #[inline]
@@ -428,8 +427,14 @@ impl Site {
 /// little late.
 #[inline]
 fn is_too_late(ask: &Ask, own: Option<OwnReservation>, fit: Fit, from: BootInstant) -> bool {
+    fit.at > latest_of(ask, own, from)
+}
+
+/// Returns the latest instant that the caller waits for.
+#[inline]
+fn latest_of(ask: &Ask, own: Option<OwnReservation>, from: BootInstant) -> BootInstant {
     let latest = own.map_or(ask.latest, |own| ask.latest.max(own.at + GRACE));
-    fit.at > latest.max(from) || fit.at > ask.deadline
+    latest.max(from).min(ask.deadline)
 }
 
 #[inline]

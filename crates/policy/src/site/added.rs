@@ -1,22 +1,23 @@
-//! What few sites have beside breaker and budgets, together behind one word: what was learned, what
-//! the host states, what retries have spent, and what later versions add.
+//! What few sites have beside breaker and budgets, together behind one word: the model of the
+//! host's own limits, what retries have spent, and what later versions add.
 
-use super::{HostLimits, Site};
+use super::Site;
 use crate::classify::Outcome;
 use crate::extension::Extensions;
-use crate::learned::Learned;
-use crate::quota::Quotas;
+use crate::host_model::HostModel;
+use crate::host_model::learned::LearnedLimits;
+use crate::host_model::quotas::Quotas;
 use crate::retry_budget::RetryBudget;
 use crate::time::BootInstant;
 
-/// The tag of what retries have spent among the extensions; those before it are of the limits.
-const RETRIES: u8 = 3;
+/// The tag of what retries have spent among the extensions; the others are of the host model.
+const RETRIES_TAG: u8 = 3;
 
 /// What few sites have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Added {
     /// What is known of the host's own limits.
-    pub(super) limits: HostLimits,
+    pub(super) host_model: HostModel,
     /// What retries have spent.
     pub(super) retries: RetryBudget,
     /// What later versions add.
@@ -27,33 +28,15 @@ impl Site {
     /// Returns what was learned of the host's limits.
     #[inline]
     #[must_use]
-    pub fn learned(&self) -> Option<&Learned> {
-        self.limits()?.learned()
+    pub fn learned(&self) -> Option<&LearnedLimits> {
+        self.host_model()?.learned()
     }
 
-    /// Returns the quotas that the host states.
+    /// Returns the quotas that the host declares.
     #[inline]
     #[must_use]
     pub fn quotas(&self) -> Option<&Quotas> {
-        self.limits()?.quotas()
-    }
-
-    /// Returns what is known of the host's own limits, where there may be anything.
-    #[inline]
-    pub(super) fn limits(&self) -> Option<&HostLimits> {
-        Some(&self.added.as_ref()?.limits)
-    }
-
-    #[inline]
-    pub(super) fn limits_mut(&mut self) -> Option<&mut HostLimits> {
-        Some(&mut self.added.as_mut()?.limits)
-    }
-
-    /// Replaces what is known of the host's own limits by what a store knows.
-    pub fn set_limits(&mut self, limits: HostLimits) {
-        if self.added.is_some() || !limits.is_empty() {
-            self.added_mut().limits = limits;
-        }
+        self.host_model()?.quotas()
     }
 
     #[inline]
@@ -97,9 +80,9 @@ impl Site {
             return Extensions::default();
         };
         let mut extensions = added.extensions.clone();
-        added.limits.write_to(&mut extensions);
+        added.host_model.write_to(&mut extensions);
         let retries = postcard::to_allocvec(&added.retries).ok();
-        extensions.set(RETRIES, retries.filter(|_| added.retries.spent() > 0));
+        extensions.set(RETRIES_TAG, retries.filter(|_| added.retries.spent() > 0));
         extensions
     }
 
@@ -110,13 +93,13 @@ impl Site {
             self.added = None;
             return;
         }
-        let limits = HostLimits::take_from(&mut extensions);
-        let retries = extensions.get(RETRIES).map(postcard::from_bytes);
+        let host_model = HostModel::take_from(&mut extensions);
+        let retries = extensions.get(RETRIES_TAG).map(postcard::from_bytes);
         let added = Added {
-            limits,
+            host_model,
             retries: retries.and_then(Result::ok).unwrap_or_default(),
             extensions: {
-                extensions.set(RETRIES, None);
+                extensions.set(RETRIES_TAG, None);
                 extensions
             },
         };
@@ -127,7 +110,7 @@ impl Site {
     pub(super) fn rebase_added(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         if let Some(added) = &mut self.added {
             added.retries.rebase(shift);
-            added.limits.rebase(shift);
+            added.host_model.rebase(shift);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
-use crate::learned::LearnPolicy;
+use crate::host_model::learned::LearnPolicy;
 use crate::pacing::Pace;
 use crate::time::BootInstant;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Ask, Condition, Entered, Entry, Permit, Report, Settled, Site, Standing};
 use crate::breaker::{OpenReason, Transition};
 use crate::classify::Outcome;
-use crate::quota::{Heard, Statement};
+use crate::host_model::quotas::{QuotaEffect, QuotaStatement};
 use crate::time::BootInstant;
 
 /// An operation on a site: one atomic step at the instant it happens.
@@ -87,7 +87,7 @@ pub enum RequestOperation {
         /// The permit of the request.
         permit: Permit,
         /// What they state.
-        statement: Arc<Statement>,
+        statement: Arc<QuotaStatement>,
     },
     /// Records the result of an attempt, once.
     Settle {
@@ -232,7 +232,7 @@ site_results! {
     /// Of [`RequestOperation::SettleHeaders`] and [`RequestOperation::Settle`].
     Settled(Settled),
     /// Of [`RequestOperation::StateQuotas`].
-    Heard(Heard),
+    Heard(QuotaEffect),
     /// Of [`SiteOperation::Renew`].
     Condition(Condition),
     /// Of [`SiteOperation::Block`] and [`SiteOperation::Unblock`].

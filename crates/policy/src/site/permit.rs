@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Ask, Permit, Refusal, RefusalReason, Site, Standing};
 use crate::budget::{Reservation, Stage, Wait};
+use crate::host_model::LimitEvent;
 use crate::time::BootInstant;
 
 /// A request that the breaker admits.
@@ -74,7 +75,11 @@ impl Site {
                 budget.take_back(cost.weight, at);
             }
         }
-        self.leave_limits(ask, id, spent_at);
+        if self.added.is_some() {
+            let event = LimitEvent::left(ask, id, spent_at);
+            // The event has no time of its own: it happened when the permit was spent.
+            self.tell(&event, spent_at.unwrap_or_default());
+        }
         self.breaker_for(ask).release(id)
     }
 

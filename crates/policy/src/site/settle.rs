@@ -7,7 +7,8 @@ use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{OpenReason, Settlement, State, Transition};
 use crate::budget::Budget;
 use crate::classify::Outcome;
-use crate::learn::Confirmed;
+use crate::host_model::LimitEvent;
+use crate::host_model::learner::ConfirmedLimit;
 use crate::time::BootInstant;
 
 /// What a settled outcome did.
@@ -26,7 +27,7 @@ pub struct Settled {
     /// The retry that the request wants is beyond the budget of the site.
     pub retry_refused: bool,
     /// The limit of the host that the answer confirmed.
-    pub learned: Option<Confirmed>,
+    pub learned: Option<ConfirmedLimit>,
 }
 
 /// The result of an attempt, as reported to the breaker.
@@ -121,11 +122,14 @@ impl Site {
         outcome: Outcome,
         now: BootInstant,
     ) -> Settled {
-        let taught = self.hear_headers(ask, permit, outcome, now);
-        self.touched |= taught.calls_next;
+        let id = permit.id;
+        let learn = ask.policy.learn;
+        let learned = learn.map(|_| self.tell(&LimitEvent::Heard { id, outcome }, now));
+        let learned = learned.unwrap_or_default();
+        self.touched |= learned.calls_next;
         let settled = Settled {
-            calls_next: taught.calls_next,
-            learned: taught.confirmed,
+            calls_next: learned.calls_next,
+            learned: learned.confirmed,
             ..Settled::default()
         };
         if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
@@ -161,10 +165,10 @@ impl Site {
         // The breaker bounds its probes: their retries need no other bound.
         let wants_retry = report.wants_retry && !permit.probe;
         let retry_refused = !self.settle_retries(report.outcome, wants_retry, now);
-        let learned = self.learn_from(ask, permit, report, now);
-        let learned_wait = self
-            .learned_wait(ask, now)
-            .filter(|_| report.outcome == Outcome::Throttled);
+        let learned = self.learn_from(ask, permit, report, now).confirmed;
+        let is_learned = report.outcome == Outcome::Throttled && ask.policy.learn.is_some();
+        let model = self.host_model().filter(|_| is_learned);
+        let learned_wait = model.and_then(|model| model.pause(now));
         // A server that says "at once" does not say when it will serve.
         let asked = report.retry_after.filter(|asked| !asked.is_zero());
         let stated = asked.map(|asked| asked.min(ask.policy.breaker.retry_after_cap));
@@ -242,9 +246,7 @@ impl Site {
     /// Closes every breaker of the site on an operator's request.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        if let Some(limits) = self.limits_mut() {
-            limits.end_pause();
-        }
+        self.tell(&LimitEvent::PauseEnded, now);
         // Requests that sleep for the breaker of an isolated role wake when the sum of generations
         // changes, so the host's generation grows by more than those of the roles.
         let roles = self

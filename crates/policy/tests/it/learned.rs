@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, State};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::learn::Answer;
-use docstokg_policy::learned::{LearnMode, LearnPolicy, Learned};
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits};
+use docstokg_policy::host_model::learner::HostResponse;
+use docstokg_policy::host_model::quotas::QuotaStatement;
+use docstokg_policy::host_model::{HostModel, LimitEvent, SettledRequest};
 use docstokg_policy::rate::Window;
 use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{
-    Answered, Ask, Cost, Entry, HostLimits, LimitEvent, Permit, Report, Site,
-};
+use docstokg_policy::site::{Ask, Cost, Entry, Permit, Report, Site};
 use docstokg_policy::time::BootInstant;
 
 use crate::support::{at, cost, learning, ms, windows};
@@ -428,7 +427,7 @@ fn recorded_events_give_what_the_site_knows() {
     };
     let costs = [cost(0, 1, &windows("10/SECOND"), ms(10))];
     let lane: Arc<str> = "metadata".into();
-    let (mut site, mut replayed) = (Site::default(), HostLimits::default());
+    let (mut site, mut replayed) = (Site::default(), HostModel::default());
     site.ensure_budgets(1);
     let mut origin = server(4, Duration::from_secs(1));
     let mut apply = |event: LimitEvent, history: Vec<BootInstant>, now| {
@@ -462,7 +461,7 @@ fn recorded_events_give_what_the_site_knows() {
             wants_retry: false,
             maybe_refused: false,
         };
-        let answered = LimitEvent::Answered(Answered::new(&question, &permit, &report));
+        let answered = LimitEvent::Answered(SettledRequest::new(&question, &permit, &report));
         let (history, later) = (site.budgets()[0].instants().collect(), now + ms(20));
         site.settle(&question, &permit, &report, later);
         let known = apply(answered, history, later);
@@ -488,7 +487,7 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
         let Entry::Go(permit) = site.enter(&ask, at(0)).entry else {
             panic!("the first goes at once")
         };
-        let statement = Statement {
+        let statement = QuotaStatement {
             reading: Reading {
                 quotas: vec![Quota {
                     unit: Unit::Requests,
@@ -503,7 +502,7 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
             },
             is_refusal: true,
             is_spent_kind,
-            ..Statement::default()
+            ..QuotaStatement::default()
         };
         assert!(site.state_quotas(&ask, &permit, &statement, at(10)).holds);
         let report = Report {
@@ -524,13 +523,14 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
 /// What is learned has a layout: bytes of another one must not be read.
 #[test]
 fn a_new_layout_of_what_is_learned_needs_a_new_tag() {
-    let mut learned = Learned::from_nothing(at(0));
+    let mut learned = LearnedLimits::from_nothing(at(0));
     let learn = up_to("100/SECOND");
-    let length = |learned: &Learned| postcard::to_allocvec(learned).expect("it is written").len();
+    let length =
+        |learned: &LearnedLimits| postcard::to_allocvec(learned).expect("it is written").len();
     learned.sent(&learn, 1, at(0));
     let start = length(&learned);
-    let refused = Answer::Throttled { retry_after: None };
+    let refused = HostResponse::Throttled { retry_after: None };
     let _ = learned.answered((1, at(0)), refused, 0.5, at(10));
-    // If these change, so must the tag in `host_limits.rs` and `FORMAT` of the Redis store.
+    // If these change, so must the tag in `host_model.rs` and `FORMAT` of the Redis store.
     assert_eq!((start, length(&learned)), (STARTED, SEARCHING));
 }

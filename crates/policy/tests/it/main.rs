@@ -16,6 +16,8 @@ mod limiter;
 // Even pacing.
 mod pacing;
 
+// Records that an earlier version wrote.
+mod stored_records;
 // Learned limits of a site.
 mod learned;
 // The breaker under random interleavings.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
 use docstokg_policy::site::{Ask, Entry, Permit, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
@@ -24,13 +24,13 @@ fn quota(limit: Option<u32>, remaining: u32, resets_in: Duration) -> Quota {
     }
 }
 
-fn statement(quota: Quota) -> Statement {
-    Statement {
+fn statement(quota: Quota) -> QuotaStatement {
+    QuotaStatement {
         reading: Reading {
             quotas: vec![quota],
             ..Reading::default()
         },
-        ..Statement::default()
+        ..QuotaStatement::default()
     }
 }
 
@@ -75,7 +75,7 @@ impl Subject {
         }
     }
 
-    fn hear(&mut self, lane: usize, permit: &Permit, stated: &Statement, now: BootInstant) {
+    fn hear(&mut self, lane: usize, permit: &Permit, stated: &QuotaStatement, now: BootInstant) {
         let costs = [cost(lane, 1, &[], Duration::ZERO)];
         let ask = Ask {
             quota_lane: Some(Arc::clone(&self.lanes[lane])),
@@ -153,7 +153,7 @@ fn an_exhausted_kind_leaves_the_others_usable() {
 fn retry_after_takes_the_place_of_the_reset() {
     let mut subject = Subject::new();
     let permit = subject.go(0, at(0)).expect("nothing is stated yet");
-    let stated = Statement {
+    let stated = QuotaStatement {
         retry_after: Some(ms(2_000)),
         ..statement(quota(Some(100), 0, ms(3_600_000)))
     };
@@ -217,7 +217,7 @@ fn bytes_are_spread_by_what_answers_take_and_waited_for_when_spent() {
 
 #[test]
 fn what_a_request_costs_in_credits_is_what_the_host_says() {
-    let credits = |cost, left| Statement {
+    let credits = |cost, left| QuotaStatement {
         reading: Reading {
             cost: Some(cost),
             quotas: vec![Quota {
@@ -226,7 +226,7 @@ fn what_a_request_costs_in_credits_is_what_the_host_says() {
             }],
             ..Reading::default()
         },
-        ..Statement::default()
+        ..QuotaStatement::default()
     };
     let mut subject = Subject::new();
     let [look_up, search] = [0, 1];
@@ -339,7 +339,7 @@ proptest! {
     ) {
         let mut subject = Subject::new();
         let mut origin = Counter { limit, window, used: (0, 0) };
-        let mut answers: Vec<(u64, Permit, Statement)> = Vec::new();
+        let mut answers: Vec<(u64, Permit, QuotaStatement)> = Vec::new();
         let (mut now, mut served, mut turns) = (0, 0, 0);
         let end = 10 * window;
         while now < end {

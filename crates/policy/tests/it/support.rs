@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
-use docstokg_policy::learned::LearnPolicy;
+use docstokg_policy::host_model::learned::LearnPolicy;
 use docstokg_policy::rate::{Window, parse_rates};
 use docstokg_policy::site::{Ask, Cost, LanePolicy};
 use docstokg_policy::time::BootInstant;

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_policy::learn::{Answer, Bounds, Learner, Next, Sent};
+use docstokg_policy::host_model::learner::{
+    HostResponse, LearnBounds, Learner, NextRequest, SentRequest,
+};
 use docstokg_policy::rate::Window;
 use docstokg_policy::time::BootInstant;
 use proptest::collection::vec;
@@ -51,15 +53,15 @@ fn any_step() -> impl Strategy<Value = Step> {
 /// A learner, and what its caller knows.
 struct Host {
     learner: Learner,
-    bounds: Bounds,
+    bounds: LearnBounds,
     now: BootInstant,
-    in_flight: Vec<Sent>,
+    in_flight: Vec<SentRequest>,
     last_sent: Option<BootInstant>,
     retry_end: BootInstant,
 }
 
 impl Host {
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: LearnBounds) -> Self {
         Self {
             learner: Learner::default(),
             bounds,
@@ -81,7 +83,8 @@ impl Host {
             Step::Advance(millis) => self.now += Duration::from_millis(*millis),
             Step::SendNow => self.send(),
             Step::SendWhenDue => {
-                let (Next::At(at) | Next::AfterAnswer { at_latest: at }) = self.next();
+                let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) =
+                    self.next();
                 // A test has no time for the absurd Retry-After of its own making.
                 if at < self.now + Duration::from_secs(100_000) {
                     self.now = self.now.max(at);
@@ -92,13 +95,13 @@ impl Host {
                 let sent = self.in_flight.remove(n % self.in_flight.len());
                 let end = retry_after.map(|seconds| self.now + Duration::from_secs(seconds));
                 let answer = match kind {
-                    Kind::Served => Answer::Served,
+                    Kind::Served => HostResponse::Served,
                     Kind::Throttled => {
                         self.retry_end = self.retry_end.max(end.unwrap_or(BootInstant::ZERO));
-                        Answer::Throttled { retry_after: end }
+                        HostResponse::Throttled { retry_after: end }
                     }
-                    Kind::Outage => Answer::Outage,
-                    Kind::Other => Answer::Other,
+                    Kind::Outage => HostResponse::Outage,
+                    Kind::Other => HostResponse::Other,
                 };
                 self.learner.answered(sent, self.now, answer, 0.5);
             }
@@ -106,7 +109,7 @@ impl Host {
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> NextRequest {
         self.learner.next(&self.bounds, self.now)
     }
 }
@@ -116,37 +119,37 @@ proptest! {
 
     #[test]
     fn no_request_before_a_known_retry_after_ends(steps in vec(any_step(), 0..300)) {
-        let mut host = Host::new(Bounds::default());
+        let mut host = Host::new(LearnBounds::default());
         for step in &steps {
             host.step(step);
-            let (Next::At(at) | Next::AfterAnswer { at_latest: at }) = host.next();
+            let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) = host.next();
             prop_assert!(at >= host.retry_end, "{at:?} is before {:?}", host.retry_end);
         }
     }
 
     #[test]
     fn the_next_request_is_never_far_away(steps in vec(any_step(), 0..300)) {
-        let mut host = Host::new(Bounds::default());
+        let mut host = Host::new(LearnBounds::default());
         for step in &steps {
             host.step(step);
-            let (Next::At(at) | Next::AfterAnswer { at_latest: at }) = host.next();
+            let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) = host.next();
             // The longest window, or the floor, after the last request; or after a Retry-After.
             let learned = host.learner.confirmed().count() > 0 || host.learner.is_searching();
             let longest = if learned { 3_700 } else { 60 };
             let latest = host.last_sent.unwrap_or(host.now).max(host.now) + Duration::from_secs(longest);
             prop_assert!(at <= latest.max(host.retry_end + Duration::from_secs(1)) + Duration::from_millis(1), "{at:?} after {latest:?}");
             // Asked again at that instant, the answer is yes.
-            if let Next::At(at) = host.next() {
+            if let NextRequest::At(at) = host.next() {
                 let at = at.max(host.now);
                 let again = host.learner.next(&host.bounds, at);
-                prop_assert!(matches!(again, Next::At(then) if then <= at), "{again:?} at {at:?}");
+                prop_assert!(matches!(again, NextRequest::At(then) if then <= at), "{again:?} at {at:?}");
             }
         }
     }
 
     #[test]
     fn confirmed_limits_are_numbers_with_words(steps in vec(any_step(), 0..300)) {
-        let mut host = Host::new(Bounds::default());
+        let mut host = Host::new(LearnBounds::default());
         for step in &steps {
             host.step(step);
         }
@@ -159,10 +162,10 @@ proptest! {
     #[test]
     fn the_ceiling_holds(steps in vec(any_step(), 0..300), per_second in 1u32..20) {
         let up_to = Window::new(NonZeroU32::new(per_second).expect("not zero"), Duration::from_secs(1));
-        let mut host = Host::new(Bounds { up_to: Some(up_to), ..Bounds::default() });
+        let mut host = Host::new(LearnBounds { up_to: Some(up_to), ..LearnBounds::default() });
         for step in &steps {
             host.step(step);
-            if let (Next::At(at), Some(last)) = (host.next(), host.last_sent) {
+            if let (NextRequest::At(at), Some(last)) = (host.next(), host.last_sent) {
                 let gap = Duration::from_secs(1) / per_second;
                 prop_assert!(at + Duration::from_micros(200) >= last + gap);
             }
@@ -181,11 +184,11 @@ fn the_state_is_at_most_two_kibibytes() {
 
 #[test]
 fn a_host_that_refuses_everything_is_asked_once_a_minute() {
-    let mut host = Host::new(Bounds::default());
+    let mut host = Host::new(LearnBounds::default());
     let start = host.now;
     let mut longest = Duration::ZERO;
     while host.now < start + Duration::from_secs(3_600) {
-        let (Next::At(at) | Next::AfterAnswer { at_latest: at }) = host.next();
+        let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) = host.next();
         longest = longest.max(at.since(host.now));
         host.now = host.now.max(at);
         host.step(&Step::SendNow);
@@ -197,12 +200,12 @@ fn a_host_that_refuses_everything_is_asked_once_a_minute() {
 }
 
 /// Serves everything as fast as it may be sent, and returns the rate at the end.
-fn rate_after(answer: Answer, offered: Option<Duration>) -> f64 {
-    let mut host = Host::new(Bounds::default());
+fn rate_after(answer: HostResponse, offered: Option<Duration>) -> f64 {
+    let mut host = Host::new(LearnBounds::default());
     let mut count = 0;
     let start = host.now;
     while host.now < start + Duration::from_secs(30) {
-        let (Next::At(at) | Next::AfterAnswer { at_latest: at }) = host.next();
+        let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) = host.next();
         host.now = host.now.max(at);
         if let (Some(gap), Some(last)) = (offered, host.last_sent) {
             host.now = host.now.max(last + gap);
@@ -214,12 +217,12 @@ fn rate_after(answer: Answer, offered: Option<Duration>) -> f64 {
         host.learner.answered(
             sent,
             host.now,
-            if first { Answer::Served } else { answer },
+            if first { HostResponse::Served } else { answer },
             0.5,
         );
         count += 1;
     }
-    let Next::At(next) = host.next() else {
+    let NextRequest::At(next) = host.next() else {
         return 0.0;
     };
     1.0 / next
@@ -230,13 +233,13 @@ fn rate_after(answer: Answer, offered: Option<Duration>) -> f64 {
 
 #[test]
 fn fast_errors_never_speed_up() {
-    assert!(rate_after(Answer::Other, None) <= 2.1);
-    assert!(rate_after(Answer::Served, None) > 100.0);
+    assert!(rate_after(HostResponse::Other, None) <= 2.1);
+    assert!(rate_after(HostResponse::Served, None) > 100.0);
 }
 
 #[test]
 fn a_client_with_little_to_send_never_raises() {
-    let slow = rate_after(Answer::Served, Some(Duration::from_secs(1)));
+    let slow = rate_after(HostResponse::Served, Some(Duration::from_secs(1)));
     assert!(slow <= 2.9, "{slow} per second");
 }
 

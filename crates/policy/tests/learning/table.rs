@@ -1,6 +1,8 @@
 //! The table: every client against every class of servers.
 
-use docstokg_policy::learn::{Answer, Bounds, Learner, Next, Sent};
+use docstokg_policy::host_model::learner::{
+    HostResponse, LearnBounds, Learner, NextRequest, SentRequest,
+};
 
 use crate::classes::Class;
 use crate::peers::{Aimd, AutoThrottle, Backoff, Cubic};
@@ -13,10 +15,10 @@ pub(crate) const FIRST: u64 = 3_001;
 /// The controller under test as a client.
 pub(crate) struct Learning {
     pub(crate) learner: Learner,
-    bounds: Bounds,
+    bounds: LearnBounds,
     /// Whether the server refuses with 503, as it does when it is down.
     pub(crate) answers_503: bool,
-    sent: Vec<Sent>,
+    sent: Vec<SentRequest>,
     random: Random,
 }
 
@@ -24,7 +26,7 @@ impl Learning {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             learner: Learner::default(),
-            bounds: Bounds::default(),
+            bounds: LearnBounds::default(),
             answers_503: false,
             sent: Vec::new(),
             random: Random::new(seed),
@@ -35,9 +37,9 @@ impl Learning {
 impl Client for Learning {
     fn next(&mut self, now: f64) -> Option<f64> {
         match self.learner.next(&self.bounds, instant(now)) {
-            Next::At(at) if at <= instant(now) => Some(now),
-            Next::At(at) => Some(seconds(at)),
-            Next::AfterAnswer { .. } => None,
+            NextRequest::At(at) if at <= instant(now) => Some(now),
+            NextRequest::At(at) => Some(seconds(at)),
+            NextRequest::AfterResponse { .. } => None,
         }
     }
 
@@ -49,12 +51,14 @@ impl Client for Learning {
 
     fn answered(&mut self, request: usize, now: f64, outcome: Outcome) {
         let answer = match outcome {
-            Outcome::Served => Answer::Served,
-            Outcome::Throttled(_) | Outcome::Unavailable if self.answers_503 => Answer::Unavailable,
-            Outcome::Throttled(retry_end) => Answer::Throttled {
+            Outcome::Served => HostResponse::Served,
+            Outcome::Throttled(_) | Outcome::Unavailable if self.answers_503 => {
+                HostResponse::Unavailable
+            }
+            Outcome::Throttled(retry_end) => HostResponse::Throttled {
                 retry_after: retry_end.map(instant),
             },
-            Outcome::Unavailable => Answer::Outage,
+            Outcome::Unavailable => HostResponse::Outage,
         };
         let sample = self.random.unit();
         (self.learner).answered(self.sent[request], instant(now), answer, sample);

@@ -1,9 +1,9 @@
-//! Stated quotas: what the rate headers of a host leave for requests, and when the next may go.
+//! Declared quotas: what the rate headers of a host leave for requests, and when the next may go.
 //!
 //! A site keeps the quotas by lane, the name of the role or kind of request that receives them: an
 //! exhausted search says nothing about downloads. All processes that share a site share this: each
 //! permit is counted from the statement on, so that together they do not spend more than is left.
-//! The state is bounded, and exists only where a host states something.
+//! The state is bounded, and exists only where a host declares something.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,53 +15,53 @@ use crate::rate_headers::{Reading, Unit};
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-mod stated;
+mod quota;
 
-use stated::StatedQuota;
+use quota::{DeclaredQuota, QUOTA_MEMORY};
 
 /// The most lanes of a site that keep quotas: the one that heard from its host longest ago goes.
-pub const MOST_LANES: usize = 4;
+pub const MAX_LANES: usize = 4;
 /// The most quotas of a lane. Those that were stated longest ago go.
-pub const MOST_QUOTAS: usize = 4;
-/// How many permits are remembered whose answers have not come.
-const MOST_IN_FLIGHT: usize = 64;
+pub const MAX_QUOTAS_PER_LANE: usize = 4;
+/// The number of permits that are remembered whose answers have not come.
+const MAX_PERMITS_IN_FLIGHT: usize = 64;
 
-/// What the headers of one answer state.
+/// The quotas that the headers of one answer declare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Statement {
+pub struct QuotaStatement {
     /// The headers as read.
     pub reading: Reading,
     /// The Retry-After of the same answer, which takes precedence over a reset.
     pub retry_after: Option<Duration>,
-    /// Whether the answer refuses the request: it is not one that the quota allowed.
+    /// The answer refuses the request: the quota did not allow it.
     pub is_refusal: bool,
-    /// Whether it does so because the quota of that kind of request is spent for long.
+    /// The reason is that the quota of that kind of request is spent for long.
     pub is_spent_kind: bool,
 }
 
-/// What a statement changes.
+/// The effect of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct QuotaEffect {
     /// Waiting requests may go earlier than they were promised.
     pub calls_next: bool,
     /// The next request of the lane is held back.
     pub holds: bool,
 }
 
-/// When a request may go by the quotas of its lane.
+/// The instants at which a request may go by the quotas of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct QuotaInstants {
     /// So that what is left lasts evenly until the reset.
     pub paced: BootInstant,
     /// As soon as anything is left.
     pub earliest: BootInstant,
-    /// What holds it back, as a window.
+    /// The limit that holds it back, as a window.
     pub window: Option<Window>,
 }
 
-/// What a request needs.
+/// The needs of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Need<'a> {
+pub struct QuotaNeed<'a> {
     /// How many waiting requests come before it.
     pub earlier: u32,
     /// How many requests its caller still has, itself included; zero if that is not known.
@@ -82,9 +82,9 @@ pub struct Quotas {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneQuotas {
     lane: Box<str>,
-    quotas: Vec<StatedQuota>,
+    quotas: Vec<DeclaredQuota>,
     /// Permits whose answers have not come, in their order.
-    in_flight: Vec<InFlight>,
+    in_flight: Vec<InFlightPermit>,
     concurrency: Option<NonZeroU32>,
     /// When the host last stated how many requests at once it wants.
     concurrency_stated: BootInstant,
@@ -95,17 +95,17 @@ pub struct LaneQuotas {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct InFlight {
+struct InFlightPermit {
     id: u64,
     cost: QuotaCost,
 }
 
-/// What a request takes of quotas in each unit.
+/// The amounts that a request takes of quotas in each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
     requests: u32,
     credits: u32,
-    /// How many bytes the answer was expected to have.
+    /// The number of bytes that the answer was expected to have.
     bytes: u32,
 }
 
@@ -137,17 +137,18 @@ impl Quotas {
         self.lanes.iter_mut().find(|own| &*own.lane == lane)
     }
 
-    /// Takes in what the answer to a request states, which was permitted under an id at an instant.
-    pub fn state(
+    /// Takes in what the answer to a request declares, which was permitted under an id at an
+    /// instant.
+    pub fn declare(
         &mut self,
         lane: &str,
         permit: (u64, BootInstant),
-        statement: &Statement,
+        statement: &QuotaStatement,
         now: BootInstant,
-    ) -> Heard {
+    ) -> QuotaEffect {
         self.advance(now);
         if self.of(lane).is_none() {
-            if self.lanes.len() >= MOST_LANES
+            if self.lanes.len() >= MAX_LANES
                 && let Some(oldest) = (0..self.lanes.len()).min_by_key(|i| self.lanes[*i].stated)
             {
                 self.lanes.remove(oldest);
@@ -155,13 +156,15 @@ impl Quotas {
             self.lanes.push(LaneQuotas::new(lane));
         }
         let found = self.of_mut(lane);
-        found.map_or_else(Heard::default, |own| own.state(permit, statement, now))
+        found.map_or_else(QuotaEffect::default, |own| {
+            own.declare(permit, statement, now)
+        })
     }
 
     /// Returns when a request of a lane may go; `None` where its quotas say nothing.
     #[must_use]
-    pub fn turn(&self, lane: &str, need: Need<'_>, now: BootInstant) -> Option<Turn> {
-        self.of(lane)?.turn(need, now)
+    pub fn next(&self, lane: &str, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
+        self.of(lane)?.next(need, now)
     }
 
     /// Counts a permit.
@@ -173,10 +176,10 @@ impl Quotas {
         for quota in &mut own.quotas {
             quota.spend(cost, now);
         }
-        if own.in_flight.len() >= MOST_IN_FLIGHT {
+        if own.in_flight.len() >= MAX_PERMITS_IN_FLIGHT {
             own.in_flight.remove(0);
         }
-        own.in_flight.push(InFlight { id, cost });
+        own.in_flight.push(InFlightPermit { id, cost });
     }
 
     /// Counts a permit no longer: its request was not sent.
@@ -185,7 +188,7 @@ impl Quotas {
             return;
         };
         if let Some(index) = own.in_flight.iter().position(|other| other.id == id) {
-            let InFlight { cost, .. } = own.in_flight.remove(index);
+            let InFlightPermit { cost, .. } = own.in_flight.remove(index);
             for quota in &mut own.quotas {
                 quota.take_back(cost);
             }
@@ -205,7 +208,7 @@ impl Quotas {
                 quota.advance(now);
                 !quota.is_over(now)
             });
-            if own.concurrency_stated + stated::MEMORY <= now {
+            if own.concurrency_stated + QUOTA_MEMORY <= now {
                 own.concurrency = None;
             }
         }
@@ -252,8 +255,8 @@ impl LaneQuotas {
     /// what it costs; of the others the host does.
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
-        let bytes = self.quotas.iter().map(StatedQuota::answer_bytes).max();
-        let has_credits = self.quotas.iter().any(StatedQuota::is_of_credits);
+        let bytes = self.quotas.iter().map(DeclaredQuota::answer_bytes).max();
+        let has_credits = self.quotas.iter().any(DeclaredQuota::is_of_credits);
         QuotaCost {
             // Hosts that count credits without a word write their quotas like those of requests.
             requests: if has_credits { 1 } else { weight.max(1) },
@@ -286,12 +289,12 @@ impl LaneQuotas {
         }
     }
 
-    fn state(
+    fn declare(
         &mut self,
         (id, sent): (u64, BootInstant),
-        statement: &Statement,
+        statement: &QuotaStatement,
         now: BootInstant,
-    ) -> Heard {
+    ) -> QuotaEffect {
         let reading = &statement.reading;
         if !reading.quotas.is_empty() {
             self.stated = now;
@@ -309,23 +312,23 @@ impl LaneQuotas {
         if let Some(index) = later {
             self.in_flight.drain(..=index);
         }
-        let mut changed = Heard::default();
+        let mut changed = QuotaEffect::default();
         let counted = reading.quotas.iter().filter(|quota| {
             matches!(
                 quota.unit,
                 Unit::Requests | Unit::Credits | Unit::ContentBytes
             )
         });
-        for quota in counted.take(MOST_QUOTAS) {
+        for quota in counted.take(MAX_QUOTAS_PER_LANE) {
             // The origin counted the requests before this one, and perhaps not those after it.
             let known = self.quotas.iter().find(|known| known.is_of(quota));
-            let bytes = known.map_or(0, StatedQuota::answer_bytes);
+            let bytes = known.map_or(0, DeclaredQuota::answer_bytes);
             let costs = self.in_flight.iter().map(|other| match quota.unit {
                 Unit::ContentBytes => bytes,
                 unit => other.cost.of(unit),
             });
             let after = costs.fold(0, u32::saturating_add);
-            let remark = stated::Remark {
+            let report = quota::QuotaReport {
                 quota,
                 after: later.map(|_| after),
                 sent,
@@ -333,27 +336,27 @@ impl LaneQuotas {
                 is_refusal: statement.is_refusal,
             };
             if let Some(known) = self.quotas.iter_mut().find(|known| known.is_of(quota)) {
-                changed.calls_next |= known.hear(&remark, now);
+                changed.calls_next |= known.hear(&report, now);
                 continue;
             }
-            if self.quotas.len() >= MOST_QUOTAS
+            if self.quotas.len() >= MAX_QUOTAS_PER_LANE
                 && let Some(oldest) =
                     (0..self.quotas.len()).min_by_key(|i| self.quotas[*i].stated())
             {
                 self.quotas.remove(oldest);
             }
-            self.quotas.push(StatedQuota::new(&remark, now));
+            self.quotas.push(DeclaredQuota::new(&report, now));
         }
         changed.holds = self.holds(now);
         changed
     }
 
     /// Returns when a request may go; `None` where the quotas say nothing.
-    fn turn(&self, need: Need<'_>, now: BootInstant) -> Option<Turn> {
+    fn next(&self, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         let cost = self.cost_of(need.weight);
         let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
-        let turns = quotas.filter_map(|quota| quota.turn(need, cost, now));
-        turns.reduce(|one, other| Turn {
+        let instants = quotas.filter_map(|quota| quota.next(need, cost, now));
+        instants.reduce(|one, other| QuotaInstants {
             paced: one.paced.max(other.paced),
             earliest: one.earliest.max(other.earliest),
             window: if other.paced > one.paced {
@@ -366,15 +369,15 @@ impl LaneQuotas {
 
     /// Returns whether the next request, of weight one, is held back.
     fn holds(&self, now: BootInstant) -> bool {
-        let need = Need {
+        let need = QuotaNeed {
             weight: 1,
-            ..Need::default()
+            ..QuotaNeed::default()
         };
-        self.turn(need, now).is_some_and(|turn| turn.earliest > now)
+        self.next(need, now).is_some_and(|next| next.earliest > now)
     }
 
     fn is_over(&self, now: BootInstant) -> bool {
-        let is_silent = self.concurrency_stated + stated::MEMORY <= now;
-        self.quotas.is_empty() && self.stated + stated::MEMORY <= now && is_silent
+        let is_silent = self.concurrency_stated + QUOTA_MEMORY <= now;
+        self.quotas.is_empty() && self.stated + QUOTA_MEMORY <= now && is_silent
     }
 }

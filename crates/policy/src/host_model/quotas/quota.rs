@@ -1,37 +1,28 @@
-//! One stated quota: what is left of it, and the distance between requests that follows.
+//! A declared quota: what is left of it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Need, QuotaCost, Turn};
-use crate::rate::Window;
-use crate::rate_headers::{MIN_WINDOW, Quota, Source, Unit, spread};
+use super::QuotaCost;
+use crate::rate_headers::{Quota, Source, Unit};
 use crate::time::BootInstant;
-use crate::windows::Windows;
+
+mod pacing;
 
 /// How long a statement without a reset is believed.
-pub(super) const MEMORY: Duration = Duration::from_secs(3_600);
-/// From this time to the reset on a quota is taken as this client's alone.
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const QUOTA_MEMORY: Duration = Duration::from_secs(3_600);
 /// By how much two statements of one reset differ at most: headers round to whole seconds.
-const ROUNDING: Duration = Duration::from_millis(1_500);
-/// Up to this length a window is kept without regard to its reset, as long as no other client shares
-/// it.
-const SHORT: Duration = Duration::from_secs(2);
-/// How long another client is believed to share a quota.
-const SHARED_MEMORY: Duration = Duration::from_secs(60);
+const MAX_RESET_ROUNDING: Duration = Duration::from_millis(1_500);
 /// What a reset is short of where seconds are rounded down.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
-/// Requests at a shorter distance may come in bursts of this length.
-const BURST: Duration = Duration::from_millis(50);
 /// How far requests that woke late stay behind their schedule, to catch up with it.
 const MAX_LAG: Duration = Duration::from_millis(500);
 
-/// A quota that a host states, as it stands by the permits since.
+/// A quota that a host declares, as it stands by the permits since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct StatedQuota {
+pub(super) struct DeclaredQuota {
     unit: Unit,
     source: Source,
     partition: Option<Box<str>>,
@@ -67,8 +58,8 @@ pub(super) struct StatedQuota {
     permitted: u32,
 }
 
-/// A quota in an answer.
-pub(super) struct Remark<'a> {
+/// A quota as an answer reports it.
+pub(super) struct QuotaReport<'a> {
     pub(super) quota: &'a Quota,
     /// How much was permitted after the request, where that is known.
     pub(super) after: Option<u32>,
@@ -78,7 +69,7 @@ pub(super) struct Remark<'a> {
     pub(super) is_refusal: bool,
 }
 
-impl Remark<'_> {
+impl QuotaReport<'_> {
     /// Returns the remainder and the time to its reset, where both are known.
     fn remaining(&self) -> Option<(u32, Duration)> {
         let remaining = self.quota.remaining?;
@@ -88,20 +79,20 @@ impl Remark<'_> {
     }
 }
 
-impl StatedQuota {
-    pub(super) fn new(remark: &Remark<'_>, now: BootInstant) -> Self {
+impl DeclaredQuota {
+    pub(super) fn new(report: &QuotaReport<'_>, now: BootInstant) -> Self {
         let mut own = Self {
-            unit: remark.quota.unit,
-            source: remark.quota.source,
-            partition: remark.quota.partition.clone(),
+            unit: report.quota.unit,
+            source: report.quota.source,
+            partition: report.quota.partition.clone(),
             limit: None,
-            window: remark.quota.window,
+            window: report.quota.window,
             left: None,
             reported: 0,
             by: BootInstant::ZERO,
             stated: now,
-            last: remark.sent,
-            due: remark.sent,
+            last: report.sent,
+            due: report.sent,
             period: Duration::ZERO,
             rounds_down: false,
             renewed: None,
@@ -111,7 +102,7 @@ impl StatedQuota {
             answer_bytes: 0,
             permitted: 0,
         };
-        own.hear(remark, now);
+        own.hear(report, now);
         own
     }
 
@@ -134,43 +125,43 @@ impl StatedQuota {
     /// Takes in a statement. Returns whether it leaves more than was expected.
     ///
     /// Answers may overtake each other: of one period the one to the latest request counts.
-    pub(super) fn hear(&mut self, remark: &Remark<'_>, now: BootInstant) -> bool {
+    pub(super) fn hear(&mut self, report: &QuotaReport<'_>, now: BootInstant) -> bool {
         let is_new_period = self.left.is_none()
-            || remark
+            || report
                 .quota
                 .remaining
                 .is_some_and(|now| now > self.reported)
-            || self.renewed.is_some_and(|at| remark.sent >= at);
-        if remark.sent < self.by || (self.renewed.is_some() && !is_new_period) {
+            || self.renewed.is_some_and(|at| report.sent >= at);
+        if report.sent < self.by || (self.renewed.is_some() && !is_new_period) {
             // Overtaken, but a statement all the same.
             self.stated = now;
             return false;
         }
-        if let Some(remaining) = remark.quota.remaining.filter(|_| !is_new_period) {
+        if let Some(remaining) = report.quota.remaining.filter(|_| !is_new_period) {
             self.learn_bytes(remaining);
-            if self.is_shared(remaining, remark.after) {
+            if self.is_shared(remaining, report.after) {
                 self.shared_at = now;
             }
         }
-        if remark.is_refusal {
+        if report.is_refusal {
             self.shared_at = now;
         }
-        self.window = remark.quota.window;
-        self.after = remark.after;
+        self.window = report.quota.window;
+        self.after = report.after;
         self.permitted = 0;
-        (self.by, self.stated) = (remark.sent, now);
-        self.limit = remark.quota.limit.or(self.limit);
-        let Some((remaining, resets_in)) = remark.remaining() else {
+        (self.by, self.stated) = (report.sent, now);
+        self.limit = report.quota.limit.or(self.limit);
+        let Some((remaining, resets_in)) = report.remaining() else {
             return false;
         };
-        if remark.retry_after.is_none() {
+        if report.retry_after.is_none() {
             self.period = self.period.max(resets_in);
             // A reset that is now, with nothing left, lies in the rest of this second.
             self.rounds_down |= remaining == 0 && resets_in.is_zero();
         }
         // In a fixed window one served request at most is the last; the next begins with the limit.
         let is_last_again = remaining == 0 && self.reported == 0 && self.left.is_some();
-        self.slides = !remark.is_refusal
+        self.slides = !report.is_refusal
             && (self.slides || (is_last_again && self.window.is_some() && self.limit > Some(1)));
         let mut reset = now + resets_in;
         if self.rounds_down {
@@ -178,12 +169,12 @@ impl StatedQuota {
         }
         let before = self.left;
         if let Some((_, known)) = before.filter(|_| !is_new_period)
-            && reset <= known + ROUNDING
-            && known <= reset + ROUNDING
+            && reset <= known + MAX_RESET_ROUNDING
+            && known <= reset + MAX_RESET_ROUNDING
         {
             reset = reset.min(known);
         }
-        let left = match (remark.after, before) {
+        let left = match (report.after, before) {
             (Some(after), _) => remaining.saturating_sub(after),
             (None, Some((left, _))) if !is_new_period => remaining.min(left),
             (None, _) => remaining,
@@ -212,8 +203,8 @@ impl StatedQuota {
         self.answer_bytes
     }
 
-    /// Returns whether more was used since the last statement than the requests of this site between
-    /// the two explain.
+    /// Returns whether more was used since the last statement than the requests of this site
+    /// between the two explain.
     fn is_shared(&self, remaining: u32, after: Option<u32>) -> bool {
         let used = self.reported.saturating_sub(remaining);
         let own = (self.after.zip(after))
@@ -249,48 +240,8 @@ impl StatedQuota {
     }
 
     pub(super) fn is_over(&self, now: BootInstant) -> bool {
-        self.left.is_none() && self.stated + MEMORY.max(self.window.unwrap_or_default()) <= now
-    }
-
-    /// Returns when a request may go; `None` where the quota says nothing.
-    pub(super) fn turn(&self, need: Need<'_>, cost: QuotaCost, now: BootInstant) -> Option<Turn> {
-        // What costs nothing of it goes whatever is left.
-        let amount = self.amount(cost)?;
-        let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
-        let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
-        let Some((left, reset)) = left else {
-            // Without a remainder the whole window may be used at once, and then evenly.
-            let gap = self.window_gap(amount)?;
-            let paced = self.due_after(gap, need.earlier);
-            let at_once = self.window.unwrap_or_default().saturating_sub(gap);
-            return Some(Turn {
-                paced: paced.max(now),
-                earliest: (paced - at_once).max(now),
-                window: self.shown(now),
-            });
-        };
-        let left = left / amount;
-        if need.earlier >= left {
-            let behind = need.earlier - left;
-            let gap = self.window_gap(amount).or_else(|| self.period_gap(amount));
-            return Some(Turn {
-                paced: reset + gap.unwrap_or_default() * behind,
-                earliest: reset,
-                window: self.shown(now),
-            });
-        }
-        let is_plenty = (1..=left).contains(&need.backlog) && self.is_own(reset, now);
-        let paced = if is_plenty {
-            now
-        } else {
-            let gap = self.gap(left, amount, reset);
-            self.due_after(gap, need.earlier).clamp(now, reset)
-        };
-        Some(Turn {
-            paced,
-            earliest: now,
-            window: self.shown(now),
-        })
+        self.left.is_none()
+            && self.stated + QUOTA_MEMORY.max(self.window.unwrap_or_default()) <= now
     }
 
     pub(super) fn spend(&mut self, cost: QuotaCost, now: BootInstant) {
@@ -346,82 +297,6 @@ impl StatedQuota {
             *reset = shift(*reset);
         }
         self.renewed = self.renewed.map(shift);
-    }
-
-    /// Returns the distance between requests that take an amount each, of which so many are left.
-    /// The window's is enough unless less is left than it would use: other clients share the quota.
-    fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
-        let time = reset.since(self.due);
-        // One more than is left, so that the next period begins with a request of its own.
-        let even = spread(left.saturating_add(1), time).unwrap_or_default();
-        let Some(gap) = self.window_gap(amount) else {
-            return even;
-        };
-        let used = time.saturating_sub(ROUNDED_OFF).as_micros() / gap.as_micros().max(1);
-        if u128::from(left) < used {
-            even.max(gap)
-        } else {
-            gap
-        }
-    }
-
-    /// Returns the instant on the schedule of the request behind so many others. Those that catch
-    /// up keep half the distance.
-    fn due_after(&self, gap: Duration, earlier: u32) -> BootInstant {
-        let count = earlier.saturating_add(1);
-        let due = self.due + gap * count;
-        if gap < BURST {
-            return due;
-        }
-        due.max(self.last + gap / 2 * count)
-    }
-
-    /// Returns whether what is left is this client's alone: other clients have not used the quota for a
-    /// while, or its reset is so far away that they cannot be told from it.
-    fn is_own(&self, reset: BootInstant, now: BootInstant) -> bool {
-        reset.since(now) >= LONG || self.shared_at + SHARED_MEMORY <= now
-    }
-
-    /// Returns whether the window is so short that a reset in whole seconds says less, and no other
-    /// client shares it.
-    fn is_short(&self, now: BootInstant) -> bool {
-        let is_own = self.unit == Unit::Requests && self.shared_at + SHARED_MEMORY <= now;
-        is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT)
-    }
-
-    /// Returns whether the windows of a request hold what is stated.
-    fn is_held_by(&self, windows: Option<&Windows>) -> bool {
-        let stated = self.limit.zip(self.window);
-        stated.zip(windows).is_some_and(|((limit, per), windows)| {
-            let mut list = windows.list().iter();
-            list.any(|window| window.per == per && window.limit.get() <= limit)
-        })
-    }
-
-    /// Returns the even distance in the stated window of requests that take an amount each. The
-    /// windows of the budget see to it that it is never exceeded.
-    fn window_gap(&self, amount: NonZeroU32) -> Option<Duration> {
-        let limit = self.limit.filter(|limit| *limit > 0)?;
-        let window = self.window.filter(|window| *window >= MIN_WINDOW)?;
-        Some(window.saturating_mul(amount.get()) / limit)
-    }
-
-    /// Returns the distance that uses the limit in the longest time to a reset that was stated.
-    fn period_gap(&self, amount: NonZeroU32) -> Option<Duration> {
-        spread((self.limit? / amount).saturating_add(1), self.period)
-    }
-
-    /// Shows what holds a request back: so many until the reset, or in a window.
-    fn shown(&self, now: BootInstant) -> Option<Window> {
-        let (count, per) = match self.left {
-            Some((left, reset)) => (left, reset.since(now)),
-            None => (self.limit?, self.window?),
-        };
-        let per = Duration::from_millis(u64::try_from(per.as_millis()).ok()?.max(1));
-        Some(Window::new(
-            NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN),
-            per,
-        ))
     }
 
     pub(super) fn stated(&self) -> BootInstant {

@@ -1,4 +1,4 @@
-//! What a site has learned of its host's limits: the learner, and the requests on their way.
+//! The limits that a site has learned of its host: the learner, and the requests on their way.
 //!
 //! All processes that share a site share this. It exists only where there is something to learn:
 //! from the first refusal on, or from the first request on where a search upwards is allowed.
@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::learn::{Answer, Bounds, Confirmed, Learner, Next, Sent};
+use super::learner::{
+    ConfirmedLimit, HostResponse, LearnBounds, Learner, NextRequest, SentRequest,
+};
 use crate::rate::Window;
 use crate::time::BootInstant;
 
-/// How long a limit is believed after the last refusal.
-const MEMORY: Duration = Duration::from_secs(7 * 86_400);
-/// After this time a request that was not answered is not waited for: its process may be gone.
-const FLYING_TIMEOUT: Duration = Duration::from_secs(120);
+/// The time for which a limit is believed after the last refusal.
+const LIMIT_MEMORY: Duration = Duration::from_secs(7 * 86_400);
+/// After this time the record of a request without an answer is dropped: its process may be gone.
+const TRACKED_REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The least time after which a request asks again that waits for the answer to another.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-/// How many requests on their way are remembered.
-const MOST_FLYING: usize = 64;
+const MIN_ASK_AGAIN_PAUSE: Duration = Duration::from_millis(20);
+/// The number of requests on their way that are remembered.
+const MAX_TRACKED_REQUESTS: usize = 64;
 
-/// What is learned from refusals.
+/// The limits that are learned from refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LearnMode {
     /// Limits below the configured ones.
@@ -30,10 +32,10 @@ pub enum LearnMode {
     UpTo(Window),
 }
 
-/// How limits are learned.
+/// The way in which limits are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnPolicy {
-    /// What is learned.
+    /// The limits that are learned.
     pub mode: LearnMode,
     /// No learned limit asks for a longer distance between requests.
     pub slowest: Duration,
@@ -47,8 +49,8 @@ impl LearnPolicy {
         matches!(self.mode, LearnMode::UpTo(_))
     }
 
-    fn bounds(&self) -> Bounds {
-        Bounds {
+    fn bounds(&self) -> LearnBounds {
+        LearnBounds {
             slowest: self.slowest,
             up_to: match self.mode {
                 LearnMode::Tighten => None,
@@ -58,25 +60,25 @@ impl LearnPolicy {
     }
 }
 
-/// What the headers of an answer taught.
+/// The effect of the headers of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Taught {
+pub struct LearnEffect {
     /// Other requests may have waited for them.
     pub calls_next: bool,
     /// The limit that they confirmed.
-    pub confirmed: Option<Confirmed>,
+    pub confirmed: Option<ConfirmedLimit>,
 }
 
 /// A request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Flying {
+struct TrackedRequest {
     id: u64,
-    sent: Sent,
+    sent: SentRequest,
     /// Its headers have come, and taught what there was to learn.
     heard: bool,
 }
 
-impl Flying {
+impl TrackedRequest {
     /// Ends it without an answer that teaches anything.
     fn land(&self, learner: &mut Learner) {
         if self.heard {
@@ -87,22 +89,22 @@ impl Flying {
     }
 }
 
-/// What a site has learned.
+/// The limits that a site has learned.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Learned {
+pub struct LearnedLimits {
     learner: Learner,
-    flying: Vec<Flying>,
+    tracked: Vec<TrackedRequest>,
     /// The last refusal, or the first request.
     begun: BootInstant,
 }
 
-impl Learned {
+impl LearnedLimits {
     /// Starts to learn at a first refusal, from the requests that were sent before it.
     #[must_use]
     pub fn from_history(sent: impl Iterator<Item = BootInstant>, now: BootInstant) -> Self {
         Self {
             learner: Learner::from_history(sent),
-            flying: Vec::new(),
+            tracked: Vec::new(),
             begun: now,
         }
     }
@@ -124,9 +126,9 @@ impl Learned {
             return self.learner.not_before(now);
         }
         let at = match self.learner.next(&policy.bounds(), now) {
-            Next::At(at) => at.max(now),
-            Next::AfterAnswer { at_latest } => {
-                let pause = (self.learner.round_trip() / 2).max(SHORTEST_PAUSE);
+            NextRequest::At(at) => at.max(now),
+            NextRequest::AfterResponse { at_latest } => {
+                let pause = (self.learner.round_trip() / 2).max(MIN_ASK_AGAIN_PAUSE);
                 (now + pause).min(at_latest)
             }
         };
@@ -136,53 +138,53 @@ impl Learned {
         at + self.learner.distance().min(policy.slowest) * earlier
     }
 
-    /// Returns whether the next request waits for the answer to another one. What [`Learned::next`]
-    /// returns then is when to ask again, and moves with `now`.
+    /// Returns whether the next request waits for the answer to another one. What
+    /// [`LearnedLimits::next`] returns then is when to ask again, and moves with `now`.
     #[must_use]
     pub fn awaits_answer(&self, policy: &LearnPolicy, now: BootInstant) -> bool {
         let obeys = policy.mode != LearnMode::Tighten || !self.learner.knows_nothing();
         let next = self.learner.next(&policy.bounds(), now);
-        obeys && matches!(next, Next::AfterAnswer { .. })
+        obeys && matches!(next, NextRequest::AfterResponse { .. })
     }
 
     /// Notes that a request goes now.
     pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
         let sent = self.learner.sent(&policy.bounds(), now);
-        if self.flying.len() >= MOST_FLYING {
+        if self.tracked.len() >= MAX_TRACKED_REQUESTS {
             // One whose headers have come teaches nothing more.
-            let heard = self.flying.iter().position(|flying| flying.heard);
-            let lost = self.flying.remove(heard.unwrap_or(0));
+            let heard = self.tracked.iter().position(|tracked| tracked.heard);
+            let lost = self.tracked.remove(heard.unwrap_or(0));
             lost.land(&mut self.learner);
         }
         let heard = false;
-        self.flying.push(Flying { id, sent, heard });
+        self.tracked.push(TrackedRequest { id, sent, heard });
     }
 
     /// Notes that a request was not sent after all.
     pub fn withdrawn(&mut self, id: u64, now: BootInstant) {
-        if let Some(flying) = self.land(id) {
-            self.learner.withdrawn(flying.sent, now);
+        if let Some(tracked) = self.land(id) {
+            self.learner.withdrawn(tracked.sent, now);
         }
     }
 
     /// Notes that a request ended without an answer that says anything.
     pub fn dropped(&mut self, id: u64) {
-        if let Some(flying) = self.land(id) {
-            flying.land(&mut self.learner);
+        if let Some(tracked) = self.land(id) {
+            tracked.land(&mut self.learner);
         }
     }
 
     /// Takes in the headers of an answer whose body is still to come.
-    pub fn heard(&mut self, id: u64, answer: Answer, now: BootInstant) -> Taught {
-        let is_awaited = |flying: &Flying| flying.id == id && !flying.heard;
-        let Some(index) = self.flying.iter().position(is_awaited) else {
-            return Taught::default();
+    pub fn heard(&mut self, id: u64, answer: HostResponse, now: BootInstant) -> LearnEffect {
+        let is_awaited = |tracked: &TrackedRequest| tracked.id == id && !tracked.heard;
+        let Some(index) = self.tracked.iter().position(is_awaited) else {
+            return LearnEffect::default();
         };
         let before = self.confirmed_now();
-        let flying = &mut self.flying[index];
-        flying.heard = true;
-        self.learner.heard(flying.sent, now, answer);
-        Taught {
+        let tracked = &mut self.tracked[index];
+        tracked.heard = true;
+        self.learner.heard(tracked.sent, now, answer);
+        LearnEffect {
             calls_next: true,
             confirmed: self.confirmed_since(&before),
         }
@@ -193,44 +195,47 @@ impl Learned {
     pub fn answered(
         &mut self,
         (id, permitted): (u64, BootInstant),
-        answer: Answer,
+        answer: HostResponse,
         jitter_sample: f64,
         now: BootInstant,
-    ) -> Option<Confirmed> {
+    ) -> Option<ConfirmedLimit> {
         let before = self.confirmed_now();
         // A request that was sent before anything was learned is known by its permit.
         let known = self.land(id);
-        if let Some(heard) = known.filter(|flying| flying.heard) {
+        if let Some(heard) = known.filter(|tracked| tracked.heard) {
             heard.land(&mut self.learner);
             return None;
         }
-        let sent = known.map_or_else(|| Sent::before_learning(permitted), |known| known.sent);
-        if matches!(answer, Answer::Throttled { .. }) {
+        let sent = known.map_or_else(
+            || SentRequest::before_learning(permitted),
+            |known| known.sent,
+        );
+        if matches!(answer, HostResponse::Throttled { .. }) {
             self.begun = now;
         }
-        if known.is_some() || matches!(answer, Answer::Throttled { .. }) {
+        if known.is_some() || matches!(answer, HostResponse::Throttled { .. }) {
             self.learner.answered(sent, now, answer, jitter_sample);
         }
         self.confirmed_since(&before)
     }
 
-    fn confirmed_now(&self) -> Vec<Confirmed> {
+    fn confirmed_now(&self) -> Vec<ConfirmedLimit> {
         self.learner.confirmed().copied().collect()
     }
 
     /// Returns the limit that is confirmed and was not.
-    fn confirmed_since(&self, before: &[Confirmed]) -> Option<Confirmed> {
-        let is_new = |limit: &&Confirmed| !before.iter().any(|other| other.is_same_as(limit));
+    fn confirmed_since(&self, before: &[ConfirmedLimit]) -> Option<ConfirmedLimit> {
+        let is_new = |limit: &&ConfirmedLimit| !before.iter().any(|other| other.is_same_as(limit));
         self.learner.confirmed().find(is_new).copied()
     }
 
     /// Gives up requests whose answers are overdue.
     pub fn expire(&mut self, now: BootInstant) {
         let learner = &mut self.learner;
-        self.flying.retain(|flying| {
-            let is_lost = flying.sent.at() + FLYING_TIMEOUT <= now;
+        self.tracked.retain(|tracked| {
+            let is_lost = tracked.sent.at() + TRACKED_REQUEST_TIMEOUT <= now;
             if is_lost {
-                flying.land(learner);
+                tracked.land(learner);
             }
             !is_lost
         });
@@ -244,11 +249,11 @@ impl Learned {
     /// Returns whether it has nothing to say any more.
     #[must_use]
     pub fn is_over(&self, now: BootInstant) -> bool {
-        self.begun + MEMORY <= now
+        self.begun + LIMIT_MEMORY <= now
     }
 
     /// Returns the confirmed limits.
-    pub fn limits(&self) -> impl Iterator<Item = &Confirmed> {
+    pub fn limits(&self) -> impl Iterator<Item = &ConfirmedLimit> {
         self.learner.confirmed()
     }
 
@@ -271,15 +276,15 @@ impl Learned {
 
     /// Returns whether a request is on its way whose answer teaches something.
     #[must_use]
-    pub fn is_flying(&self, id: u64) -> bool {
-        self.flying.iter().any(|flying| flying.id == id)
+    pub fn is_tracked(&self, id: u64) -> bool {
+        self.tracked.iter().any(|tracked| tracked.id == id)
     }
 
     /// Returns whether a request is on its way whose headers have not come.
     #[must_use]
     pub fn awaits_headers(&self, id: u64) -> bool {
-        let mut flying = self.flying.iter();
-        flying.any(|flying| flying.id == id && !flying.heard)
+        let mut tracked = self.tracked.iter();
+        tracked.any(|tracked| tracked.id == id && !tracked.heard)
     }
 
     /// Returns the limit that allows least, as a window.
@@ -296,12 +301,12 @@ impl Learned {
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.begun = shift(self.begun);
         // What is on its way was lost with the machine.
-        self.flying.clear();
+        self.tracked.clear();
         self.learner.after_reboot(shift);
     }
 
-    fn land(&mut self, id: u64) -> Option<Flying> {
-        let index = self.flying.iter().position(|flying| flying.id == id)?;
-        Some(self.flying.remove(index))
+    fn land(&mut self, id: u64) -> Option<TrackedRequest> {
+        let index = self.tracked.iter().position(|tracked| tracked.id == id)?;
+        Some(self.tracked.remove(index))
     }
 }

@@ -1,81 +1,87 @@
 //! The instants of a client's own requests: the last ones exactly, older ones as checkpoints.
 //!
-//! It answers two questions for any window up to an hour: how many requests lay in it, and when
-//! the n-th last one was sent. The size is fixed. Instants are seconds after the learner's origin,
-//! kept in ticks of 100 microseconds.
+//! The log answers two questions for any window up to an hour: how many requests lay in it, and
+//! when the n-th last one was sent. The size is fixed. Instants are seconds after the learner's
+//! origin, kept in ticks of 100 microseconds.
 
 use serde::{Deserialize, Serialize};
 
-/// Ticks in a second.
-const TICKS: f64 = 10_000.0;
+use super::units::{LearnerInstant, Seconds};
+
+const TICKS_PER_SECOND: f64 = 10_000.0;
 const ROWS: usize = 4;
 const COLUMNS: usize = 32;
-/// How many instants are exact. It exceeds the usual number of requests in flight.
-const EXACT: usize = ROWS * COLUMNS;
-const CHECKPOINTS: usize = 16;
-/// The least distance of two checkpoints of a level, in seconds.
-const SPACING: [f64; 4] = [0.5, 4.0, 32.0, 256.0];
+/// The number of exact instants. It exceeds the usual number of requests in flight.
+const EXACT_INSTANTS: usize = ROWS * COLUMNS;
+const CHECKPOINTS_PER_LEVEL: usize = 16;
+/// The least distance of two checkpoints of each level.
+const LEVEL_SPACINGS: [Seconds; 4] = [Seconds(0.5), Seconds(4.0), Seconds(32.0), Seconds(256.0)];
 
 /// The requests that were not refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Log {
+pub(super) struct RequestLog {
     /// A circular buffer, in rows because serde reads arrays of at most 32.
     exact: [[u32; COLUMNS]; ROWS],
     head: u8,
     len: u8,
     total: u32,
-    levels: [Level; SPACING.len()],
+    levels: [CheckpointLevel; LEVEL_SPACINGS.len()],
 }
 
 /// Instants at a fixed distance, each with the number of requests before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Level {
-    at: [u32; CHECKPOINTS],
-    before: [u32; CHECKPOINTS],
+struct CheckpointLevel {
+    at: [u32; CHECKPOINTS_PER_LEVEL],
+    before: [u32; CHECKPOINTS_PER_LEVEL],
     head: u8,
     len: u8,
 }
 
 /// A point of the cumulative count: so many requests before this tick.
 #[derive(Clone, Copy)]
-struct Point {
+struct CountPoint {
     at: f64,
     before: f64,
 }
 
-fn ticks(seconds: f64) -> u32 {
-    (seconds * TICKS).round() as u32
+fn ticks(at: LearnerInstant) -> u32 {
+    (at.0 * TICKS_PER_SECOND).round() as u32
 }
 
-impl Level {
+/// Returns the instant of a tick.
+fn instant(tick: f64) -> LearnerInstant {
+    LearnerInstant(tick / TICKS_PER_SECOND)
+}
+
+impl CheckpointLevel {
     /// Returns the i-th checkpoint, the oldest first.
-    fn get(&self, index: usize) -> Point {
-        let slot =
-            (usize::from(self.head) + CHECKPOINTS - usize::from(self.len) + index) % CHECKPOINTS;
-        Point {
+    fn get(&self, index: usize) -> CountPoint {
+        let slot = (usize::from(self.head) + CHECKPOINTS_PER_LEVEL - usize::from(self.len) + index)
+            % CHECKPOINTS_PER_LEVEL;
+        CountPoint {
             at: f64::from(self.at[slot]),
             before: f64::from(self.before[slot]),
         }
     }
 
-    fn points(&self) -> impl Iterator<Item = Point> {
-        (0..usize::from(self.len).min(CHECKPOINTS)).map(|index| self.get(index))
+    fn points(&self) -> impl Iterator<Item = CountPoint> {
+        (0..usize::from(self.len).min(CHECKPOINTS_PER_LEVEL)).map(|index| self.get(index))
     }
 
-    fn push(&mut self, at: u32, before: u32, spacing: f64) {
+    fn push(&mut self, at: u32, before: u32, spacing: Seconds) {
         let last = self.points().last();
-        if last.is_some_and(|point| f64::from(at) < point.at + spacing * TICKS) {
+        if last.is_some_and(|point| f64::from(at) < point.at + spacing.0 * TICKS_PER_SECOND) {
             return;
         }
-        let slot = usize::from(self.head) % CHECKPOINTS;
+        let slot = usize::from(self.head) % CHECKPOINTS_PER_LEVEL;
         self.at[slot] = at;
         self.before[slot] = before;
-        self.head = ((slot + 1) % CHECKPOINTS) as u8;
-        self.len = (self.len + 1).min(CHECKPOINTS as u8);
+        self.head = ((slot + 1) % CHECKPOINTS_PER_LEVEL) as u8;
+        self.len = (self.len + 1).min(CHECKPOINTS_PER_LEVEL as u8);
     }
 }
 
-impl Log {
+impl RequestLog {
     /// Returns the i-th exact instant, the oldest first.
     fn exact(&self, index: usize) -> u32 {
         let slot = self.slot(index);
@@ -83,16 +89,16 @@ impl Log {
     }
 
     fn slot(&self, index: usize) -> usize {
-        (usize::from(self.head) + EXACT - self.exact_len() + index) % EXACT
+        (usize::from(self.head) + EXACT_INSTANTS - self.exact_len() + index) % EXACT_INSTANTS
     }
 
     fn exact_len(&self) -> usize {
-        usize::from(self.len).min(EXACT)
+        usize::from(self.len).min(EXACT_INSTANTS)
     }
 
     /// Returns the instants that are exact, the oldest first.
-    pub(super) fn recent(&self) -> impl Iterator<Item = f64> {
-        (0..self.exact_len()).map(|index| f64::from(self.exact(index)) / TICKS)
+    pub(super) fn recent(&self) -> impl Iterator<Item = LearnerInstant> {
+        (0..self.exact_len()).map(|index| instant(f64::from(self.exact(index))))
     }
 
     /// Returns the number of requests that were not refused.
@@ -101,21 +107,21 @@ impl Log {
     }
 
     /// Adds a request. One that is earlier than the last counts as sent together with it.
-    pub(super) fn push(&mut self, at: f64) {
+    pub(super) fn push(&mut self, at: LearnerInstant) {
         let len = self.exact_len();
         let at = ticks(at).max(if len == 0 { 0 } else { self.exact(len - 1) });
-        for (level, spacing) in self.levels.iter_mut().zip(SPACING) {
+        for (level, spacing) in self.levels.iter_mut().zip(LEVEL_SPACINGS) {
             level.push(at, self.total, spacing);
         }
-        let slot = usize::from(self.head) % EXACT;
+        let slot = usize::from(self.head) % EXACT_INSTANTS;
         self.exact[slot / COLUMNS][slot % COLUMNS] = at;
-        self.head = ((slot + 1) % EXACT) as u8;
-        self.len = (len + 1).min(EXACT) as u8;
+        self.head = ((slot + 1) % EXACT_INSTANTS) as u8;
+        self.len = (len + 1).min(EXACT_INSTANTS) as u8;
         self.total = self.total.saturating_add(1);
     }
 
     /// Removes a request that was refused: it does not count at the server.
-    pub(super) fn forget(&mut self, at: f64) {
+    pub(super) fn forget(&mut self, at: LearnerInstant) {
         let at = ticks(at);
         let len = self.exact_len();
         if let Some(found) = (0..len).rev().find(|index| self.exact(*index) == at) {
@@ -135,9 +141,10 @@ impl Log {
         }
     }
 
-    /// Returns how many requests lay in the `window` seconds up to and including `at`.
-    pub(super) fn count(&self, window: f64, at: f64) -> f64 {
-        (self.before(at * TICKS + 0.5) - self.before((at - window) * TICKS + 0.5)).max(0.0)
+    /// Returns how many requests lay in the `window` up to and including `at`.
+    pub(super) fn count(&self, window: Seconds, at: LearnerInstant) -> f64 {
+        let until = |at: LearnerInstant| self.before(at.0 * TICKS_PER_SECOND + 0.5);
+        (until(at) - until(at - window)).max(0.0)
     }
 
     /// Returns how many requests were sent before a tick; between checkpoints they are taken as
@@ -168,15 +175,18 @@ impl Log {
     }
 
     /// Returns the last point that lies below, and the first that does not.
-    fn around(&self, is_below: impl Fn(&Point) -> bool) -> (Option<Point>, Option<Point>) {
+    fn around(
+        &self,
+        is_below: impl Fn(&CountPoint) -> bool,
+    ) -> (Option<CountPoint>, Option<CountPoint>) {
         let len = self.exact_len();
-        let first_exact = (len > 0).then(|| Point {
+        let first_exact = (len > 0).then(|| CountPoint {
             at: f64::from(self.exact(0)),
             before: f64::from(self.total.saturating_sub(len as u32)),
         });
-        let mut low: Option<Point> = None;
+        let mut low: Option<CountPoint> = None;
         let mut high = first_exact.filter(|point| !is_below(point));
-        for point in self.levels.iter().flat_map(Level::points) {
+        for point in self.levels.iter().flat_map(CheckpointLevel::points) {
             if is_below(&point) {
                 if low.is_none_or(|best| point.at > best.at) {
                     low = Some(point);
@@ -190,11 +200,11 @@ impl Log {
 
     /// Returns when the n-th last request was sent, or nothing if there are fewer or it is
     /// forgotten.
-    pub(super) fn nth_last(&self, n: f64) -> Option<f64> {
+    pub(super) fn nth_last(&self, n: f64) -> Option<LearnerInstant> {
         let n = n.max(1.0);
         let len = self.exact_len();
         if n <= len as f64 {
-            return Some(f64::from(self.exact(len - n as usize)) / TICKS);
+            return Some(instant(f64::from(self.exact(len - n as usize))));
         }
         let target = f64::from(self.total) - n;
         if target < 0.0 {
@@ -203,18 +213,18 @@ impl Log {
         let (low, high) = self.around(|point| point.before <= target);
         let (low, high) = (low?, high?);
         let share = (target - low.before) / (high.before - low.before).max(1.0);
-        Some((low.at + (high.at - low.at) * share.clamp(0.0, 1.0)) / TICKS)
+        Some(instant(low.at + (high.at - low.at) * share.clamp(0.0, 1.0)))
     }
 
     /// Returns when the n-th last request before `at` was sent.
-    pub(super) fn nth_last_before(&self, n: f64, at: f64) -> Option<f64> {
-        let later = f64::from(self.total) - self.before(at * TICKS - 0.5);
+    pub(super) fn nth_last_before(&self, n: f64, at: LearnerInstant) -> Option<LearnerInstant> {
+        let later = f64::from(self.total) - self.before(at.0 * TICKS_PER_SECOND - 0.5);
         self.nth_last(n.floor() + later)
     }
 
-    /// Moves every instant `seconds` back, because the origin moves ahead.
-    pub(super) fn rebase(&mut self, seconds: f64) {
-        let back = (seconds * TICKS) as u32;
+    /// Moves every instant back, because the origin moves ahead.
+    pub(super) fn rebase(&mut self, by: Seconds) {
+        let back = (by.0 * TICKS_PER_SECOND) as u32;
         for at in self.exact.iter_mut().flatten() {
             *at = at.saturating_sub(back);
         }

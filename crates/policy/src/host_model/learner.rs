@@ -1,0 +1,358 @@
+//! Learned limits: finds out what a host admits from which requests it refuses.
+//!
+//! The client counts its own admitted requests. At a 429 it knows how many lay in the last 1, 2,
+//! 3 ... 3600 seconds, and later answers show which of these counts separates accepted from
+//! refused (`search`). What is left is a confirmed limit ([`ConfirmedLimit`]): kept exactly, spaced
+//! evenly, tested by one request more from time to time (`probe`); it explains later refusals,
+//! and only a refusal that no confirmed limit explains opens a new search (`refusal`).
+//!
+//! A [`Learner`] is the whole state of one host: of fixed size, serialisable, without clock, I/O
+//! or allocation. Ask [`Learner::next`] when to send, report [`Learner::sent`] and
+//! [`Learner::answered`]. It does not replace configured limits, which hold in addition.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "the state is small: conversions saturate, and counts are far below 2^24"
+)]
+
+mod confirmed;
+mod hypothesis;
+mod in_flight;
+mod lowered;
+mod min_distance;
+mod next;
+mod probe;
+mod refusal;
+mod request;
+mod request_log;
+mod response;
+mod search;
+mod state;
+mod time_origin;
+mod unavailable;
+mod units;
+mod wait;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use confirmed::{ConfirmedLimit, LimitShape};
+pub use request::{HostResponse, LearnBounds, NextRequest, SentRequest};
+
+use crate::time::BootInstant;
+use in_flight::InFlightCounts;
+use next::{AllowedInstant, NextQuestion};
+use probe::ProbeSchedule;
+use request::SendPurpose;
+use request_log::RequestLog;
+use search::LimitSearch;
+use state::{HostOutage, RefusalEpoch, StartRate};
+use units::{LearnerInstant, RequestRate, Seconds, stored_instant, stored_length};
+
+/// The margin of windows before any refusal.
+const START_MARGIN: Seconds<f32> = Seconds(0.01);
+/// The time after the last request after which no answer is waited for.
+const UNANSWERED_TIMEOUT: Seconds = Seconds(60.0);
+/// The time after a request that was answered with 503 within which another request has to be
+/// served, to show that the host is up and has refused the first.
+pub const SERVED_WITHIN: Duration = Duration::from_secs(2);
+/// The number of limits that can be confirmed at once.
+const MAX_CONFIRMED: usize = 3;
+
+/// The phase of a learner: how it finds the instant of the next request.
+#[derive(Clone, Copy, Debug)]
+enum LearnerPhase<'a> {
+    /// A single request at a time goes, until the host serves one again after a refusal or an
+    /// outage.
+    Testing,
+    /// Nothing is known: requests go faster and faster.
+    Starting,
+    /// A refusal has no explanation yet.
+    Searching(&'a LimitSearch),
+    /// Requests keep the confirmed limits.
+    Confirmed,
+}
+
+/// The inferred limits of one host.
+///
+/// The order of the fields is the stored form.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Learner {
+    /// Instants inside are seconds after this one.
+    origin: Option<BootInstant>,
+    retry_end: BootInstant,
+    log: RequestLog,
+    confirmed: [Option<ConfirmedLimit>; MAX_CONFIRMED],
+    search: Option<LimitSearch>,
+    probe: ProbeSchedule,
+    in_flight: InFlightCounts,
+    /// No request goes before.
+    #[serde(with = "stored_instant")]
+    not_before: Option<LearnerInstant>,
+    #[serde(with = "stored_instant")]
+    last_sent: Option<LearnerInstant>,
+    last_refusal: RefusalEpoch,
+    /// A single request at a time goes, until a request is admitted that is sent from this instant
+    /// on.
+    testing: Option<LearnerInstant>,
+    /// The length of the Retry-After of the last refusal.
+    #[serde(with = "stored_length")]
+    last_advice: Option<Seconds<f32>>,
+    outage: HostOutage,
+    start: StartRate,
+    /// By how much each window is widened.
+    margin: Seconds<f32>,
+    round_trip: Seconds<f32>,
+    /// When the search last learned anything.
+    #[serde(with = "stored_instant")]
+    search_moved: Option<LearnerInstant>,
+    /// The time for which the host refused everything after a refusal: it bans.
+    ban: Seconds<f32>,
+    /// Refusals of this row that came although every limit was free.
+    unexpected: u8,
+    /// The number of requests in flight whose headers have come.
+    open_bodies: u16,
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        Self {
+            origin: None,
+            retry_end: BootInstant::ZERO,
+            log: RequestLog::default(),
+            confirmed: [None; MAX_CONFIRMED],
+            search: None,
+            probe: ProbeSchedule::default(),
+            in_flight: InFlightCounts::default(),
+            not_before: None,
+            last_sent: None,
+            last_refusal: RefusalEpoch::default(),
+            testing: None,
+            last_advice: None,
+            outage: HostOutage::default(),
+            start: StartRate::default(),
+            margin: START_MARGIN,
+            round_trip: Seconds(0.0),
+            search_moved: None,
+            ban: Seconds(0.0),
+            unexpected: 0,
+            open_bodies: 0,
+        }
+    }
+}
+
+impl Learner {
+    /// Starts from requests that were sent before anything was learned, in any order.
+    #[must_use]
+    pub fn from_history(sent: impl Iterator<Item = BootInstant>) -> Self {
+        let mut sent: Vec<BootInstant> = sent.collect();
+        sent.sort_unstable();
+        let mut learner = Self {
+            origin: sent.first().copied(),
+            ..Self::default()
+        };
+        for at in sent {
+            learner.rebase(at);
+            learner.log_sent(learner.learner_instant(at));
+        }
+        learner
+    }
+
+    /// Notes that a request was not sent after all.
+    pub fn withdrawn(&mut self, sent: SentRequest, now: BootInstant) {
+        self.rebase(now);
+        let sent_at = self.learner_instant(sent.at);
+        self.log.forget(sent_at);
+        if self.last_sent.is_none_or(|last| last <= sent_at) {
+            self.last_sent = self.log.nth_last(1.0);
+        }
+        self.landed(sent);
+    }
+
+    /// Returns whether nothing is confirmed and nothing searched for.
+    #[must_use]
+    pub fn knows_nothing(&self) -> bool {
+        self.search.is_none() && self.confirmed().next().is_none()
+    }
+
+    fn phase(&self) -> LearnerPhase<'_> {
+        match &self.search {
+            _ if self.testing.is_some() => LearnerPhase::Testing,
+            Some(search) => LearnerPhase::Searching(search),
+            None if self.knows_nothing() => LearnerPhase::Starting,
+            None => LearnerPhase::Confirmed,
+        }
+    }
+
+    /// Returns until when no request goes after refusals; `now` if that is over.
+    #[must_use]
+    pub fn not_before(&self, now: BootInstant) -> BootInstant {
+        let own = self.not_before.map_or(now, |at| self.boot_instant(at, now));
+        own.max(self.retry_end).max(now)
+    }
+
+    /// Ends the pause after refusals: the next request may go at once, and is a test.
+    pub fn end_pause(&mut self) {
+        self.not_before = None;
+        self.retry_end = BootInstant::ZERO;
+    }
+
+    /// Returns the distance between requests at the rate that is believed in.
+    #[must_use]
+    pub fn distance(&self) -> Duration {
+        let round_trip = self.round_trip.wide();
+        let confirmed = self.confirmed().map(|limit| limit.rate(round_trip));
+        let searched = self.search.as_ref().map(|search| match search.window() {
+            Some((n, window)) => n / window,
+            None => search.rate.wide(),
+        });
+        let lowest = confirmed.chain(searched).reduce(RequestRate::<f64>::min);
+        let rate = lowest.unwrap_or(self.start.rate.wide());
+        Duration::from_secs_f64(1.0 / rate.0.clamp(0.001, 1_000.0))
+    }
+
+    /// Returns the confirmed window that allows least, or one request in the distance that is
+    /// believed in.
+    pub(crate) fn tightest(&self) -> (u32, Duration) {
+        let windows = self.confirmed().filter(|limit| limit.is_window());
+        let rate = |limit: &&ConfirmedLimit| (limit.n() / limit.window()).0;
+        let tightest = windows.min_by(|a, b| rate(a).total_cmp(&rate(b)));
+        tightest.map_or_else(
+            || (1, self.distance()),
+            |limit| {
+                let n = limit.amount.round() as u32;
+                (n.max(1), Duration::from_secs_f64(limit.window().0))
+            },
+        )
+    }
+
+    /// Returns the shortest time that an answer took.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        Duration::from_secs_f32(self.round_trip.0.clamp(0.0, 60.0))
+    }
+
+    /// Continues after a reboot: what was on its way is lost, and instants move to the new clock.
+    pub fn after_reboot(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+        self.origin = self.origin.map(shift);
+        self.retry_end = shift(self.retry_end);
+        self.in_flight.land_all();
+        self.open_bodies = 0;
+        self.testing = None;
+        self.outage.doubtful = None;
+    }
+
+    /// Returns when the next request may go.
+    #[must_use]
+    pub fn next(&self, bounds: &LearnBounds, now: BootInstant) -> NextRequest {
+        let Some(last_sent) = self.last_sent else {
+            let at = self.boot_instant(LearnerInstant::ORIGIN, now);
+            return NextRequest::At(at.max(self.retry_end));
+        };
+        let slowest = Seconds(bounds.slowest.as_secs_f64());
+        let unanswered_until = last_sent + UNANSWERED_TIMEOUT;
+        let question = NextQuestion {
+            learner: self,
+            last_sent,
+            now: self.learner_instant(now),
+        };
+        let at = match question.allowed() {
+            AllowedInstant::AfterResponse if question.now < unanswered_until => {
+                let at_latest = self.boot_instant(unanswered_until, now).max(self.retry_end);
+                return NextRequest::AfterResponse { at_latest };
+            }
+            AllowedInstant::AfterResponse => unanswered_until,
+            AllowedInstant::At(at) => at,
+        };
+        let floor = last_sent + slowest.max(question.longest_window(slowest));
+        let ceiling = bounds.up_to.map(|window| {
+            let per = Seconds(window.per.as_secs_f64());
+            last_sent + per / f64::from(window.limit.get())
+        });
+        let at = LearnerInstant::later(ceiling, at.min(floor));
+        NextRequest::At(self.boot_instant(at, now).max(self.retry_end))
+    }
+
+    /// Notes that a request goes now.
+    pub fn sent(&mut self, bounds: &LearnBounds, now: BootInstant) -> SentRequest {
+        self.rebase(now);
+        let instant = self.learner_instant(now);
+        let due = match self.next(bounds, now) {
+            NextRequest::At(at) => self.learner_instant(at),
+            NextRequest::AfterResponse { .. } => instant,
+        };
+        let is_late = self.last_sent.is_some_and(|last| {
+            let slack = (0.25 * (due - last)).clamp(Seconds(0.02), Seconds(1.0));
+            instant > due + slack
+        });
+        let purpose = if self.is_probe(instant) {
+            SendPurpose::Probe
+        } else if is_late {
+            SendPurpose::AppLimited
+        } else {
+            SendPurpose::Paced
+        };
+        let others = self.in_flight.send();
+        self.log_sent(instant);
+        SentRequest {
+            at: now,
+            others: Some(others),
+            purpose,
+        }
+    }
+
+    fn log_sent(&mut self, at: LearnerInstant) {
+        self.log.push(at);
+        self.last_sent = Some(LearnerInstant::later(self.last_sent, at));
+    }
+
+    /// Takes in the answer to a request. `jitter_sample` lies between zero and one.
+    pub fn answered(
+        &mut self,
+        sent: SentRequest,
+        now: BootInstant,
+        answer: HostResponse,
+        jitter_sample: f64,
+    ) {
+        self.landed(sent);
+        self.take_in(sent, now, answer, jitter_sample);
+    }
+
+    /// Notes that a request has ended without an answer.
+    pub fn landed(&mut self, sent: SentRequest) {
+        if sent.others.is_some() {
+            self.in_flight.answer();
+        }
+    }
+
+    /// Takes in what the headers of an answer say, before its body has ended. Its body counts as
+    /// one request at once, and keeps no other one waiting for an answer.
+    pub fn heard(&mut self, sent: SentRequest, now: BootInstant, answer: HostResponse) {
+        if sent.others.is_some() {
+            self.open_bodies = self.open_bodies.saturating_add(1);
+        }
+        self.take_in(sent, now, answer, 0.5);
+    }
+
+    /// Notes that a body has ended whose headers were taken in.
+    pub fn body_ended(&mut self, sent: SentRequest) {
+        if sent.others.is_some() {
+            self.open_bodies = self.open_bodies.saturating_sub(1);
+        }
+        self.landed(sent);
+    }
+
+    /// Returns what is confirmed, as [`ConfirmedLimit`] limits that write themselves in words.
+    pub fn confirmed(&self) -> impl Iterator<Item = &ConfirmedLimit> {
+        self.confirmed.iter().flatten()
+    }
+
+    /// Returns whether a search is under way.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+}

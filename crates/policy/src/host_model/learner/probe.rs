@@ -1,0 +1,171 @@
+//! Probes: from time to time one request more than a confirmed limit allows.
+//!
+//! A refused probe confirms the limit and doubles the distance to the next one; an admitted probe
+//! raises the limit, and the next, larger one follows soon.
+
+use serde::{Deserialize, Serialize};
+
+use super::confirmed::{ConfirmedLimit, LimitShape};
+use super::units::{LearnerInstant, RequestRate, Seconds};
+use super::{Learner, LearnerPhase, SentRequest};
+
+/// The time to the first probe: the answers that confirmed the limit are as good as a probe. It
+/// doubles with every refused probe.
+const FIRST_PROBE_INTERVAL: Seconds<f32> = Seconds(60.0);
+/// The distance after an admitted probe.
+const NEXT_PROBE_INTERVAL: Seconds<f32> = Seconds(40.0);
+const MAX_PROBE_INTERVAL: Seconds<f32> = Seconds(120.0);
+/// A limit up to so many times the lowest rate holds the client back, too.
+const PROBED_RATES: f64 = 1.3;
+/// The tolerance in the length of a window that a probe exceeds.
+const WINDOW_TOLERANCE: Seconds = Seconds(0.001);
+
+/// The instant and the size of the next probe.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ProbeSchedule {
+    /// The distance of two probes.
+    interval: Seconds<f32>,
+    step: f32,
+    round: u8,
+    /// Nothing while the last refusal is not over.
+    pub(super) next_at: Option<LearnerInstant>,
+    /// No sooner than so long after the next admission.
+    delay: Seconds<f32>,
+    /// Requests of this round that a raised rate still has to pass.
+    left: f32,
+}
+
+impl Default for ProbeSchedule {
+    fn default() -> Self {
+        Self {
+            interval: FIRST_PROBE_INTERVAL,
+            step: 1.0,
+            round: 0,
+            next_at: None,
+            delay: FIRST_PROBE_INTERVAL,
+            left: 0.0,
+        }
+    }
+}
+
+impl ProbeSchedule {
+    pub(super) fn step(&self) -> f64 {
+        f64::from(self.step)
+    }
+
+    /// Starts the time to the next probe: requests are admitted again.
+    pub(super) fn resume(&mut self, now: LearnerInstant) {
+        self.next_at = Some(now + self.delay.wide());
+    }
+
+    /// Notes a refusal that cost so much time: a probe that costs much is rare.
+    pub(super) fn refused(&mut self, window: Seconds, cost: Seconds) {
+        self.next_at = None;
+        self.step = 1.0;
+        self.round = 0;
+        self.left = 0.0;
+        self.delay = (self.interval.wide().max(window).max(10.0 * cost)).narrow();
+    }
+
+    /// Doubles the distance between probes.
+    pub(super) fn slow_down(&mut self) {
+        self.interval = Seconds(2.0 * self.interval.0).min(MAX_PROBE_INTERVAL);
+    }
+
+    /// Starts anew with short distances.
+    pub(super) fn restart(&mut self, now: LearnerInstant) {
+        *self = Self::default();
+        self.resume(now);
+    }
+
+    /// A round was admitted: the next goes further.
+    fn next_round(&mut self, limit: &ConfirmedLimit, now: LearnerInstant) {
+        self.round = self.round.saturating_add(1);
+        let most = limit.n() / if self.round >= 5 { 4.0 } else { 16.0 };
+        let most = if limit.shape == LimitShape::Rate {
+            8.0
+        } else {
+            most
+        };
+        self.step = (2.0 * self.step).min(most as f32).max(1.0);
+        self.left = 0.0;
+        self.next_at = Some(now + limit.window().clamp(Seconds(0.5), Seconds(2.0)));
+        self.interval = NEXT_PROBE_INTERVAL;
+    }
+}
+
+impl Learner {
+    /// Returns whether requests may exceed the confirmed limits now.
+    pub(super) fn is_probing(&self, now: LearnerInstant) -> bool {
+        let is_due = self.probe.next_at.is_some_and(|at| at <= now);
+        is_due && matches!(self.phase(), LearnerPhase::Confirmed)
+    }
+
+    /// Returns whether a limit is among those that hold the client back.
+    pub(super) fn is_probed(&self, limit: &ConfirmedLimit) -> bool {
+        let round_trip = self.round_trip.wide();
+        let rates = self.confirmed().map(|limit| limit.rate(round_trip));
+        let lowest = rates.reduce(RequestRate::<f64>::min);
+        lowest.is_none_or(|lowest| limit.rate(round_trip) <= PROBED_RATES * lowest)
+    }
+
+    /// Returns whether a request that goes now exceeds a confirmed limit.
+    pub(super) fn is_probe(&self, now: LearnerInstant) -> bool {
+        let is_exceeded = |limit: &ConfirmedLimit| match limit.shape {
+            LimitShape::Window { .. } => {
+                let window = limit.window() - WINDOW_TOLERANCE;
+                self.log.count(window, now) + 0.5 >= limit.n()
+            }
+            LimitShape::Cap => f64::from(self.in_flight.count()) >= limit.n(),
+            LimitShape::Rate => true,
+        };
+        let mut limits = self.confirmed();
+        self.is_probing(now) && limits.any(|limit| self.is_probed(limit) && is_exceeded(limit))
+    }
+
+    /// Raises the limits that an admitted probe exceeded.
+    pub(super) fn probe_admitted(
+        &mut self,
+        sent: SentRequest,
+        sent_at: LearnerInstant,
+        now: LearnerInstant,
+    ) {
+        let step = self.probe.step();
+        let mut finished = None;
+        let probed = self
+            .confirmed
+            .map(|limit| limit.is_some_and(|limit| self.is_probed(&limit)));
+        for (limit, probed) in self.confirmed.iter_mut().zip(probed) {
+            let Some(limit) = limit.as_mut().filter(|_| probed) else {
+                continue;
+            };
+            match limit.shape {
+                LimitShape::Window { .. } => {
+                    let others = (self.log.count(limit.window(), sent_at) - 1.0).round();
+                    if others + 0.5 < limit.n() + step - 1.0 {
+                        continue;
+                    }
+                    limit.raise(limit.n() + step, now);
+                }
+                LimitShape::Cap if f64::from(sent.others.unwrap_or(0)) >= limit.n() => {
+                    limit.raise(limit.n() + 1.0, now);
+                }
+                LimitShape::Cap => continue,
+                LimitShape::Rate => {
+                    if self.probe.left == 0.0 {
+                        self.probe.left = (limit.amount / 2.0).max(5.0) + 1.0;
+                    }
+                    self.probe.left -= 1.0;
+                    if self.probe.left > 1.0 {
+                        continue;
+                    }
+                    limit.raise(limit.n() * (1.0 + 0.04 * step), now);
+                }
+            }
+            finished = Some(*limit);
+        }
+        if let Some(limit) = finished {
+            self.probe.next_round(&limit, now);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The distance between requests that follows from what is left of a quota.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::super::{QuotaCost, QuotaInstants, QuotaNeed};
+use super::{DeclaredQuota, ROUNDED_OFF};
+use crate::rate::Window;
+use crate::rate_headers::{MIN_WINDOW, Unit, spread};
+use crate::time::BootInstant;
+use crate::windows::Windows;
+
+/// From this time to the reset on a quota is taken as this client's alone.
+const FAR_RESET: Duration = Duration::from_secs(60);
+/// Up to this length a window is kept without regard to its reset, as long as no other client
+/// shares it.
+const SHORT_WINDOW: Duration = Duration::from_secs(2);
+/// How long another client is believed to share a quota.
+const SHARING_MEMORY: Duration = Duration::from_secs(60);
+/// Requests at a shorter distance may come in bursts of this length.
+const BURST_DISTANCE: Duration = Duration::from_millis(50);
+
+impl DeclaredQuota {
+    /// Returns when a request may go; `None` where the quota says nothing.
+    pub(in super::super) fn next(
+        &self,
+        need: QuotaNeed<'_>,
+        cost: QuotaCost,
+        now: BootInstant,
+    ) -> Option<QuotaInstants> {
+        // What costs nothing of it goes whatever is left.
+        let amount = self.amount(cost)?;
+        let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
+        let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
+        let Some((left, reset)) = left else {
+            // Without a remainder the whole window may be used at once, and then evenly.
+            let gap = self.window_gap(amount)?;
+            let paced = self.due_after(gap, need.earlier);
+            let at_once = self.window.unwrap_or_default().saturating_sub(gap);
+            return Some(QuotaInstants {
+                paced: paced.max(now),
+                earliest: (paced - at_once).max(now),
+                window: self.shown(now),
+            });
+        };
+        let left = left / amount;
+        if need.earlier >= left {
+            let behind = need.earlier - left;
+            let gap = self.window_gap(amount).or_else(|| self.period_gap(amount));
+            return Some(QuotaInstants {
+                paced: reset + gap.unwrap_or_default() * behind,
+                earliest: reset,
+                window: self.shown(now),
+            });
+        }
+        let is_plenty = (1..=left).contains(&need.backlog) && self.is_own(reset, now);
+        let paced = if is_plenty {
+            now
+        } else {
+            let gap = self.gap(left, amount, reset);
+            self.due_after(gap, need.earlier).clamp(now, reset)
+        };
+        Some(QuotaInstants {
+            paced,
+            earliest: now,
+            window: self.shown(now),
+        })
+    }
+
+    /// Returns the distance between requests that take an amount each, of which so many are left.
+    /// The window's is enough unless less is left than it would use: other clients share the quota.
+    pub(super) fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
+        let time = reset.since(self.due);
+        // One more than is left, so that the next period begins with a request of its own.
+        let even = spread(left.saturating_add(1), time).unwrap_or_default();
+        let Some(gap) = self.window_gap(amount) else {
+            return even;
+        };
+        let used = time.saturating_sub(ROUNDED_OFF).as_micros() / gap.as_micros().max(1);
+        if u128::from(left) < used {
+            even.max(gap)
+        } else {
+            gap
+        }
+    }
+
+    /// Returns the instant on the schedule of the request behind so many others. Those that catch
+    /// up keep half the distance.
+    fn due_after(&self, gap: Duration, earlier: u32) -> BootInstant {
+        let count = earlier.saturating_add(1);
+        let due = self.due + gap * count;
+        if gap < BURST_DISTANCE {
+            return due;
+        }
+        due.max(self.last + gap / 2 * count)
+    }
+
+    /// Returns whether what is left is this client's alone: other clients have not used the quota
+    /// for a while, or its reset is so far away that they cannot be told from it.
+    fn is_own(&self, reset: BootInstant, now: BootInstant) -> bool {
+        reset.since(now) >= FAR_RESET || self.shared_at + SHARING_MEMORY <= now
+    }
+
+    /// Returns whether the window is so short that a reset in whole seconds says less, and no other
+    /// client shares it.
+    pub(super) fn is_short(&self, now: BootInstant) -> bool {
+        let is_own = self.unit == Unit::Requests && self.shared_at + SHARING_MEMORY <= now;
+        is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT_WINDOW)
+    }
+
+    /// Returns whether the windows of a request hold what is stated.
+    fn is_held_by(&self, windows: Option<&Windows>) -> bool {
+        let stated = self.limit.zip(self.window);
+        stated.zip(windows).is_some_and(|((limit, per), windows)| {
+            let mut list = windows.list().iter();
+            list.any(|window| window.per == per && window.limit.get() <= limit)
+        })
+    }
+
+    /// Returns the even distance in the stated window of requests that take an amount each. The
+    /// windows of the budget see to it that it is never exceeded.
+    pub(super) fn window_gap(&self, amount: NonZeroU32) -> Option<Duration> {
+        let limit = self.limit.filter(|limit| *limit > 0)?;
+        let window = self.window.filter(|window| *window >= MIN_WINDOW)?;
+        Some(window.saturating_mul(amount.get()) / limit)
+    }
+
+    /// Returns the distance that uses the limit in the longest time to a reset that was stated.
+    fn period_gap(&self, amount: NonZeroU32) -> Option<Duration> {
+        spread((self.limit? / amount).saturating_add(1), self.period)
+    }
+
+    /// Shows what holds a request back: so many until the reset, or in a window.
+    fn shown(&self, now: BootInstant) -> Option<Window> {
+        let (count, per) = match self.left {
+            Some((left, reset)) => (left, reset.since(now)),
+            None => (self.limit?, self.window?),
+        };
+        let per = Duration::from_millis(u64::try_from(per.as_millis()).ok()?.max(1));
+        Some(Window::new(
+            NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN),
+            per,
+        ))
+    }
+}

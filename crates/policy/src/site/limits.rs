@@ -1,0 +1,189 @@
+//! The limits of the host itself within a site: what requests, permits and answers mean to the
+//! [`HostModel`].
+
+use std::sync::Arc;
+
+use super::order::OwnReservation;
+use super::{Ask, Permit, Report, Site, latest_of};
+use crate::budget::{Budget, Fit};
+use crate::classify::Outcome;
+use crate::host_model::quotas::{QuotaEffect, QuotaNeed, QuotaStatement};
+use crate::host_model::{EventEffect, HostModel, LimitEvent, LimitQuery, SettledRequest};
+use crate::time::BootInstant;
+
+impl Ask {
+    /// Returns what the request asks the limits of its host, behind so many that wait at the site.
+    pub(crate) fn limit_query(&self, waiting: u32) -> LimitQuery<'_> {
+        LimitQuery {
+            learn: self.policy.learn.as_ref(),
+            lane: self.quota_lane.as_deref(),
+            need: QuotaNeed {
+                // Those of its own queue come first, too.
+                earlier: waiting.saturating_add(self.queue_position.ahead().unwrap_or(0)),
+                backlog: self.backlog,
+                weight: self.quota_weight(),
+                windows: self.costs.first().map(|cost| &*cost.windows),
+            },
+            latest: BootInstant::FAR,
+        }
+    }
+
+    /// Returns what the request weighs in declared quotas: more than one, if it or the
+    /// configuration says so.
+    fn quota_weight(&self) -> u32 {
+        let weights = self.costs.iter().map(|cost| cost.weight);
+        match weights.max().unwrap_or(0) {
+            1 => self.credits,
+            weight => weight,
+        }
+    }
+}
+
+impl LimitEvent {
+    /// Describes a permit.
+    #[must_use]
+    pub fn permitted(ask: &Ask, id: u64) -> Self {
+        Self::Permitted {
+            id,
+            learn: ask.policy.learn,
+            lane: ask.quota_lane.clone(),
+            weight: ask.quota_weight(),
+        }
+    }
+
+    /// Describes that a permit or a reservation was given up.
+    #[must_use]
+    pub fn left(ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Self {
+        Self::Left {
+            id,
+            spent_at,
+            lane: ask.quota_lane.clone(),
+        }
+    }
+
+    /// Describes what the answer to a request declares; `None` where rate headers are ignored.
+    #[must_use]
+    pub fn stated(ask: &Ask, permit: &Permit, statement: &QuotaStatement) -> Option<Self> {
+        Some(Self::Stated {
+            lane: Arc::clone(ask.quota_lane.as_ref()?),
+            id: permit.id,
+            permitted: permit.stamp,
+            statement: statement.clone(),
+        })
+    }
+}
+
+impl SettledRequest {
+    /// Describes the result of a permitted request.
+    #[must_use]
+    pub fn new(ask: &Ask, permit: &Permit, report: &Report) -> Self {
+        let cap = ask.policy.breaker.retry_after_cap;
+        Self {
+            id: permit.id,
+            permitted: permit.stamp,
+            outcome: report.outcome,
+            maybe_refused: report.maybe_refused,
+            retry_after: report.retry_after.map(|asked| asked.min(cap)),
+            jitter_sample: ask.jitter_sample,
+        }
+    }
+}
+
+impl Site {
+    /// Returns what is known of the host's own limits, where there may be anything.
+    #[inline]
+    #[must_use]
+    pub fn host_model(&self) -> Option<&HostModel> {
+        Some(&self.added.as_ref()?.host_model)
+    }
+
+    /// Replaces what is known of the host's own limits by what a store knows.
+    pub fn set_limits(&mut self, model: HostModel) {
+        if self.added.is_some() || !model.is_empty() {
+            self.added_mut().host_model = model;
+        }
+    }
+
+    /// Forgets what was learned and what the host declared, and returns whether there was anything.
+    pub fn forget_learned(&mut self) -> bool {
+        self.touched = true;
+        let model = self.added.as_mut().map(|added| &mut added.host_model);
+        model.is_some_and(|model| !std::mem::take(model).is_empty())
+    }
+
+    /// Returns when a request may go by the limits of the host; `None` where nothing is known. A
+    /// probe of the breaker does not obey what was learned.
+    pub(super) fn limit_fit(
+        &self,
+        ask: &Ask,
+        own: Option<OwnReservation>,
+        (from, is_probe): (BootInstant, bool),
+        now: BootInstant,
+    ) -> Option<Fit> {
+        let model = self.host_model()?;
+        let query = ask.limit_query(self.waiting_before(ask, own));
+        let query = LimitQuery {
+            learn: query.learn.filter(|_| !is_probe),
+            latest: latest_of(ask, own, from),
+            ..query
+        };
+        let fit = model.next(&query, now)?;
+        Some(Fit {
+            at: fit.at,
+            because: fit.because,
+        })
+    }
+
+    /// Applies an event to what is known of the host's limits, if anything is.
+    pub(super) fn tell(&mut self, event: &LimitEvent, now: BootInstant) -> EventEffect {
+        match &mut self.added {
+            Some(added) => added.host_model.apply(event, std::iter::empty(), now),
+            None => EventEffect::default(),
+        }
+    }
+
+    /// Notes that a request goes now; returns whether its answer teaches anything.
+    #[inline]
+    pub(super) fn note_sent(&mut self, ask: &Ask, id: u64, now: BootInstant) -> bool {
+        if self.added.is_none() && !ask.searches_upwards() {
+            return false;
+        }
+        self.added_mut();
+        self.tell(&LimitEvent::permitted(ask, id), now).teaches
+    }
+
+    /// Takes in a result. A first refusal starts to learn from the history of its budget.
+    pub(super) fn learn_from(
+        &mut self,
+        ask: &Ask,
+        permit: &Permit,
+        report: &Report,
+        now: BootInstant,
+    ) -> EventEffect {
+        let is_refusal = report.outcome == Outcome::Throttled;
+        if ask.policy.learn.is_none() || (self.added.is_none() && !is_refusal) {
+            return EventEffect::default();
+        }
+        let event = LimitEvent::Answered(SettledRequest::new(ask, permit, report));
+        let added = self.added.get_or_insert_default();
+        let budget = ask.costs.first().map(|cost| &self.budgets[cost.budget]);
+        let history = budget.into_iter().flat_map(Budget::instants);
+        added.host_model.apply(&event, history, now)
+    }
+
+    /// Takes in what the headers of an answer declare.
+    pub fn state_quotas(
+        &mut self,
+        ask: &Ask,
+        permit: &Permit,
+        statement: &QuotaStatement,
+        now: BootInstant,
+    ) -> QuotaEffect {
+        let Some(event) = LimitEvent::stated(ask, permit, statement) else {
+            return QuotaEffect::default();
+        };
+        self.touched = true;
+        self.added_mut();
+        self.tell(&event, now).heard
+    }
+}
