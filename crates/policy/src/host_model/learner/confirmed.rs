@@ -8,6 +8,9 @@ use super::request_log::RequestLog;
 use super::units::{LearnerInstant, RequestRate, Seconds, stored_instant};
 use crate::pacing::fill_distance;
 
+/// The number of distances between requests over which they are kept on average.
+const MAX_AVERAGED_DISTANCES: f64 = 10.0;
+
 /// The quantity that a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LimitShape {
@@ -161,11 +164,15 @@ impl WindowPace {
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
         // A long window that was empty for a while is filled faster than it could be emptied.
-        let spaced = if self.window >= Seconds(5.0) {
-            fill_distance(log.count(self.window, now) / self.n).min(0.98) * gap
-        } else {
-            1.005 * gap
-        };
-        LearnerInstant::later(free, self.last_sent + spaced)
+        if self.window >= Seconds(5.0) {
+            let filled = log.count(self.window, now) / self.n;
+            let spaced = fill_distance(filled).min(0.98) * gap;
+            return LearnerInstant::later(free, self.last_sent + spaced);
+        }
+        // The distance is kept on average: otherwise each late wake-up would be lost.
+        let over = self.n.floor().min(MAX_AVERAGED_DISTANCES);
+        let on_average = log.nth_last(over).map(|at| at + (over * 1.005) * gap);
+        let spaced = self.last_sent + 0.9 * gap;
+        LearnerInstant::later(free, LearnerInstant::later(on_average, spaced))
     }
 }
