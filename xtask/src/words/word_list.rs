@@ -78,7 +78,7 @@ impl WordList {
     fn add(&mut self, fields: &[&str], line: usize) -> anyhow::Result<()> {
         match *fields {
             ["retired", words, replacement] => {
-                self.add_words(WordRule::Retired, words, replacement)
+                self.add_words(WordRule::Retired, words, replacement);
             }
             ["discouraged", words, replacement] => {
                 self.add_words(WordRule::Discouraged, words, replacement);
