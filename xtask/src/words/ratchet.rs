@@ -204,7 +204,7 @@ impl Baseline {
             let allowed = self.allowed(rule.name(), scope).unwrap_or(0);
             if found.len() > allowed {
                 report.problems.push(format!(
-                    "{} in {scope}: {} findings, and the baseline allows {allowed}",
+                    "{} in {scope}: {} found, {allowed} allowed by the baseline",
                     rule.name(),
                     found.len()
                 ));
@@ -232,7 +232,7 @@ impl Baseline {
         }
         if lower > 0 {
             report.notes.push(format!(
-                "{lower} numbers of the baseline can be lowered: cargo xtask words lower"
+                "numbers of the baseline that can be lowered: {lower} (cargo xtask words lower)"
             ));
         }
         report
@@ -306,10 +306,10 @@ mod tests {
         ];
         let report = baseline.compare(&found, &[]);
         let expected = [
-            "link in a.md: 2 findings, and the baseline allows 1",
+            "link in a.md: 2 found, 1 allowed by the baseline",
             "  a.md:3: is broken",
             "  a.md:3: is broken",
-            "link in c.md: 1 findings, and the baseline allows 0",
+            "link in c.md: 1 found, 0 allowed by the baseline",
             "  c.md:3: is broken",
         ];
         assert_eq!(report.problems, expected);
