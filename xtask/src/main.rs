@@ -7,6 +7,7 @@ mod limiters;
 mod limits;
 mod process;
 mod real_ontologies;
+mod words;
 
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use process::{cargo, cargo_with, need, need_as, need_on_path, need_python, need_
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test         run all tests, installing what they need, and check-dependencies; list all failures at the end
+  test         run all tests, installing what they need, check-dependencies and words; list all failures at the end
                [--fast: only those that need no server and little time: the daily loop]
   bench        measure the hot paths, as ratios to a baseline of the same run
   politeness   measure on loopback what an origin receives: windows, and how much of the rate is used
@@ -46,6 +47,9 @@ Usage: cargo xtask COMMAND
   check-dependencies
                check licences of dependencies, that no crate is there in two versions without a reason
                (`explain` prints the reasons), and that crates depend on those alone that crates/README.md allows
+  words        check names and prose: types that share a name, retired words, links, long sentences; the numbers of
+               xtask/words-baseline.txt may only shrink, and xtask/words.txt has the words and the exceptions
+               [list RULE [beginning of paths]] [list figures] [lower: write the numbers that are lower now]
   audit        check dependencies for known vulnerabilities with cargo audit
   sanitize     run the tests of the mapped file, the only unsafe module, under AddressSanitizer
   soak         kill processes at random times, on every store: no state is corrupted, no limit is exceeded
@@ -122,6 +126,7 @@ fn main() -> ExitCode {
             dependencies::explain();
             Ok(())
         }
+        ["words", rest @ ..] => words::run(rest),
         ["audit"] => dependencies::audit(),
         ["sanitize"] => sanitize(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
@@ -152,6 +157,7 @@ fn main() -> ExitCode {
 
 /// Runs every test of the workspace.
 fn test(rest: &[&str]) -> anyhow::Result<()> {
+    words::check()?;
     need_redis()?;
     need_as("nginx", "-v", "nginx")?;
     need_as("haproxy", "-v", "haproxy")?;
