@@ -263,128 +263,120 @@ impl RobotsGate {
                 return Ok(rules);
             }
             let waited = site.waited();
-            let found = self
-                .request_robots(hub, url, request, track, waited)
-                .await?;
+            let found = request_robots(hub, url, request, track, waited).await?;
             let rules = found.rules.clone();
             *site.known.lock() = Some(found);
             drop(flight);
             return Ok(rules);
         }
     }
+}
 
-    async fn request_robots(
-        &self,
-        hub: &HubParts,
-        url: &Url,
-        request: &Request,
-        track: &Track,
-        waited: Duration,
-    ) -> Result<Known, ErrorKind> {
-        let mut file = url.clone();
-        file.set_path("/robots.txt");
-        file.set_query(None);
-        file.set_fragment(None);
-        let asking = Request {
-            patience: request.patience,
-            rate_wait: request.rate_wait,
-            provenance: provenance_of(url, request),
-            retry_wait: request.retry_wait,
-            group: request.group.clone(),
-            cache: request.cache,
-            is_solo: true,
-            deadline: Some(track.deadline.since(hub.runtime.boot())),
-            ..Request::get(file)
-        };
-        let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
-        match boxed_journey(hub, &asking).await {
-            Ok(arrived) => Ok(self.read_robots(hub, arrived, waited)),
-            Err(error) => self.robots_failure(hub, error, waited),
-        }
+async fn request_robots(
+    hub: &HubParts,
+    url: &Url,
+    request: &Request,
+    track: &Track,
+    waited: Duration,
+) -> Result<Known, ErrorKind> {
+    let mut file = url.clone();
+    file.set_path("/robots.txt");
+    file.set_query(None);
+    file.set_fragment(None);
+    let asking = Request {
+        patience: request.patience,
+        rate_wait: request.rate_wait,
+        provenance: provenance_of(url, request),
+        retry_wait: request.retry_wait,
+        group: request.group.clone(),
+        cache: request.cache,
+        is_solo: true,
+        deadline: Some(track.deadline.since(hub.runtime.boot())),
+        ..Request::get(file)
+    };
+    let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
+    match boxed_journey(hub, &asking).await {
+        Ok(arrived) => Ok(read_robots(hub, arrived, waited)),
+        Err(error) => robots_failure(hub, error, waited),
     }
+}
 
-    fn read_robots(&self, hub: &HubParts, arrived: Arrived<Bytes>, waited: Duration) -> Known {
-        let Arrived {
-            head,
-            body,
-            mut track,
-        } = arrived;
-        let journey = track.end(None);
-        let now = hub.runtime.boot();
-        match (Ruling::from_status(Some(head.status)), body) {
-            (Ruling::Parse, Delivered::Body(body)) => Known {
-                rules: Rules::Listed(Arc::new(Robots::parse(&body))),
-                until: now + MAX_AGE,
-            },
-            (Ruling::DisallowForNow, _) => {
-                let why = format!("it answered {}", head.status);
-                self.unread(hub, &journey, waited, why)
-            }
-            _ => Known {
-                rules: Rules::AllowAll,
-                until: now + MAX_AGE,
-            },
+fn read_robots(hub: &HubParts, arrived: Arrived<Bytes>, waited: Duration) -> Known {
+    let Arrived {
+        head,
+        body,
+        mut track,
+    } = arrived;
+    let journey = track.end(None);
+    let now = hub.runtime.boot();
+    match (Ruling::from_status(Some(head.status)), body) {
+        (Ruling::Parse, Delivered::Body(body)) => Known {
+            rules: Rules::Listed(Arc::new(Robots::parse(&body))),
+            until: now + MAX_AGE,
+        },
+        (Ruling::DisallowForNow, _) => {
+            let why = format!("it answered {}", head.status);
+            unread(hub, &journey, waited, why)
         }
+        _ => Known {
+            rules: Rules::AllowAll,
+            until: now + MAX_AGE,
+        },
     }
+}
 
-    /// Sorts the failures that say something about the site from those that say nothing: a refusal
-    /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
-    /// may not reach.
-    fn robots_failure(
-        &self,
-        hub: &HubParts,
-        error: FetchError,
-        waited: Duration,
-    ) -> Result<Known, ErrorKind> {
-        let rules = match error.kind {
-            kind @ (ErrorKind::Fault {
-                fault: Fault::NoRoute | Fault::OpenFiles,
-                ..
-            }
-            | ErrorKind::BreakerOpen(_)
-            | ErrorKind::RateLimited(_)
-            | ErrorKind::Store { .. }
-            | ErrorKind::Deadline { .. }
-            | ErrorKind::Cancelled { .. }
-            | ErrorKind::Internal { .. }) => return Err(kind),
-            ErrorKind::Fault {
-                fault: fault @ (Fault::Dns | Fault::Tls),
-                cause,
-                ..
-            } => Rules::Unreachable {
-                fault,
-                message: cause.as_str().into(),
-            },
-            ErrorKind::Fault { cause, .. } => {
-                let why = format!("the site cannot be reached: {}", cause.as_str());
-                return Ok(self.unread(hub, &error.journey, waited, why));
-            }
-            other => Rules::Unusable {
-                why: other.to_string().into(),
-            },
-        };
-        let until = hub.runtime.boot() + UNREAD_AGE;
-        Ok(Known { rules, until })
+/// Sorts the failures that say something about the site from those that say nothing: a refusal
+/// by our own breaker or limiter, a deadline, a lack of network, an address that this request
+/// may not reach.
+fn robots_failure(hub: &HubParts, error: FetchError, waited: Duration) -> Result<Known, ErrorKind> {
+    let rules = match error.kind {
+        kind @ (ErrorKind::Fault {
+            fault: Fault::NoRoute | Fault::OpenFiles,
+            ..
+        }
+        | ErrorKind::BreakerOpen(_)
+        | ErrorKind::RateLimited(_)
+        | ErrorKind::Store { .. }
+        | ErrorKind::Deadline { .. }
+        | ErrorKind::Cancelled { .. }
+        | ErrorKind::Internal { .. }) => return Err(kind),
+        ErrorKind::Fault {
+            fault: fault @ (Fault::Dns | Fault::Tls),
+            cause,
+            ..
+        } => Rules::Unreachable {
+            fault,
+            message: cause.as_str().into(),
+        },
+        ErrorKind::Fault { cause, .. } => {
+            let why = format!("the site cannot be reached: {}", cause.as_str());
+            return Ok(unread(hub, &error.journey, waited, why));
+        }
+        other => Rules::Unusable {
+            why: other.to_string().into(),
+        },
+    };
+    let until = hub.runtime.boot() + UNREAD_AGE;
+    Ok(Known { rules, until })
+}
+
+/// Describes a file that could not be read. It is requested again when the site asks for it, or
+/// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
+fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> Known {
+    let own = (waited * 2).min(UNREAD_AGE);
+    let wait = match &journey.host_failure {
+        Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
+        Some(failure) => failure.wait.min(UNREAD_AGE).max(own),
+        None => UNREAD_AGE,
+    };
+    let mut until = hub.runtime.boot() + wait;
+    if let Some(stated) = journey.stopped.and_then(StopReason::until) {
+        until = until.max(stated);
     }
-
-    /// Describes a file that could not be read. It is requested again when the site asks for it, or
-    /// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
-    fn unread(&self, hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> Known {
-        let own = (waited * 2).min(UNREAD_AGE);
-        let wait = match &journey.host_failure {
-            Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
-            Some(failure) => failure.wait.min(UNREAD_AGE).max(own),
-            None => UNREAD_AGE,
-        };
-        let mut until = hub.runtime.boot() + wait;
-        if let Some(stated) = journey.stopped.and_then(StopReason::until) {
-            until = until.max(stated);
-        }
-        let why = why.into();
-        Known {
-            rules: Rules::Unread { why, wait, until },
-            until,
-        }
+    let why = why.into();
+    Known {
+        rules: Rules::Unread { why, wait, until },
+        until,
     }
 }
 

@@ -1,5 +1,5 @@
-//! FailureThrottle while a host fails: after a failure no more requests wait for an answer than the failures
-//! that its breaker still needs to open. So an outage meets as many requests as open the breaker,
+//! Throttles requests while a host fails: after a failure no more requests wait for an answer than
+//! the failures that its breaker still needs to open. So an outage meets as many requests as open the breaker,
 //! however long answers take.
 //!
 //! Each process counts its own requests, until the headers of their answers come. Any answer that is
