@@ -3,12 +3,12 @@
 //! needs no network and no further tool.
 
 mod layers;
-mod licence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use spdx::{Expression, ParseMode};
 
 use crate::process::{cargo, cargo_output, root, runs, say};
 
@@ -143,13 +143,21 @@ fn licence_problems(packages: &[Package]) -> Vec<String> {
             let Package { name, version, .. } = package;
             match package.licence.as_deref() {
                 None => Some(format!("{name} {version} states no licence")),
-                Some(text) if licence::is_allowed(text, ALLOWED_LICENCES) => None,
+                Some(text) if is_allowed(text, ALLOWED_LICENCES) => None,
                 Some(text) => Some(format!(
                     "{name} {version} has the licence {text}, which is not in ALLOWED_LICENCES"
                 )),
             }
         })
         .collect()
+}
+
+/// Returns whether an SPDX expression, such as `MIT OR (Apache-2.0 AND ISC)` or the older
+/// `MIT/Apache-2.0`, can be satisfied with allowed licences alone.
+fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
+    Expression::parse_mode(expression, ParseMode::LAX).is_ok_and(|expression| {
+        expression.evaluate(|licence| allowed.contains(&licence.to_string().as_str()))
+    })
 }
 
 /// Reads the versions of each crate from the text of `Cargo.lock`.
@@ -229,6 +237,28 @@ mod tests {
         let fewer = both.replace("name = \"syn\"\nversion = \"first\"", "");
         let problems = duplicate_problems(&versions(&fewer));
         assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+
+    #[test]
+    fn an_expression_is_allowed_if_allowed_licences_satisfy_it() {
+        let allowed = ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"];
+        for (expression, expected) in [
+            ("MIT", true),
+            ("GPL-3.0-only", false),
+            ("MIT OR GPL-3.0-only", true),
+            ("GPL-3.0-only/MIT", true),
+            ("MIT AND GPL-3.0-only", false),
+            ("(GPL-3.0-only OR MIT) AND ISC", true),
+            ("GPL-3.0-only OR MIT AND ISC", true),
+            ("(MIT OR ISC) AND GPL-3.0-only", false),
+            ("Apache-2.0 WITH LLVM-exception OR Apache-2.0", true),
+            ("Apache-2.0", false),
+            ("", false),
+            ("(MIT", false),
+            ("MIT ISC", false),
+        ] {
+            assert_eq!(is_allowed(expression, &allowed), expected, "{expression}");
+        }
     }
 
     #[test]

@@ -4,11 +4,10 @@
 //! of the state and of `now`; running a step changes the state; an item whose next step is
 //! [`Next::End`] is finished, which records what it gave.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use docstokg_hub::RequestGroup;
+pub use docstokg_hub::clock::BoxFuture;
 use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
 use docstokg_stores::SiteKey;
@@ -18,9 +17,6 @@ use crate::deferral::Deferral;
 use crate::lane::LaneKey;
 use crate::queue::Item;
 use crate::scheduler::RunError;
-
-/// A future that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What is known about one item, and what was tried. Persisted between steps, so that an item can
 /// be deferred and continued by another process.

@@ -1,4 +1,4 @@
-//! The commands, one file each, and what several of them share: `known`, `services` and `stated`.
+//! The commands, one file each.
 
 mod advise;
 pub(crate) mod breaker;
@@ -10,9 +10,6 @@ pub(crate) mod download;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 mod import;
-mod known;
 pub(crate) mod limits;
 pub(crate) mod serve;
-mod services;
-mod stated;
 pub(crate) mod summary;

@@ -1,6 +1,7 @@
 //! The programs `docstokg` and `ontofetch`: a table of contents. Each command of `docstokg` has a
 //! file of its own under `commands`, each of `ontofetch` one under `ontofetch`; configuration,
-//! state, network, output, progress and telemetry are the same for both.
+//! state, network, output, progress and telemetry are the same for both. Several commands of
+//! `docstokg` share `known`, `services` and `stated`.
 
 mod arguments;
 mod command_line;
@@ -8,12 +9,15 @@ mod commands;
 mod configuration;
 mod exit;
 mod interrupts;
+mod known;
 mod network;
 pub mod ontofetch;
 mod output;
 mod program;
+mod services;
 mod session;
 mod state;
+mod stated;
 mod system;
 mod telemetry;
 mod view;

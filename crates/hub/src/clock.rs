@@ -10,8 +10,11 @@ pub use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 pub use docstokg_stores::clock::SystemClock;
 use parking_lot::Mutex;
 
+/// A future that may move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// A wait that ends at an instant.
-pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Sleep = BoxFuture<'static, ()>;
 
 /// What the hub runs on: a clock that can be waited on, and a place for work in the background.
 pub trait Runtime: Clock {
@@ -19,7 +22,7 @@ pub trait Runtime: Clock {
     fn sleep_until(&self, at: BootInstant) -> Sleep;
 
     /// Runs work in the background.
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+    fn spawn(&self, work: BoxFuture<'static, ()>);
 
     /// Returns whether the process may be paused: time passes in which nothing runs. Simulated time
     /// does not.
@@ -48,7 +51,7 @@ impl Runtime for TokioRuntime {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the interface to it")]
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
         // Outside of a runtime, as when a program ends, nothing runs it any more.
         if let Ok(home) = tokio::runtime::Handle::try_current() {
             home.spawn(work);

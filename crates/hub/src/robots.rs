@@ -7,8 +7,6 @@
 //! `enter` paces it together with all other limits, across processes and for every retry.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +21,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 use crate::admission::LaneKey;
-use crate::clock::{BootInstant, before};
+use crate::clock::{BootInstant, BoxFuture, before};
 use crate::error::{ErrorKind, FetchError, StatedBy};
 use crate::event::What;
 use crate::exchange::{Delivered, ToMemory};
@@ -387,7 +385,7 @@ fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> K
 fn boxed_journey<'a>(
     hub: &'a HubParts,
     request: &'a Request,
-) -> Pin<Box<dyn Future<Output = Result<Arrived<Bytes>, FetchError>> + Send + 'a>> {
+) -> BoxFuture<'a, Result<Arrived<Bytes>, FetchError>> {
     Box::pin(hub.journey(request, &ToMemory))
 }
 

@@ -5,8 +5,6 @@
 //! another. A transport reports to the [`Dial`] of a request when it has to make a connection
 //! first, since the origin counts arrivals and not permits.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +12,8 @@ use docstokg_policy::classify::Fault;
 use docstokg_policy::site::Refusal;
 use http::{HeaderMap, Method, StatusCode, Version};
 use url::Url;
+
+use crate::clock::BoxFuture;
 
 mod addresses;
 mod dial;
@@ -65,9 +65,7 @@ pub struct Incoming {
 /// A body that arrives in chunks.
 pub trait Body: Send {
     /// Returns the next chunk, or `None` at the end. Safe to drop and call again.
-    fn chunk(
-        &mut self,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>>;
+    fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SendError>>;
 }
 
 /// Why there is no answer, or no more of it.
@@ -121,7 +119,7 @@ pub trait Dial: Send + Sync {
     ///
     /// # Errors
     /// The site has been blocked meanwhile: the request must not be sent.
-    fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>>;
+    fn connected(&self) -> BoxFuture<'_, Result<(), Refusal>>;
 }
 
 /// Sends one request.
@@ -131,5 +129,5 @@ pub trait Transport: Send + Sync {
         &self,
         request: Outgoing,
         dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>>;
+    ) -> BoxFuture<'_, Result<Incoming, SendError>>;
 }

@@ -1,9 +1,8 @@
 //! A transport on which some requests meet a fault.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use docstokg_hub::clock::BoxFuture;
 use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_policy::classify::Fault;
 
@@ -25,7 +24,7 @@ impl<F: Fn(&Outgoing) -> Option<Fault> + Send + Sync> Transport for FaultyTransp
         &self,
         request: Outgoing,
         dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
         let Some(fault) = (self.fault_of)(&request) else {
             return self.inner.send(request, dial);
         };

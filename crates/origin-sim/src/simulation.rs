@@ -8,13 +8,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
+use docstokg_hub::clock::{BootInstant, BoxFuture, Clock, Runtime, Sleep, Timestamp};
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
 use parking_lot::Mutex;
@@ -31,7 +30,7 @@ const WALL_AT_START: i64 = 1_790_000_000_000_000;
 /// The boot clock at the start: not zero, as on a real machine.
 const BOOT_AT_START: BootInstant = BootInstant::from_micros(1_000_000_000);
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Work = BoxFuture<'static, ()>;
 
 /// A world with its own time. Clones share it.
 #[derive(Clone)]

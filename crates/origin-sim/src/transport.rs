@@ -2,12 +2,10 @@
 //! have to be dialled.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use docstokg_hub::clock::Clock;
+use docstokg_hub::clock::{BoxFuture, Clock};
 use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
@@ -168,7 +166,7 @@ impl Transport for SimTransport {
         &self,
         request: Outgoing,
         dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
         Box::pin(self.exchange(request, dial))
     }
 }
@@ -197,9 +195,7 @@ struct SimBody {
 }
 
 impl Body for SimBody {
-    fn chunk(
-        &mut self,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+    fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SendError>> {
         Box::pin(async move {
             loop {
                 match self.pieces.front().cloned() {

@@ -15,9 +15,9 @@ use docstokg_hub::stores::{SiteKey, StateStore, StoreError};
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use super::known;
 use crate::arguments::{Breaker, BreakerCommand, Global};
 use crate::exit::Failure;
+use crate::known::{self, Target};
 use crate::{output, session, state};
 use row::Row;
 
@@ -71,35 +71,6 @@ pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Fail
 enum Change {
     Open(Duration, OpenReason),
     Close,
-}
-
-/// The breaker that an operator names.
-pub(super) struct Target<'a> {
-    pub(super) name: &'a str,
-    pub(super) key: SiteKey,
-}
-
-impl<'a> Target<'a> {
-    /// Names the breaker of a host.
-    pub(super) fn of(config: &Config, host: &'a Host) -> Self {
-        let (name, key) = (host.as_str(), config.site_key(host));
-        Self { name, key }
-    }
-
-    fn host(config: &Config, name: &'a str) -> Result<Self, Failure> {
-        let key = host_key(config, name)?;
-        Ok(Self { name, key })
-    }
-
-    fn resolver(name: &'a str) -> Self {
-        let key = resolver_key(name);
-        Self { name, key }
-    }
-}
-
-fn host_key(config: &Config, name: &str) -> Result<SiteKey, Failure> {
-    let host = Host::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(config.site_key(&host))
 }
 
 fn store_failure(error: StoreError) -> Failure {
@@ -205,7 +176,8 @@ fn show(global: &Global, rows: &[Row]) {
 
 /// Reads the breakers of all hosts and resolvers, or of one host.
 fn read(global: &Global, config: &Config, host: Option<&str>) -> Result<Vec<Row>, Failure> {
-    let only = host.map(|host| host_key(config, host)).transpose()?;
+    let only = host.map(|host| Target::host(config, host)).transpose()?;
+    let only = only.map(|target| target.key);
     let store = state::reach(global, config)?;
     session::block_on(async {
         let keys = keys(&*store, config, only).await.map_err(store_failure)?;

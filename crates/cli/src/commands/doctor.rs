@@ -19,13 +19,12 @@ use docstokg_telemetry::summary::{LatestRobots, latest_robots};
 use serde_json::{Value, json};
 
 use super::advise::limit_json;
-use super::breaker::Target;
 use super::limits::pacing;
-use super::{known, stated};
 use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::{output, session, state, telemetry};
+use crate::known::{self, Target};
+use crate::{output, session, stated, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(

@@ -27,14 +27,14 @@ use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::{CacheAccess, Config};
 use docstokg_hub::{Hub, RobotsPolicy};
 
-use super::{limits, services};
+use super::limits;
 use crate::arguments::{Download, Global};
 use crate::configuration::Loaded;
 use crate::exit::Failure;
-use crate::output;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{MetricsReader, Recording};
 use crate::view::{View, plural};
+use crate::{output, services};
 use terminal::introduce;
 
 /// Runs the command.

@@ -11,10 +11,9 @@ use docstokg_content::work::Work;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use super::services;
 use crate::arguments::{Explain, Global};
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, services};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {

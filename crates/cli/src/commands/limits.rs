@@ -13,10 +13,10 @@ use docstokg_hub::stores::StoreError;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use super::{advise, doctor, known};
+use super::{advise, doctor};
 use crate::arguments::{Global, Limits, LimitsCommand};
 use crate::exit::Failure;
-use crate::{output, session, state};
+use crate::{known, output, session, state};
 
 /// The longest window that is a pace and not a quota.
 const PACE: Duration = Duration::from_secs(60);

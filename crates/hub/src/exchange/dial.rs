@@ -1,7 +1,5 @@
 //! The connection of one attempt: while it is dialled, its permit counts as used now.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use docstokg_policy::site::{Refusal, RefusalReason, Standing};
 use parking_lot::Mutex;
 
 use crate::admission::PermitState;
-use crate::clock::{BootInstant, Runtime};
+use crate::clock::{BootInstant, BoxFuture, Runtime};
 use crate::process_pause::RequestOut;
 use crate::transport::Dial;
 
@@ -120,7 +118,7 @@ impl Dial for DialWatch {
         *stage = DialStage::Dialling(self.runtime.boot());
     }
 
-    fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
+    fn connected(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(async {
             {
                 let mut stage = self.stage.lock();

@@ -1,7 +1,5 @@
 //! A connector layer that reports dialling to the request it is done for.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -9,6 +7,7 @@ use docstokg_policy::site::Refusal;
 use tower::{Layer, Service};
 
 use super::Dial;
+use crate::clock::BoxFuture;
 
 tokio::task_local! {
     /// The request in whose task a connection is asked for.
@@ -44,7 +43,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)

@@ -1,8 +1,6 @@
 //! The real transport: reqwest with rustls, redirects and retries off.
 
 use std::collections::HashSet;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +16,7 @@ use super::dial::{DIAL, DialLayer};
 use super::kept::Kept;
 use super::streams::Streams;
 use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
-use crate::clock::{BootInstant, Clock, SystemClock};
+use crate::clock::{BootInstant, BoxFuture, Clock, SystemClock};
 
 /// The most header fields of a response by HTTP/1. A response with more is a fault of its origin.
 const MAX_RESPONSE_FIELDS: usize = 1_024;
@@ -242,7 +240,7 @@ impl Transport for WireTransport {
         &self,
         request: Outgoing,
         dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
         Box::pin(DIAL.scope(dial, async move {
             let asked = request.url.clone();
             let (client, url, host) = self.route(request.url, request.reach, SystemClock.boot())?;
@@ -279,9 +277,7 @@ impl Transport for WireTransport {
 struct WireBody(reqwest::Response);
 
 impl Body for WireBody {
-    fn chunk(
-        &mut self,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+    fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SendError>> {
         Box::pin(async move { self.0.chunk().await.map_err(|error| fault::read(&error)) })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
+use docstokg_hub::clock::{BootInstant, BoxFuture, Clock, Runtime, Sleep, Timestamp};
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{
     Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError,
@@ -84,7 +84,7 @@ impl Runtime for LateRuntime {
         self.simulation.sleep_until(at + self.lateness.of_sleep())
     }
 
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
         self.simulation.spawn_in(self.process, work);
     }
 }

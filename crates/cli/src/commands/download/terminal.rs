@@ -8,8 +8,7 @@ use docstokg_hub::config::Config;
 
 use crate::arguments::Global;
 use crate::commands::limits;
-use crate::commands::services;
-use crate::{output, state};
+use crate::{output, services, state};
 
 /// Prints the limits that hold, and what of the command line or the sources has no effect.
 pub(super) fn introduce(

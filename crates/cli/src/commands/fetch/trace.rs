@@ -8,8 +8,7 @@ use docstokg_hub::policy::breaker::Transition;
 use docstokg_hub::policy::rate::{LimitBasis, limit_in_words};
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 
-use crate::commands::stated;
-use crate::output;
+use crate::{output, stated};
 
 /// Prints every event, with the time since it was created.
 pub(crate) struct TracePrinter {

@@ -7,12 +7,39 @@ use docstokg_hub::Host;
 use docstokg_hub::config::{Config, resolver_key};
 use docstokg_hub::stores::SiteKey;
 
-use super::breaker::Target;
 use crate::arguments::Global;
+use crate::exit::Failure;
 use crate::output;
 
+/// The breaker that an operator names.
+pub(crate) struct Target<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) key: SiteKey,
+}
+
+impl<'a> Target<'a> {
+    /// Names the breaker of a host.
+    pub(crate) fn of(config: &Config, host: &'a Host) -> Self {
+        let (name, key) = (host.as_str(), config.site_key(host));
+        Self { name, key }
+    }
+
+    /// Reads the name of a host.
+    pub(crate) fn host(config: &Config, name: &'a str) -> Result<Self, Failure> {
+        let host = Host::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
+        let key = config.site_key(&host);
+        Ok(Self { name, key })
+    }
+
+    /// Names the breaker of a resolver.
+    pub(crate) fn resolver(name: &'a str) -> Self {
+        let key = resolver_key(name);
+        Self { name, key }
+    }
+}
+
 /// Returns whether the configuration names the host, site or resolver of a key.
-pub(super) fn is_configured(config: &Config, key: &SiteKey) -> bool {
+pub(crate) fn is_configured(config: &Config, key: &SiteKey) -> bool {
     let mut hosts = hosts(config);
     let mut resolvers = config.breakers.resolvers.keys();
     hosts.any(|host| config.site_key(host) == *key)
@@ -29,7 +56,7 @@ fn hosts(config: &Config) -> impl Iterator<Item = &Host> {
 }
 
 /// Warns about a host or resolver that neither the configuration nor the store knows.
-pub(super) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], target: &Target<'_>) {
+pub(crate) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], target: &Target<'_>) {
     let is_known = recorded.contains(&target.key) || is_configured(config, &target.key);
     if global.quiet || is_known {
         return;
@@ -50,7 +77,7 @@ pub(super) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], targe
 
 /// Warns about a host whose limits are those of all hosts without an entry, if a configured one has
 /// nearly the same name.
-pub(super) fn warn_unless_configured(global: &Global, config: &Config, host: &Host) {
+pub(crate) fn warn_unless_configured(global: &Global, config: &Config, host: &Host) {
     let key = config.site_key(host);
     let meant = meant(config, &key);
     if !global.quiet && !is_configured(config, &key) && !meant.is_empty() {
