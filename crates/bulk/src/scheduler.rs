@@ -17,6 +17,7 @@ use docstokg_hub::clock::before;
 use tokio::sync::mpsc;
 
 use crate::job::{BoxFuture, Job};
+use crate::patience::RETRY_WAIT;
 use crate::queue::{Added, NewItem, QueueError};
 use crate::run_context::RunContext;
 use event::Event;
@@ -110,6 +111,8 @@ impl<J: Job> Scheduler<J> {
     /// The run cannot go on; what is left stays queued.
     pub async fn run(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<Ended, RunError> {
         let (events, mut arrived) = mpsc::unbounded_channel();
+        let retry_limit = self.limits.max_wait.max(RETRY_WAIT);
+        self.context.progress.requests().bound_retries(retry_limit);
         if self.mode == RunMode::Full {
             // Sources and circumstances may have changed since an earlier run deferred an item.
             self.context.queue.replan::<J::State>().await?;

@@ -17,15 +17,23 @@ pub(crate) struct Silences {
 }
 
 impl Silences {
-    /// Records that an item waits for a host, whose last sign of life was `served_ago` ago. A host
-    /// that has served since the earlier wait began is silent anew.
-    pub(crate) fn begin(&mut self, host: &str, served_ago: Option<Duration>, now: Timestamp) {
+    /// Records that an item waits for a host, which has failed every request `failing_for` and whose
+    /// last sign of life was `served_ago` ago. A host that has served since the earlier wait began
+    /// is silent anew.
+    pub(crate) fn begin(
+        &mut self,
+        host: &str,
+        failing_for: Duration,
+        served_ago: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let began = now - failing_for;
         match self.since.get_mut(host) {
             None => {
-                self.since.insert(host.to_owned(), now);
+                self.since.insert(host.to_owned(), began);
             }
             Some(since) if served_ago.is_some_and(|served_ago| served_ago < now.since(*since)) => {
-                *since = now;
+                *since = began;
             }
             Some(_) => {}
         }
@@ -78,8 +86,8 @@ mod tests {
     fn a_host_is_waited_for_until_it_has_been_silent_for_as_long_as_the_run_waits() {
         let max_wait = Duration::from_secs(60);
         let mut silences = Silences::default();
-        silences.begin("a.example", None, at(100));
-        silences.begin("a.example", None, at(150));
+        silences.begin("a.example", Duration::ZERO, None, at(100));
+        silences.begin("a.example", Duration::ZERO, None, at(150));
         let is_worth = |served_ago: Option<u64>, now: u32| {
             let served_ago = served_ago.map(Duration::from_secs);
             silences.is_worth_waiting(&waiting(now + 5), served_ago, max_wait, at(now))
@@ -95,13 +103,18 @@ mod tests {
     fn a_host_that_served_between_two_outages_is_waited_for_again() {
         let max_wait = Duration::from_secs(60);
         let mut silences = Silences::default();
-        silences.begin("a.example", None, at(100));
+        silences.begin("a.example", Duration::ZERO, None, at(100));
         // It served at 110 and was not needed for ten minutes.
         let served_ago = Some(Duration::from_secs(600));
-        silences.begin("a.example", served_ago, at(710));
+        silences.begin("a.example", Duration::ZERO, served_ago, at(710));
         assert!(silences.is_worth_waiting(&waiting(715), served_ago, max_wait, at(710)));
         // It did not serve since.
-        silences.begin("a.example", Some(Duration::from_secs(660)), at(770));
+        silences.begin(
+            "a.example",
+            Duration::ZERO,
+            Some(Duration::from_secs(660)),
+            at(770),
+        );
         let served_ago = Some(Duration::from_secs(661));
         assert!(!silences.is_worth_waiting(&waiting(776), served_ago, max_wait, at(771)));
     }
@@ -109,7 +122,7 @@ mod tests {
     #[test]
     fn a_pause_that_is_longer_than_the_run_waits_is_not_waited_for() {
         let mut silences = Silences::default();
-        silences.begin("a.example", None, at(100));
+        silences.begin("a.example", Duration::ZERO, None, at(100));
         let is_worth = |until| {
             let max_wait = Duration::from_secs(60);
             silences.is_worth_waiting(&waiting(until), None, max_wait, at(100))

@@ -309,6 +309,12 @@ impl HubParts {
             return Next::Stop(StopReason::Final);
         }
         let now = self.runtime.boot();
+        let group = request.group.as_ref();
+        if let Some(limit) = group.and_then(|group| group.retry_limit()) {
+            let silent_since = target.route.site.site.health.silent_since();
+            track.begin_retries(silent_since.unwrap_or(now) + limit);
+        }
+        let retry_deadline = track.retry_deadline();
         let cap = target.route.site.rules.policy.breaker.retry_after_cap;
         let ended = Ended {
             attempt,
@@ -322,7 +328,7 @@ impl HubParts {
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
             deadline: request
                 .retry_wait
-                .map_or(track.deadline, |most| track.deadline.min(now + most)),
+                .map_or(retry_deadline, |most| retry_deadline.min(now + most)),
         };
         let next = retry::decide(&self.config.retry, &ended, now, self.random.share());
         if let Next::Stop(reason) = next

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use docstokg_policy::role::Role;
 use docstokg_stores::SiteKey;
@@ -22,9 +24,23 @@ pub struct RequestGroup {
     more_wait: Notify,
     /// How many requests are still to come, by site and role.
     backlog: Mutex<HashMap<(SiteKey, Role), u32>>,
+    /// For how long a host may be silent before its requests are not retried any more.
+    retry_limit: OnceLock<Duration>,
 }
 
 impl RequestGroup {
+    /// Bounds retries: a request ends if its retry would come later than `limit` after the host fell
+    /// silent. Only the first call has an effect.
+    pub fn bound_retries(&self, limit: Duration) {
+        let _ = self.retry_limit.set(limit);
+    }
+
+    /// Returns for how long a host may be silent before its requests are not retried any more, if the
+    /// group bounds that.
+    pub(crate) fn retry_limit(&self) -> Option<Duration> {
+        self.retry_limit.get().copied()
+    }
+
     /// Ends all requests that only wait, and those that are about to.
     pub fn cancel(&self) {
         self.cancellation.cancel();

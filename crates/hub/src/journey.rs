@@ -171,6 +171,8 @@ pub(crate) struct Track {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
+    /// The end of the time that the retries of this hop may take, once an attempt has failed.
+    retries_end: Option<BootInstant>,
     /// A stale answer was served that has to be validated in the background.
     pub(crate) wants_validation: bool,
     request: u64,
@@ -192,6 +194,7 @@ impl Track {
             journey: Journey::default(),
             started,
             deadline: deadline.map_or(BootInstant::FAR, |deadline| started + deadline),
+            retries_end: None,
             wants_validation: false,
             request,
             at: None,
@@ -220,6 +223,17 @@ impl Track {
         }
     }
 
+    /// Sets the end of the time that the retries of this hop may take, if that is not set.
+    pub(crate) fn begin_retries(&mut self, end: BootInstant) {
+        self.retries_end.get_or_insert(end);
+    }
+
+    /// Returns the deadline of a retry.
+    pub(crate) fn retry_deadline(&self) -> BootInstant {
+        let end = self.retries_end.unwrap_or(BootInstant::FAR);
+        self.deadline.min(end)
+    }
+
     pub(crate) fn deadline_error(&self, host: &Host, during: &'static str) -> ErrorKind {
         ErrorKind::Deadline {
             host: host.clone(),
@@ -232,6 +246,7 @@ impl Track {
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
         self.journey.cache = CacheUse::None;
         self.journey.forward = None;
+        self.retries_end = None;
         if !self.observers.is_empty() {
             self.at = Some((host.clone(), role));
         }

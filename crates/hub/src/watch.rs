@@ -64,6 +64,13 @@ impl Hub {
         self.site(host).health.last_served()
     }
 
+    /// Returns when the first request of this process was sent that failed since the host last gave
+    /// a sign of life; `None` while the host serves.
+    #[must_use]
+    pub fn silent_since(&self, host: &Host) -> Option<BootInstant> {
+        self.site(host).health.silent_since()
+    }
+
     /// Counts the changes of breakers that this process knows of: a caller with watches waits for
     /// the next one here.
     #[must_use]

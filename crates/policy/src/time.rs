@@ -149,6 +149,14 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub_unsigned(micros(length)))
+    }
+}
+
 impl fmt::Display for Timestamp {
     /// Writes RFC 3339 in UTC with milliseconds: `2026-11-15T08:30:00.250Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -223,7 +223,8 @@ impl<J: Job> Schedule<J> {
         let awaited = self.run.job.awaited(&item.state, until);
         let now = self.run.context.clock.now();
         let served_ago = self.served_ago(&awaited.host);
-        self.silences.begin(&awaited.host, served_ago, now);
+        let failing_for = self.failing_for(&awaited.host);
+        (self.silences).begin(&awaited.host, failing_for, served_ago, now);
         self.watches.add(&awaited);
         let due = self.watches.due(&awaited.host, until, now);
         let deferral = Deferral {

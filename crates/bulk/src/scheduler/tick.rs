@@ -124,6 +124,16 @@ impl<J: Job> Schedule<J> {
         Some(self.run.context.clock.runtime().boot().since(served))
     }
 
+    /// Returns the time since a host began to fail every request of this process.
+    pub(super) fn failing_for(&self, host: &str) -> Duration {
+        let context = &self.run.context;
+        let host = Host::parse(host).ok();
+        let since = host.and_then(|host| context.hub.silent_since(&host));
+        since.map_or(Duration::ZERO, |since| {
+            context.clock.runtime().boot().since(since)
+        })
+    }
+
     /// Plans all deferred items anew: the network is back.
     async fn replan(&mut self) -> Result<(), RunError> {
         let items = self.run.context.queue.replan::<J::State>().await?;

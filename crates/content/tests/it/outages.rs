@@ -81,15 +81,29 @@ impl Reachability for Connected {
 
 /// What came of a run.
 struct Ran {
+    ended: Ended,
     took: Duration,
     /// How many requests met the outage.
     met: usize,
     /// How many files came.
     done: u64,
+    /// How many works failed.
+    failed: u64,
 }
 
 /// Runs over one host that is down, robots.txt and all, whenever `is_down` says so.
 fn run(down: Down, is_down: fn(Duration) -> bool) -> Ran {
+    let ran = run_waiting(down, is_down, seconds(3_600));
+    assert!(
+        matches!(ran.ended, Ended::Complete),
+        "{down:?}: {:?}",
+        ran.ended
+    );
+    ran
+}
+
+/// As [`run`], but waits at most `max_wait` for a host that is down.
+fn run_waiting(down: Down, is_down: fn(Duration) -> bool, max_wait: Duration) -> Ran {
     let simulation = Simulation::new();
     let met = Arc::new(AtomicUsize::new(0));
     let (time, count) = (simulation.clone(), Arc::clone(&met));
@@ -117,12 +131,14 @@ fn run(down: Down, is_down: fn(Duration) -> bool) -> Ran {
         }));
     }
     let works = urls(1, FILES);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{down:?}: {ended:?}");
+    let list = Box::new(Listed::new("list", works));
+    let (ended, took, progress) = world.run(list, |options| options.max_wait = max_wait);
     Ran {
+        ended,
         took,
         met: met.load(Ordering::Relaxed),
         done: progress.counters().done,
+        failed: progress.counters().failed,
     }
 }
 
@@ -174,5 +190,32 @@ fn works_survive_a_host_that_is_down_three_seconds_of_five() {
         // Each time a probe finds the host back within a second, and requests come back gradually.
         let down_for = ran.took.mul_f64(0.6);
         assert!(ran.took <= (down_for + LEAST).mul_f64(1.25), "{shown}");
+    }
+}
+
+#[test]
+fn a_run_ends_soon_after_max_wait_and_loses_no_work() {
+    let max_wait = 10;
+    for down in WAYS {
+        let ran = run_waiting(down, |now| now.as_secs() >= 3, seconds(max_wait));
+        let shown = format!(
+            "{down:?}, {max_wait} s: {:?} after {:?}",
+            ran.ended, ran.took
+        );
+        assert!(matches!(ran.ended, Ended::Deferred { .. }), "{shown}");
+        assert_eq!(ran.failed, 0, "{shown}");
+        // What is on the wire when the host goes down ends by itself, and so does the last probe.
+        assert!(ran.took <= seconds(3 + max_wait + 6), "{shown}");
+        // Nor does a run give up before.
+        assert!(ran.took >= seconds(max_wait), "{shown}");
+    }
+}
+
+#[test]
+fn a_run_outlasts_an_outage_that_is_shorter_than_max_wait() {
+    for down in WAYS {
+        let ran = run_waiting(down, |now| (3..9).contains(&now.as_secs()), seconds(10));
+        let shown = format!("{down:?}: {:?} after {:?}", ran.ended, ran.took);
+        assert_eq!(ran.done, FILES as u64, "{shown}");
     }
 }

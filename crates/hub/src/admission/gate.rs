@@ -125,7 +125,7 @@ impl AdmissionGate {
         // A request that bounds the wait for its own retry does not wait for a host that was paused
         // meanwhile: it comes back.
         let deadline = match request.retry_wait {
-            Some(most) if is_retry => track.deadline.min(now + most.max(RETRY_ENTRY)),
+            Some(most) if is_retry => track.retry_deadline().min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
         // What it waited for another request is no part of that: its own begins here.

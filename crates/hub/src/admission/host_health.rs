@@ -36,6 +36,9 @@ pub(crate) struct HostHealth {
     blocked_at: AtomicU64,
     /// When the last request was sent that the origin served, in microseconds; 0 before the first.
     served_at: AtomicU64,
+    /// When the first request was sent that failed since the origin last served one, in
+    /// microseconds; 0 before the first.
+    failed_at: AtomicU64,
 }
 
 /// The headers of an answer, as far as they say how its origin is.
@@ -72,6 +75,23 @@ impl HostHealth {
     pub(crate) fn last_served(&self) -> Option<BootInstant> {
         let served = self.served_at.load(Ordering::Acquire);
         (served > 0).then(|| BootInstant::from_micros(served))
+    }
+
+    /// Takes note of a request that failed or was refused.
+    pub(super) fn note_failure(&self, sent: BootInstant) {
+        let served = self.served_at.load(Ordering::Acquire);
+        let first_of_row = |earlier: u64| (earlier <= served).then_some(sent.as_micros());
+        let _ = self
+            .failed_at
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, first_of_row);
+    }
+
+    /// Returns when the first request of this process was sent that failed since the origin last
+    /// served one; `None` while it serves.
+    pub(crate) fn silent_since(&self) -> Option<BootInstant> {
+        let failed = self.failed_at.load(Ordering::Acquire);
+        let served = self.served_at.load(Ordering::Acquire);
+        (failed > served).then(|| BootInstant::from_micros(failed))
     }
 
     /// Takes note of an answer that asks for no requests: those that were permitted before it are

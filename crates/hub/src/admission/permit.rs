@@ -83,6 +83,9 @@ impl PermitState {
     pub(crate) fn note_answer(&self, outcome: Option<Outcome>) {
         if !self.answered.swap(true, Ordering::AcqRel) {
             let site = &self.lane.site;
+            if matches!(outcome, Some(Outcome::Failure | Outcome::Throttled)) {
+                site.health.note_failure(self.permit.at);
+            }
             // A role that counts for itself has a breaker of its own.
             let outcome = outcome.filter(|_| !self.lane.rules.policy.isolated);
             let throttle = &site.health.failure_throttle;
