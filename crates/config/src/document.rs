@@ -1,6 +1,10 @@
 //! A whole configuration file: the sections of a program, and the version of the format.
 
+mod key_list;
+
 use serde_json::{Map, Value as Json, json};
+
+pub use key_list::markdown;
 
 use crate::node::Node;
 use crate::problem::Problem;
@@ -88,20 +92,6 @@ pub fn keys<T: Section>() -> Vec<Key> {
     let mut keys = Vec::new();
     Document::<T>::keys("", &mut keys);
     keys
-}
-
-/// Writes the keys as a table.
-#[must_use]
-pub fn markdown(keys: &[Key]) -> String {
-    let mut text =
-        String::from("| key | value | default | what it is for |\n| --- | --- | --- | --- |\n");
-    for key in keys {
-        text.push_str(&format!(
-            "| `{}` | {} | {} | {} |\n",
-            key.path, key.kind, key.default, key.about
-        ));
-    }
-    text
 }
 
 /// Returns the JSON schema of a configuration file.

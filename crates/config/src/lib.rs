@@ -1,10 +1,10 @@
 //! Configuration by section: what is written, where it is written, and what is wrong with it.
 //!
 //! A crate that has settings declares them with [`section!`]: each key with its type, its default
-//! and its documentation. Reading, layering, the JSON schema, `config show` and the table in
-//! `docs/configuration.md` all come from that declaration. A program lists the sections that it
-//! uses in one section of its own, reads [`Layers`] (defaults < file < environment < flags), and
-//! resolves them: every problem at once, each with its position and the nearest known word.
+//! and its documentation. Reading, layering, the JSON schema, `config show` and the list of keys in
+//! `docs/reference/configuration.md` all come from that declaration. A program lists the sections
+//! that it uses in one section of its own, reads [`Layers`] (defaults < file < environment < flags),
+//! and resolves them: every problem at once, each with its position and the nearest known word.
 //!
 //! This crate knows no section. What a value means, and which values contradict each other, is up
 //! to the crate that declares the section.

@@ -58,7 +58,7 @@ pub use wayback::Wayback;
 pub use zenodo::Zenodo;
 
 pub use arxiv::API as ARXIV_API;
-pub use catalogue::{all, credentials, endpoints, markdown, spec, specs};
+pub use catalogue::{all, credential_table, credentials, endpoints, source_table, spec, specs};
 pub use landing::ID as LANDING_PAGE;
 pub use openalex::{API as OPENALEX_API, ID as OPENALEX};
 pub use spec::{

@@ -47,7 +47,7 @@ fn main() {
             LEAST_RATIO,
         ),
         (Format::RdfXml, "rdfxml", rdf_xml, LEAST_RATIO),
-        // One thread parses Turtle: what that gives is in docs/ontofetch.md.
+        // One thread parses Turtle: what that gives is in docs/reference/ontology-sources.md.
         (Format::Turtle, "turtle", turtle, 0.0),
     ] {
         let path = directory.path().join(name);

@@ -149,7 +149,7 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of the configuration file
     Schema {
-        /// Print a table of all keys instead
+        /// Print a list of all keys instead
         #[arg(long)]
         markdown: bool,
     },

@@ -210,11 +210,11 @@ fn an_unknown_key_gets_the_nearest_of_all_sections() {
 
 #[test]
 fn the_documentation_lists_every_key() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    let written = std::fs::read_to_string(path).expect("docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
+    let written = std::fs::read_to_string(path).expect("docs/reference/configuration.md");
     assert!(
         written.contains(&run(&["config", "schema", "--markdown"]).out),
-        "the table of keys in docs/configuration.md is stale: paste the output of `docstokg config schema --markdown`"
+        "the list of keys in docs/reference/configuration.md is stale: paste the output of `docstokg config schema --markdown`"
     );
     let variables = docstokg_hub::config::environment::VARIABLES
         .into_iter()
@@ -225,7 +225,7 @@ fn the_documentation_lists_every_key() {
     for variable in variables {
         assert!(
             written.contains(variable),
-            "{variable} is not in docs/configuration.md"
+            "{variable} is not in docs/reference/configuration.md"
         );
     }
 }

@@ -199,7 +199,7 @@ fn what_is_shown_has_no_secret_and_loads_again() {
 }
 
 #[test]
-fn the_schema_and_the_table_have_every_key() {
+fn the_schema_and_the_list_have_every_key() {
     let keys = document::keys::<House>();
     let paths: Vec<&str> = keys.iter().map(|key| key.path.as_str()).collect();
     assert_eq!(
@@ -214,10 +214,11 @@ fn the_schema_and_the_table_have_every_key() {
             "tea.steep_s"
         ]
     );
-    let table = document::markdown(&keys);
-    assert!(table.contains("| `tea.kind` | word | black | What it is |\n"));
-    assert!(table.contains("| `guests` | whole number, or null | none | The most guests |\n"));
-    assert!(table.contains("| 180; longer for black tea |"));
+    let list = document::markdown(&keys);
+    assert!(list.contains("### `orders.GUEST`\n\n- `kind`: word (default: black). What it is\n"));
+    assert!(list.contains("### `tea`\n\nThe same keys as `orders.GUEST`.\n"));
+    assert!(list.contains("- `guests`: whole number, or null (default: none). The most guests\n"));
+    assert!(list.contains("default: 180; longer for black tea)"));
     let schema = document::schema::<House>("a house");
     assert_eq!(
         schema["properties"]["orders"]["additionalProperties"]["properties"]["kind"]["enum"][0],

@@ -45,28 +45,35 @@ pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
 
 /// Writes the table of sources for the documentation.
 #[must_use]
-pub fn markdown() -> String {
-    let mut text = String::from(
-        "| name | source | needs | preset | credentials | why |\n| --- | --- | --- | --- | --- | --- |\n",
-    );
+pub fn source_table() -> String {
+    let mut text =
+        String::from("| name | source | needs | preset | why |\n| --- | --- | --- | --- | --- |\n");
     for spec in specs() {
         let preset = match spec.preset {
-            Preset::Fast => "fast, broad",
+            Preset::Fast => "fast",
             Preset::Broad => "broad",
         };
-        let credentials: Vec<String> = spec
-            .credentials
-            .iter()
-            .map(|credential| format!("`{}`", credential.key))
-            .collect();
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {preset} | {} | {} |",
+            "| `{}` | {} | {} | {preset} | {} |",
             spec.id,
             spec.title,
             alternatives(spec.needs),
-            credentials.join(", "),
             spec.why
+        );
+    }
+    text
+}
+
+/// Writes the table of credentials for the documentation.
+#[must_use]
+pub fn credential_table() -> String {
+    let mut text = String::from("| key | variable | what it is |\n| --- | --- | --- |\n");
+    for credential in credentials() {
+        let _ = writeln!(
+            text,
+            "| `resolvers.{}` | `{}` | {} |",
+            credential.key, credential.variable, credential.about
         );
     }
     text

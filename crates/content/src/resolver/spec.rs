@@ -1,9 +1,9 @@
 //! What is known about a resolver before it is asked.
 //!
 //! A resolver is one file: its [`ResolverSpec`], the requests it builds and the answers it reads.
-//! Names, order, presets, endpoints, credentials, the sentences of `explain` and the table in
-//! `docs/download.md` all follow from the spec, so that adding a resolver is adding its file, its
-//! fixtures and one line in the list of [`specs`](super::specs).
+//! Names, order, presets, endpoints, credentials, the sentences of `explain` and the tables in
+//! `docs/reference/sources.md` all follow from the spec, so that adding a resolver is adding its
+//! file, its fixtures and one line in the list of [`specs`](super::specs).
 
 use std::fmt;
 use std::sync::Arc;

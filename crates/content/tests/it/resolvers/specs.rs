@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use docstokg_content::resolver::{credentials, endpoints, markdown, specs};
+use docstokg_content::resolver::{credential_table, credentials, endpoints, source_table, specs};
 use url::Url;
 
 fn assert_distinct<T: Ord + Debug>(what: &str, values: impl Iterator<Item = T>) {
@@ -40,12 +40,16 @@ fn specs_are_complete_and_distinct() {
 }
 
 #[test]
-fn the_documented_table_of_sources_is_the_one_of_the_specs() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/download.md");
-    let written = std::fs::read_to_string(path).unwrap();
-    let table = markdown();
-    assert!(
-        written.contains(&table),
-        "the table of sources in docs/download.md is stale: paste this\n{table}"
+fn the_documented_tables_of_sources_are_those_of_the_specs() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/sources.md"
     );
+    let written = std::fs::read_to_string(path).unwrap();
+    for table in [source_table(), credential_table()] {
+        assert!(
+            written.contains(&table),
+            "a table in docs/reference/sources.md is stale: paste this\n{table}"
+        );
+    }
 }

@@ -20,8 +20,8 @@ section! {
         /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
         /// list; an empty list is no limit
         rates: Rates => "by role",
-        /// The longest that a request waits for the rate before it is refused, in milliseconds;
-        /// `fetch` and callers that ask for it obey this, a bulk run waits in the queue instead
+        /// The longest wait for the rate, in milliseconds, before `fetch` and calls with this bound
+        /// are refused; a bulk run waits in the queue instead
         max_delay_ms: u64 => "by role",
         /// Whether HEAD requests spend tokens
         count_head: bool = false => "false; true in the gateway",
@@ -119,9 +119,8 @@ section! {
 section! {
     /// What rate headers (`RateLimit`, `X-RateLimit-*` and their relatives) do.
     HeadersSettings {
-        /// What they may do to the limits of a host: `tighten` (make them stricter, and spread what
-        /// is left of a quota evenly until its reset), `raise` (the same, and raise the rates of
-        /// the host to what it states), or `ignore`
+        /// The effect of rate headers: `tighten` (stricter limits, and what is left of a quota is
+        /// spread evenly until its reset), `raise` (higher rates as well), or `ignore`
         trust: TrustWord = "tighten",
         /// How the reset in a header is written: `auto` (recognised by its size), `seconds` (left)
         /// or `epoch` (since 1970)
@@ -239,9 +238,9 @@ section! {
     /// The limits of one host.
     HostSettings {
         ..roles: RolesSettings,
-        /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
-        /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
-        /// of the default windows)
+        /// Limits that are learned from refusals: `off`, `tighten` (below the configured ones), or
+        /// `up_to: RATE` (a search from 2 per second up to that rate, in place of the default
+        /// windows)
         learn: Learn => "limits.learn",
         /// Whether the rates of the host adapt to throttling, by the numbers of `limits.aimd`;
         /// such a host learns no limits
@@ -255,9 +254,9 @@ section! {
     /// Rates, waits and concurrency, and where their state lives.
     LimitsSettings {
         ..version: Version,
-        /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
-        /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
-        /// of the default windows)
+        /// Limits that are learned from refusals: `off`, `tighten` (below the configured ones), or
+        /// `up_to: RATE` (a search from 2 per second up to that rate, in place of the default
+        /// windows)
         learn: Learn => "tighten in bulk runs, else off",
         +defaults: RolesSettings,
         +hosts: Named<ByHost, HostSettings>,
