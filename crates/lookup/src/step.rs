@@ -114,6 +114,7 @@ impl<'a, T, F> PendingRequest<'a, T, F> {
 impl<'a, T, F> PendingParse<'a, T, F> {
     /// Parses the response on this thread, and returns what the look-up needs next. It may block to
     /// read the response from a file.
+    #[must_use]
     pub fn next(self) -> Step<'a, T, F> {
         (self.parse)();
         (self.next)()

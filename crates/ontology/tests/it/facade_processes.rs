@@ -11,6 +11,8 @@ use docstokg_stores::clock::SystemClock;
 
 /// Says to this test binary that it is a worker, and in which directory.
 const WORKER: &str = "FACADE_WORKER_DIR";
+/// Says to this test binary that it is the process that forks.
+const FORKER: &str = "FACADE_FORKER";
 const HOST: Option<&str> = Some("origin.example.org");
 /// How many permits each worker asks for.
 const EACH: usize = 30;
@@ -57,14 +59,16 @@ fn worker() {
     });
 }
 
+/// Makes the command that runs one test of this module in a process of its own.
+fn alone(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("facade_processes::{test}");
+    command.args(["--exact", &name, "--nocapture", "--test-threads=1"]);
+    command
+}
+
 fn start(directory: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "facade_processes::worker",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+    alone("worker")
         .env(WORKER, directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -118,9 +122,21 @@ fn four_processes_keep_one_window_and_all_get_their_permits() {
     assert!(blocked > 0, "waits are told");
 }
 
+/// A child of a fork has one thread. SQLite's locks that another thread of the parent holds at that
+/// moment stay locked in the child for ever, so the parent here runs no other test.
+#[test]
+fn a_forked_child_has_handles_of_its_own() {
+    let status = alone("fork").env(FORKER, "1").status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// Not a test by itself: the process that forks.
 #[test]
 #[expect(unsafe_code, reason = "a fork is what is tested")]
-fn a_forked_child_has_handles_of_its_own() {
+fn fork() {
+    if std::env::var_os(FORKER).is_none() {
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     for shared in [true, false] {
         let facade = facade(shared.then_some(directory.path()), "3/hour");
