@@ -195,7 +195,7 @@ fn of_short(window: &Window) -> Vec<Spacing> {
     let mut spacings = evenly(window);
     if window.per >= FILLED_FROM && !spacings.is_empty() {
         for even in &mut spacings {
-            even.smallest_backlog = window.limit.get().saturating_mul(MANY_WINDOWS);
+            even.smallest_backlog = few_windows(window);
         }
         spacings.push(spread_over(window, window.per / FILLED_IN_PART, None));
     }
@@ -222,6 +222,19 @@ fn evenly(window: &Window) -> Vec<Spacing> {
         Spacing::new(*window, group, in_time(group) * 9 / 10, 0, None),
         Spacing::new(*window, over, in_time(over), in_time(over) / 50, None),
     ]
+}
+
+/// Returns the time in which a caller with so many requests to come fills a window, if it fills the
+/// window faster than evenly; zero requests are an unknown number.
+pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
+    let is_of_few_windows = backlog > 0 && backlog < few_windows(window);
+    let is_filled = (FILLED_FROM..=LONG).contains(&window.per) && is_of_few_windows;
+    is_filled.then(|| window.per / FILLED_IN_PART)
+}
+
+/// Returns the number of requests from which on a run spaces a window evenly.
+fn few_windows(window: &Window) -> u32 {
+    window.limit.get().saturating_mul(MANY_WINDOWS)
 }
 
 /// Returns the distance of requests that fill a long window, as a share of the even distance, if a

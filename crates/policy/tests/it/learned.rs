@@ -17,6 +17,8 @@ use docstokg_policy::time::BootInstant;
 
 use crate::support::{at, cost, learning, ms, windows};
 
+/// The tag of the learned limits among the extensions of a site.
+const LEARNED_TAG: u8 = 8;
 const LATENCY: Duration = Duration::from_millis(50);
 /// How many bytes a learner takes after its first request, and while it searches.
 const STARTED: usize = 447;
@@ -252,12 +254,12 @@ fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
     copy.set_extensions(run.site.extensions());
     assert_eq!(copy.learned(), run.site.learned());
     assert!(copy.forget_learned() && copy.learned().is_none() && !copy.forget_learned());
-    let bytes = postcard_size(&run.site);
-    assert!(bytes <= 2_048, "{bytes} bytes");
-}
-
-fn postcard_size(site: &Site) -> usize {
-    site.extensions().get(1).map_or(0, <[u8]>::len)
+    let bytes = run
+        .site
+        .extensions()
+        .get(LEARNED_TAG)
+        .map_or(0, <[u8]>::len);
+    assert!((1..=2_048).contains(&bytes), "{bytes} bytes");
 }
 
 /// After a week the limit is not believed any more.

@@ -143,7 +143,9 @@ impl DeclaredQuota {
                 self.shared_at = now;
             }
         }
-        if report.is_refusal {
+        // In a short window a request that arrives a little early is refused: what is left shows
+        // whether other clients use it.
+        if report.is_refusal && !self.is_short(now) {
             self.shared_at = now;
         }
         self.window = report.quota.window;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::{QuotaCost, QuotaInstants, QuotaNeed};
 use super::{DeclaredQuota, ROUNDED_OFF};
+use crate::pacing::fill_time;
 use crate::rate::Window;
 use crate::rate_headers::{MIN_WINDOW, Unit, spread};
 use crate::time::BootInstant;
@@ -34,9 +35,10 @@ impl DeclaredQuota {
         let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
             // Without a remainder the whole window may be used at once, and then evenly.
-            let gap = self.window_gap(amount)?;
+            let even = self.window_gap(amount)?;
+            let gap = self.fill_gap(need, amount, now).unwrap_or(even);
             let paced = self.due_after(gap, need.earlier);
-            let at_once = self.window.unwrap_or_default().saturating_sub(gap);
+            let at_once = self.window.unwrap_or_default().saturating_sub(even);
             return Some(QuotaInstants {
                 paced: paced.max(now),
                 earliest: (paced - at_once).max(now),
@@ -44,9 +46,11 @@ impl DeclaredQuota {
             });
         };
         let left = left / amount;
+        let fill_gap = self.fill_gap(need, amount, now);
         if need.earlier >= left {
             let behind = need.earlier - left;
-            let gap = self.window_gap(amount).or_else(|| self.period_gap(amount));
+            let gap =
+                (fill_gap.or_else(|| self.window_gap(amount))).or_else(|| self.period_gap(amount));
             return Some(QuotaInstants {
                 paced: reset + gap.unwrap_or_default() * behind,
                 earliest: reset,
@@ -57,7 +61,7 @@ impl DeclaredQuota {
         let paced = if is_plenty {
             now
         } else {
-            let gap = self.gap(left, amount, reset);
+            let gap = fill_gap.unwrap_or_else(|| self.gap(left, amount, reset));
             self.due_after(gap, need.earlier).clamp(now, reset)
         };
         Some(QuotaInstants {
@@ -82,6 +86,21 @@ impl DeclaredQuota {
         } else {
             gap
         }
+    }
+
+    /// Returns the distance at which a run of few windows fills a window that no other client shares;
+    /// `None` where requests are spread evenly.
+    fn fill_gap(
+        &self,
+        need: QuotaNeed<'_>,
+        amount: NonZeroU32,
+        now: BootInstant,
+    ) -> Option<Duration> {
+        let limit = NonZeroU32::new(self.limit? / amount)?;
+        let window = Window::new(limit, self.window?);
+        let is_own = self.unit == Unit::Requests && self.shared_at + SHARING_MEMORY <= now;
+        let time = fill_time(&window, need.backlog).filter(|_| is_own)?;
+        Some(time / limit.get())
     }
 
     /// Returns the instant on the schedule of the request behind so many others. Those that catch
