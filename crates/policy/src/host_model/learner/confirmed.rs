@@ -155,6 +155,9 @@ pub(super) struct WindowPace {
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
+    /// The distance is kept on average: otherwise each late wake-up would be lost. A search needs
+    /// exact distances, because some hosts count them.
+    pub(super) is_averaged: bool,
 }
 
 impl WindowPace {
@@ -169,7 +172,9 @@ impl WindowPace {
             let spaced = fill_distance(filled).min(0.98) * gap;
             return LearnerInstant::later(free, self.last_sent + spaced);
         }
-        // The distance is kept on average: otherwise each late wake-up would be lost.
+        if !self.is_averaged {
+            return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
+        }
         let over = self.n.floor().min(MAX_AVERAGED_DISTANCES);
         let on_average = log.nth_last(over).map(|at| at + (over * 1.005) * gap);
         let spaced = self.last_sent + 0.9 * gap;
