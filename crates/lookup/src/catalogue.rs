@@ -5,26 +5,27 @@ use std::fmt::Write as _;
 use crate::source_spec::{Credential, Endpoint, SourceSpec};
 
 /// Something that a [`SourceSpec`] describes.
-pub trait Described {
+pub trait HasSourceSpec {
     /// Returns what describes it.
     fn source(&self) -> &SourceSpec;
 }
 
-impl<T: Described + ?Sized> Described for &T {
+impl<T: HasSourceSpec + ?Sized> HasSourceSpec for &T {
     fn source(&self) -> &SourceSpec {
         (**self).source()
     }
 }
 
 /// Finds the source of a name.
-pub fn named<T: Described>(sources: impl IntoIterator<Item = T>, name: &str) -> Option<T> {
+#[must_use]
+pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str) -> Option<T> {
     sources
         .into_iter()
         .find(|listed| listed.source().name == name)
 }
 
 /// Returns the services of sources.
-pub fn endpoints<T: Described + ?Sized + 'static>(
+pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static Endpoint> {
     let endpoints = |listed: &'static T| listed.source().endpoints.iter();
@@ -32,7 +33,7 @@ pub fn endpoints<T: Described + ?Sized + 'static>(
 }
 
 /// Returns the credentials of sources.
-pub fn credentials<T: Described + ?Sized + 'static>(
+pub fn credentials<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static Credential> {
     let credentials = |listed: &'static T| listed.source().credentials.iter();

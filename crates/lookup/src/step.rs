@@ -14,6 +14,7 @@ use crate::message::{LookupRequest, LookupResponse};
 /// A step is a value: whoever has the response to its request gets the next step from
 /// [`PendingRequest::next`], a driver as well as a table of responses in a test.
 #[derive(Debug)]
+#[must_use = "a step does nothing until its request is sent"]
 pub enum Step<'a, T, F> {
     /// The look-up is over.
     Done(T),
@@ -114,7 +115,6 @@ impl<'a, T, F> PendingRequest<'a, T, F> {
 impl<'a, T, F> PendingParse<'a, T, F> {
     /// Parses the response on this thread, and returns what the look-up needs next. It may block to
     /// read the response from a file.
-    #[must_use]
     pub fn next(self) -> Step<'a, T, F> {
         (self.parse)();
         (self.next)()

@@ -19,7 +19,7 @@ mod verdict;
 pub mod xbrl;
 
 use docstokg_config::nearest;
-use docstokg_lookup::catalogue::{self, Described};
+use docstokg_lookup::catalogue::{self, HasSourceSpec};
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
 pub use docstokg_lookup::source_spec::{Credential, Endpoint, SourceSpec};
 use http::header::ACCEPT;
@@ -60,7 +60,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-impl Described for dyn Source {
+impl HasSourceSpec for dyn Source {
     fn source(&self) -> &SourceSpec {
         self.spec()
     }
@@ -81,7 +81,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Ends a look-up: the source does not have the ontology.
-    #[must_use]
     pub fn absent<'a>(reason: AbsenceReason, detail: impl Into<String>) -> Step<'a> {
         Step::Done(Self::Absent(Absence {
             reason,
@@ -90,7 +89,6 @@ impl Outcome {
     }
 
     /// Ends a look-up: the response could not be used.
-    #[must_use]
     pub fn failed<'a>(detail: impl Into<String>) -> Step<'a> {
         Step::Done(Self::Failed(detail.into()))
     }

@@ -79,7 +79,7 @@ enum Behind {
 }
 
 /// What came from a URL.
-enum Visited {
+enum VisitOutcome {
     Page(LookupResponse),
     File(Location),
 }
@@ -159,8 +159,8 @@ impl LandingPage {
             .max_body(MAX_PAGE_BYTES)
             .keep_in_memory(KEPT_IN_MEMORY);
         Step::request(request, move |result| match self.judge(url, result) {
-            Ok(Visited::Page(response)) => self.read_page(response, work),
-            Ok(Visited::File(location)) => Step::Done(Ok(Behind::File(location))),
+            Ok(VisitOutcome::Page(response)) => self.read_page(response, work),
+            Ok(VisitOutcome::File(location)) => Step::Done(Ok(Behind::File(location))),
             Err(unanswered) => Step::Done(Err(unanswered)),
         })
     }
@@ -170,7 +170,7 @@ impl LandingPage {
         &self,
         url: Url,
         result: Result<LookupResponse, RequestFailure>,
-    ) -> Result<Visited, Unanswered> {
+    ) -> Result<VisitOutcome, Unanswered> {
         if let Ok(response) = &result
             && classify(&response.body) != Payload::Pdf
             && let Some(challenge) = bot_challenge::detect(response.status, &response.body)
@@ -186,7 +186,7 @@ impl LandingPage {
         }
         if matches!(&result, Err(failure) if failure.reason == Reason::PayloadTooLarge) {
             // No page is that large: it is a file, most likely the PDF, and its bytes decide.
-            return Ok(Visited::File(Location::new(url, Offers::Pdf, ID)));
+            return Ok(VisitOutcome::File(Location::new(url, Offers::Pdf, ID)));
         }
         let response = sort(&self.settings, result, &[])?;
         let offers = match classify(&response.body) {
@@ -198,17 +198,17 @@ impl LandingPage {
                 let failure = unreadable(settings, &response, reason, "page");
                 return Err(Unanswered::Failed(failure));
             }
-            _ => return Ok(Visited::Page(response)),
+            _ => return Ok(VisitOutcome::Page(response)),
         };
-        Ok(Visited::File(Location::new(response.url, offers, ID)))
+        Ok(VisitOutcome::File(Location::new(response.url, offers, ID)))
     }
 
     /// Reads a page when it has its turn.
-    fn read_page<'a>(
-        &'a self,
+    fn read_page(
+        &self,
         response: LookupResponse,
         work: Option<&Work>,
-    ) -> Step<'a, Result<Behind, Unanswered>> {
+    ) -> Step<'_, Result<Behind, Unanswered>> {
         let (url, headers) = (response.url.clone(), response.headers.clone());
         let work = work.cloned();
         let extract = move |body: io::Result<Bytes>| {
@@ -219,13 +219,13 @@ impl LandingPage {
         };
         let unread = response.clone();
         Step::parse(unread, landing_page::MAX_BYTES, extract, move |page| {
-            Step::Done(match page.unwrap_or_else(|| Ok(Page::default())) {
-                Ok(page) => Ok(Behind::Page(Box::new(page), response.url)),
-                Err(_) => {
-                    let (reason, settings) = (Reason::RequestException, &self.settings);
-                    let failure = unreadable(settings, &response, reason, "page");
-                    Err(Unanswered::Failed(failure))
-                }
+            let page = page.unwrap_or_else(|| Ok(Page::default()));
+            Step::Done(if let Ok(page) = page {
+                Ok(Behind::Page(Box::new(page), response.url))
+            } else {
+                let (reason, settings) = (Reason::RequestException, &self.settings);
+                let failure = unreadable(settings, &response, reason, "page");
+                Err(Unanswered::Failed(failure))
             })
         })
     }

@@ -158,11 +158,11 @@ impl OpenAlex {
     }
 
     /// Asks for lists, one after the other. Works stay without outcome where a list cannot be paid.
-    fn lists<'a>(
-        &'a self,
+    fn lists(
+        &self,
         mut chunks: VecDeque<Vec<(usize, Doi)>>,
         mut outcomes: Vec<Option<Outcome>>,
-    ) -> Step<'a, Vec<Option<Outcome>>> {
+    ) -> Step<'_, Vec<Option<Outcome>>> {
         let Some(dois) = chunks.pop_front().filter(|_| self.purse.pays_a_list()) else {
             return Step::Done(outcomes);
         };
@@ -204,7 +204,7 @@ impl OpenAlex {
         dois.iter().map(|(_, doi)| outcome(doi)).collect()
     }
 
-    fn one<'a>(&'a self, work: &Work) -> WorkStep<'a> {
+    fn one(&self, work: &Work) -> WorkStep<'_> {
         let Some(id) = single_id(work) else {
             return Step::Done(Outcome::not_found("no identifier that OpenAlex knows"));
         };

@@ -85,11 +85,11 @@ impl Pmc {
     }
 
     /// Converts identifiers, one request after the other.
-    fn convert<'a>(
-        &'a self,
+    fn convert(
+        &self,
         mut chunks: VecDeque<Vec<String>>,
         mut converted: Vec<Converted>,
-    ) -> Step<'a, Vec<Converted>> {
+    ) -> Step<'_, Vec<Converted>> {
         let Some(asked) = chunks.pop_front() else {
             return Step::Done(converted);
         };
@@ -113,7 +113,7 @@ impl Pmc {
         })
     }
 
-    fn one<'a>(&'a self, work: &Work, converted: &[Converted]) -> WorkStep<'a> {
+    fn one(&self, work: &Work, converted: &[Converted]) -> WorkStep<'_> {
         match articles_of(work, converted) {
             Ok(articles) => {
                 // A user who names a version gets that one or none.

@@ -25,7 +25,7 @@ const MOST_VERSIONS: usize = 5;
 /// Finds the files of articles: of the version named, else of the newest that has a PDF; XML is
 /// taken from the newest that has it. Manuscripts that several funders deposited are no versions of
 /// each other: each is a copy of its own. `only` is whether a version named is the only one wanted.
-pub(super) fn find<'a>(settings: &'a Settings, articles: Vec<Pmcid>, only: bool) -> WorkStep<'a> {
+pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> WorkStep<'_> {
     let first = articles.first().copied();
     let search = BucketSearch { settings, only };
     let searched = search.articles(articles.into(), Files::default());
@@ -41,7 +41,7 @@ pub(super) fn find<'a>(settings: &'a Settings, articles: Vec<Pmcid>, only: bool)
 }
 
 /// The files found so far, and whether the search may go on.
-type Searched<T> = (Files, Result<T, RequestFailure>);
+type SearchResult<T> = (Files, Result<T, RequestFailure>);
 
 /// A search for the files of one work.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ struct BucketSearch<'a> {
 
 impl<'a> BucketSearch<'a> {
     /// Looks at articles until one has a PDF.
-    fn articles(self, mut articles: VecDeque<Pmcid>, found: Files) -> Step<'a, Searched<()>> {
+    fn articles(self, mut articles: VecDeque<Pmcid>, found: Files) -> Step<'a, SearchResult<()>> {
         let Some(article) = articles.pop_front() else {
             return Step::Done((found, Ok(())));
         };
@@ -66,7 +66,7 @@ impl<'a> BucketSearch<'a> {
     }
 
     /// Looks at the version named, then at the others.
-    fn article(self, article: Pmcid, found: Files) -> Step<'a, Searched<()>> {
+    fn article(self, article: Pmcid, found: Files) -> Step<'a, SearchResult<()>> {
         let Some(named) = article.version() else {
             return self.listed(article, found);
         };
@@ -82,7 +82,7 @@ impl<'a> BucketSearch<'a> {
 
     /// Lists the versions of an article, and looks at them. The dot at the end of the prefix matters:
     /// without it the articles that begin with the same digits are listed too.
-    fn listed(self, article: Pmcid, found: Files) -> Step<'a, Searched<()>> {
+    fn listed(self, article: Pmcid, found: Files) -> Step<'a, SearchResult<()>> {
         let mut url = self.settings.endpoints.of(&BUCKET);
         let prefix = format!("PMC{}.", article.number());
         url.query_pairs_mut()
@@ -109,7 +109,7 @@ impl<'a> BucketSearch<'a> {
         article: Pmcid,
         mut versions: VecDeque<u32>,
         found: Files,
-    ) -> Step<'a, Searched<()>> {
+    ) -> Step<'a, SearchResult<()>> {
         let Some(version) = versions.pop_front() else {
             return Step::Done((found, Ok(())));
         };
@@ -123,7 +123,7 @@ impl<'a> BucketSearch<'a> {
     }
 
     /// Looks at one version. Returns whether it is a manuscript.
-    fn version(self, version: Pmcid, mut found: Files) -> Step<'a, Searched<bool>> {
+    fn version(self, version: Pmcid, mut found: Files) -> Step<'a, SearchResult<bool>> {
         let path = format!("metadata/{version}.json");
         let url = self.settings.url(&BUCKET, &path);
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use docstokg_lookup::catalogue::Described;
+use docstokg_lookup::catalogue::HasSourceSpec;
 use docstokg_lookup::source_spec::SourceSpec;
 use url::Url;
 
@@ -46,7 +46,7 @@ pub struct ResolverSpec {
     pub build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
 }
 
-impl Described for ResolverSpec {
+impl HasSourceSpec for ResolverSpec {
     fn source(&self) -> &SourceSpec {
         &self.source
     }

@@ -100,8 +100,8 @@ impl Works {
         let begun = self.context.clock.runtime().boot();
         let web = self.lookups.web.in_group(Arc::clone(requests));
         let (landing, work) = (&self.lookups.landing, &item.state.work);
-        let begin = || landing.read(location.url, Some(work));
-        let outcome = read_by(landing, look_up(begin, &web).await);
+        let read = look_up(|| landing.read(location.url, Some(work)), &web).await;
+        let outcome = read_by(landing, read);
         if web.was_cancelled() {
             return Ok(());
         }
