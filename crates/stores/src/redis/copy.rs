@@ -1,0 +1,284 @@
+//! The copy of a site in this process: what the operations of all processes have made, in the order
+//! in which the server added them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::site::{Site, SiteOperation, SiteResult};
+use docstokg_policy::time::BootInstant;
+use serde::{Deserialize, Serialize};
+
+use super::batch::OperationBatch;
+use super::wire::{LogEntry, LogPosition, Malformed, Reply, ReplyKind, WholeRecord, entry_length};
+use crate::KEEP;
+use crate::handle::SiteView;
+use crate::replica::{Corrupt, Names, Replica, SiteImage};
+
+/// How long after its last operation a process is remembered: a call is not repeated later.
+const MEMBER_MEMORY: Duration = Duration::from_secs(60);
+/// How often the time is prolonged for which the record is kept.
+const RENEWAL: Duration = Duration::from_secs(3_600);
+/// With a log of so many bytes more than what precedes it a snapshot takes its place.
+const LONGEST_LOG: u64 = 4_096;
+/// The log is replaced by the process whose entry crosses such a part of that length: one of many,
+/// and another one if that is gone.
+const PARTS: u64 = 4;
+
+/// A process that has recorded operations.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct RecordMember {
+    id: u64,
+    /// The number of its last batch.
+    number: u64,
+    /// When that was added.
+    at: BootInstant,
+}
+
+/// What a snapshot holds.
+#[derive(Default, Serialize, Deserialize)]
+struct RecordSnapshot {
+    site: SiteImage,
+    members: Vec<RecordMember>,
+}
+
+/// The copy.
+pub(super) struct SiteCopy {
+    replica: Replica,
+    members: Vec<RecordMember>,
+    position: Option<LogPosition>,
+    /// The last known instant of the server, and that of this process when it was known.
+    seen: Option<(BootInstant, BootInstant)>,
+    /// When the time was last prolonged for which the record is kept.
+    renewed: Option<BootInstant>,
+}
+
+impl From<Corrupt> for Malformed {
+    fn from(_: Corrupt) -> Self {
+        Self
+    }
+}
+
+impl SiteCopy {
+    /// Starts an empty copy in which these budgets have their indices.
+    pub(super) fn naming(names: &Names) -> Self {
+        let mut replica = Replica::naming(names);
+        replica.include_all_budgets();
+        Self {
+            replica,
+            members: Vec::new(),
+            position: None,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// Returns the index of a budget, and remembers it for a child process.
+    pub(super) fn name(&mut self, names: &Names, name: &str) -> usize {
+        let index = self.replica.name(names, name);
+        self.replica.include_all_budgets();
+        index
+    }
+
+    /// Returns the names of the budgets.
+    pub(super) fn names(&self) -> &[String] {
+        self.replica.names()
+    }
+
+    /// Returns how far the history is known.
+    pub(super) fn position(&self) -> Option<LogPosition> {
+        self.position
+    }
+
+    /// Forgets how far the history is known: the next reply is the whole record.
+    pub(super) fn distrust(&mut self) {
+        self.position = None;
+    }
+
+    /// Returns the instant of the server at an instant of this process, as far as that is known.
+    pub(super) fn server_now(&self, here: BootInstant) -> Option<BootInstant> {
+        let (server, then) = self.seen.filter(|_| self.position.is_some())?;
+        Some(server + here.since(then))
+    }
+
+    /// Returns the result of an operation if that changes nothing.
+    pub(super) fn result_without_change(
+        &self,
+        operation: &SiteOperation<'_>,
+        now: BootInstant,
+    ) -> Option<SiteResult> {
+        self.replica.result_without_change(operation, now)
+    }
+
+    /// Copies the state for display.
+    pub(super) fn view(&self, now: BootInstant) -> SiteView {
+        self.replica.view(now)
+    }
+
+    /// Takes in a reply to a call with an entry, or with an empty one. Returns the results of the
+    /// batch of that entry; `None` where it had none, or where its first answer was lost and what it
+    /// made is not known any more.
+    pub(super) fn absorb(
+        &mut self,
+        reply: &Reply,
+        entry: &[u8],
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let absorbed = self.try_absorb(reply, entry);
+        if absorbed.is_err() {
+            self.distrust();
+        }
+        absorbed
+    }
+
+    fn try_absorb(
+        &mut self,
+        reply: &Reply,
+        entry: &[u8],
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        self.seen = Some((reply.now, reply.here));
+        let before = match reply.kind {
+            ReplyKind::Tail => self.replay(&reply.bytes, entry)?,
+            _ => self.read_whole(&reply.bytes, entry)?,
+        };
+        if entry.is_empty() {
+            return Ok(None);
+        }
+        let results = self.apply(entry, reply.now)?;
+        let position = self.position.as_mut().ok_or(Malformed)?;
+        position.end += entry_length(entry.len());
+        position.stamp = reply.now.as_micros();
+        // A call that was repeated was added twice, and the first one counts.
+        Ok(results.or(before))
+    }
+
+    /// Reads a whole record. Returns the results of a batch that is this very entry.
+    fn read_whole(
+        &mut self,
+        bytes: &[u8],
+        entry: &[u8],
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        self.position = None;
+        self.members.clear();
+        if bytes.is_empty() {
+            self.replica.read_image(&SiteImage::default())?;
+            return Ok(None);
+        }
+        let record = WholeRecord::read(bytes)?;
+        let snapshot: RecordSnapshot = match record.snapshot {
+            [] => RecordSnapshot::default(),
+            bytes => postcard::from_bytes(bytes).map_err(|_| Malformed)?,
+        };
+        self.replica.read_image(&snapshot.site)?;
+        self.members = snapshot.members;
+        self.position = Some(record.position);
+        self.replay(record.log, entry)
+    }
+
+    /// Applies a part of the log. Returns the results of a batch that is this very entry.
+    fn replay(&mut self, mut log: &[u8], own: &[u8]) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let mut of_own = None;
+        while !log.is_empty() {
+            let entry = LogEntry::take(&mut log)?;
+            let results = self.apply(entry.bytes, BootInstant::from_micros(entry.stamp))?;
+            if entry.bytes == own {
+                of_own = of_own.or(results);
+            }
+            let position = self.position.as_mut().ok_or(Malformed)?;
+            position.end += entry_length(entry.bytes.len());
+            position.stamp = entry.stamp;
+        }
+        Ok(of_own)
+    }
+
+    /// Applies an entry; returns `None` if that was repeated and has been applied before.
+    fn apply(
+        &mut self,
+        entry: &[u8],
+        at: BootInstant,
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let batch = OperationBatch::read(entry).ok_or(Malformed)?;
+        if !self.note_member(&batch, at) {
+            return Ok(None);
+        }
+        let replica = &mut self.replica;
+        let operations = batch.operations_at(at, |name| replica.budget(name));
+        replica.include_all_budgets();
+        let who: Arc<str> = Arc::from(&*batch.who);
+        let apply =
+            |(id, operation): &(u64, SiteOperation<'_>)| replica.apply(operation, *id, &who, at);
+        let results = operations.ok_or(Malformed)?;
+        let results = results.iter().map(apply).collect();
+        Ok(Some(results))
+    }
+
+    /// Notes the number of a batch; returns whether it is a new one.
+    fn note_member(&mut self, batch: &OperationBatch<'_>, at: BootInstant) -> bool {
+        let noted = RecordMember {
+            id: batch.member,
+            number: batch.number,
+            at,
+        };
+        match self.members.iter_mut().find(|known| known.id == noted.id) {
+            Some(known) if known.number >= noted.number => false,
+            Some(known) => {
+                *known = noted;
+                true
+            }
+            None => {
+                self.members.push(noted);
+                true
+            }
+        }
+    }
+
+    /// Writes a snapshot of what is known as of an instant of the server.
+    pub(super) fn write_snapshot(&mut self, now: BootInstant) -> Vec<u8> {
+        self.members
+            .retain(|member| member.at + MEMBER_MEMORY > now);
+        let snapshot = RecordSnapshot {
+            site: self.replica.write_image(),
+            members: self.members.clone(),
+        };
+        // Writing to memory does not fail, and every type of a site can be encoded.
+        postcard::to_allocvec(&snapshot).unwrap_or_default()
+    }
+
+    /// Writes a snapshot of a site that an earlier version of the program left.
+    pub(super) fn write_imported(
+        &mut self,
+        site: &mut Site,
+        names: &[String],
+        now: BootInstant,
+    ) -> Vec<u8> {
+        self.distrust();
+        self.members.clear();
+        self.replica.replace(site, names);
+        self.write_snapshot(now)
+    }
+
+    /// Returns for how many seconds the record is kept: as long as its permits count, or a breaker
+    /// is open.
+    pub(super) fn keep(&self, now: BootInstant, longest_block: Duration) -> u64 {
+        let open = self.replica.open().map(|(until, _)| until.since(now));
+        (KEEP + open.unwrap_or_default().max(longest_block)).as_secs() + 1
+    }
+
+    /// Returns whether the server has to be told how long the record is kept, and notes that it is
+    /// told.
+    pub(super) fn renew(&mut self, here: BootInstant) -> bool {
+        let is_due =
+            self.position.is_none() || self.renewed.is_none_or(|renewed| renewed + RENEWAL <= here);
+        if is_due {
+            self.renewed = Some(here);
+        }
+        is_due
+    }
+}
+
+/// Returns whether a snapshot should take the place of the log, by what a reply to a call with an
+/// entry says.
+pub(super) fn wants_snapshot(reply: &Reply, entry: &[u8]) -> bool {
+    let longest = LONGEST_LOG + reply.start as u64;
+    let (after, part) = (reply.logged as u64, longest / PARTS);
+    let before = after.saturating_sub(entry_length(entry.len()));
+    !entry.is_empty() && after >= longest && before / part != after / part
+}
