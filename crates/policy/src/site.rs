@@ -269,7 +269,7 @@ impl Site {
                 };
                 match ask.patience {
                     _ if ask.policy.breaker.shadow => {
-                        admitted.shadowed = Some(Box::new(refusal(reason)))
+                        admitted.shadowed = Some(Box::new(refusal(reason)));
                     }
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
                         return ControlFlow::Break(Entry::WaitForBreaker {

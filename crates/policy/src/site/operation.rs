@@ -277,12 +277,16 @@ impl Site {
             } => self.confirm(ask, *id, now).into(),
             RequestOperation::Leave { id, spent_at } => self.leave(ask, *id, *spent_at).into(),
             RequestOperation::Hold { permit, longest } => {
-                self.hold(ask, permit, now + *longest).into()
+                self.hold(ask, permit, now + *longest);
+                SiteResult::Done(())
             }
             RequestOperation::Sent { permit, longest } => {
                 self.sent(ask, permit, *longest, now).into()
             }
-            RequestOperation::Stamp { permit } => self.stamp(ask, permit, now).into(),
+            RequestOperation::Stamp { permit } => {
+                self.stamp(ask, permit, now);
+                SiteResult::Done(())
+            }
             RequestOperation::SettleHeaders { permit, outcome } => {
                 self.settle_headers(ask, permit, *outcome, now).into()
             }

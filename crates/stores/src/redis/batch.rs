@@ -99,6 +99,21 @@ impl<'a> OperationBatch<'a> {
     }
 }
 
+/// Returns an operation of this process as it would be at an instant of the server, which is `here` on
+/// the clock of this process.
+pub(super) fn as_of(
+    operation: &SiteOperation<'_>,
+    here: BootInstant,
+    now: BootInstant,
+) -> Option<SiteOperation<'static>> {
+    let to_come = |at: BootInstant| match at {
+        BootInstant::FAR => BootInstant::FAR,
+        at => now + at.since(here),
+    };
+    let passed = |at: BootInstant| now - here.since(at);
+    convert(operation, to_come, passed, &mut Some)
+}
+
 /// Writes a length in the place of an instant.
 fn length(length: std::time::Duration, is_forever: bool) -> BootInstant {
     if is_forever {

@@ -8,7 +8,7 @@ use docstokg_policy::site::{Site, SiteOperation, SiteResult};
 use docstokg_policy::time::BootInstant;
 use serde::{Deserialize, Serialize};
 
-use super::batch::OperationBatch;
+use super::batch::{OperationBatch, as_of};
 use super::wire::{LogEntry, LogPosition, Malformed, Reply, ReplyKind, WholeRecord, entry_length};
 use crate::KEEP;
 use crate::handle::SiteView;
@@ -100,13 +100,16 @@ impl SiteCopy {
         Some(server + here.since(then))
     }
 
-    /// Returns the result of an operation if that changes nothing.
+    /// Returns the result of an operation of this process if that changes nothing, at an instant of
+    /// the server, which is `here` on the clock of this process.
     pub(super) fn result_without_change(
         &self,
         operation: &SiteOperation<'_>,
+        here: BootInstant,
         now: BootInstant,
     ) -> Option<SiteResult> {
-        self.replica.result_without_change(operation, now)
+        let operation = as_of(operation, here, now)?;
+        self.replica.result_without_change(&operation, now)
     }
 
     /// Copies the state for display.

@@ -149,9 +149,9 @@ impl SiteExchange {
                 if !permit.probe && ask.policy.learn.is_none() {
                     return Some(Settled::default().into());
                 }
-                let state = self.state.lock();
-                let now = state.copy.server_now(self.server.clock.boot())?;
-                state.copy.result_without_change(operation, now)
+                let (state, here) = (self.state.lock(), self.server.clock.boot());
+                let now = state.copy.server_now(here)?;
+                state.copy.result_without_change(operation, here, now)
             }
             RequestOperation::StateQuotas { .. } if ask.quota_lane.is_none() => {
                 Some(Heard::default().into())
@@ -196,9 +196,10 @@ impl SiteExchange {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),
             SiteOperation::Request(_, RequestOperation::Enter { reservation: None }) => {
-                let now = state.copy.server_now(self.server.clock.boot());
-                let now = now.filter(|_| state.is_held_up);
-                let result = now.and_then(|now| state.copy.result_without_change(operation, now));
+                let here = self.server.clock.boot();
+                let now = state.copy.server_now(here).filter(|_| state.is_held_up);
+                let result =
+                    now.and_then(|now| state.copy.result_without_change(operation, here, now));
                 result.is_some()
             }
             _ => false,
@@ -295,7 +296,9 @@ impl SiteExchange {
                     answer,
                 } => {
                     let result = if reads_first {
-                        state.copy.result_without_change(&operation, reply.now)
+                        state
+                            .copy
+                            .result_without_change(&operation, reply.here, reply.now)
                     } else {
                         results.next()
                     };

@@ -25,6 +25,8 @@ mod outages;
 mod redis;
 // The record of a site on a Redis server: a log, and a snapshot.
 mod redis_log;
+// Records of this layout, as they were once written.
+mod redis_format;
 // Records of an earlier layout.
 mod redis_layout;
 

@@ -41,7 +41,11 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// A site on a server and as one value, and what its requests hold.
-pub(super) struct World {
+pub(super) struct World<'a> {
+    /// Where a process that was not there before finds the site.
+    store: &'a RedisStore,
+    key: String,
+    steps: u32,
     clock: Arc<ManualClock>,
     pure: Site,
     /// Two processes that share the site.
@@ -62,18 +66,15 @@ pub(super) struct World {
     pub(super) known: [u64; 2],
 }
 
-impl World {
+impl<'a> World<'a> {
     pub(super) fn new(
-        stores: [&RedisStore; 2],
+        stores: [&'a RedisStore; 2],
         clock: &Arc<ManualClock>,
         key: &str,
         rules: &Rules,
     ) -> Self {
         let processes = stores.map(|store| store.site_on_own_time(&key.into()));
-        let keys = [
-            BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
-            BudgetKey::Common,
-        ];
+        let keys = budget_keys();
         let cost = |index: usize| Cost {
             budget: processes.each_ref().map(|site| site.budget(&keys[index]))[0],
             weight: 1,
@@ -115,6 +116,9 @@ impl World {
         let clock = Arc::clone(clock);
         let (reserved, permits) = (Vec::new(), Vec::new());
         Self {
+            store: stores[0],
+            key: key.to_owned(),
+            steps: 0,
             clock,
             pure,
             processes,
@@ -263,6 +267,15 @@ impl World {
         self.pure.sign(&process::signature());
         let theirs = arrive(self.site().view());
         prop_assert_eq!(state(&theirs.site), state(&self.pure), "after {:?}", event);
+        self.steps += 1;
+        if self.steps.is_multiple_of(8) {
+            let newcomer = self.store.site_on_own_time(&self.key.as_str().into());
+            for key in budget_keys() {
+                newcomer.budget(&key);
+            }
+            let theirs = arrive(newcomer.view());
+            prop_assert_eq!(state(&theirs.site), state(&self.pure), "read anew");
+        }
         self.known[0] += u64::from(self.pure.learned().is_some());
         self.known[1] += u64::from(self.pure.quotas().is_some());
         Ok(())
@@ -367,6 +380,11 @@ impl World {
         );
         Ok(())
     }
+}
+
+fn budget_keys() -> [BudgetKey; 2] {
+    let host = Host::parse("a.example").expect("a host");
+    [BudgetKey::Role(host, Role::Metadata), BudgetKey::Common]
 }
 
 /// Writes a state as JSON, to be compared. Breakers that were never used do not count.

@@ -120,9 +120,19 @@ fn blocks_and_open_breakers_last() {
 
     let open = upgrade.client("open", "900/HOUR", None);
     let view = arrive(open.site.view());
-    assert_eq!(view.state(), State::Open);
+    assert_eq!(view.state(), State::HalfOpen, "its time has passed");
+    assert_eq!(view.failures(), 5);
     assert!(view.site.breaker().opened_by().is_some(), "and by whom");
-    assert!(matches!(refusal(&open).0, RefusalReason::Open { .. }));
+    let entry = open.enter();
+    assert!(
+        matches!(&entry, Entry::Go(permit) if permit.probe),
+        "{entry:?}"
+    );
+    let entry = open.enter();
+    assert!(
+        matches!(entry, Entry::Refused(_)),
+        "one at a time: {entry:?}"
+    );
 
     let isolated = upgrade.client("isolated", "9/HOUR", None);
     let policy = LanePolicy {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Entry, Permit};
+use docstokg_policy::site::{Ask, Entry, Permit, QueuePosition};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
@@ -139,6 +139,35 @@ fn a_refusal_is_not_recorded() {
     }
     let after: usize = connection.strlen(KEY).expect("a length");
     assert_eq!(after, before);
+}
+
+/// What is decided without a record counts on the clock of the server as well.
+#[test]
+fn a_request_behind_others_waits_for_its_turn_and_is_not_refused() {
+    let server = Server::start();
+    let mut connection = connect(&server);
+    let store = open(&server);
+    let client = client(&store, "1/HOUR");
+    go(&client);
+    assert!(!is_go(&client));
+    let before: usize = connection.strlen(KEY).expect("a length");
+    for queue_position in [QueuePosition::Behind(0), QueuePosition::Overlapping] {
+        let patient = SystemClock.boot() + Duration::from_secs(3 * 3_600);
+        let ask = Ask {
+            queue_position,
+            deadline: patient,
+            ..client.ask(patient)
+        };
+        let entry = arrive(client.site.enter(&ask)).entry;
+        let Entry::Queue { at } = entry else {
+            panic!("{entry:?}")
+        };
+        let wait = at.since(SystemClock.boot());
+        let hour = Duration::from_secs(3_590)..Duration::from_secs(3_601);
+        assert!(hour.contains(&wait), "{wait:?}");
+    }
+    let after: usize = connection.strlen(KEY).expect("a length");
+    assert_eq!(after, before, "nothing was recorded");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::World;
 
-impl World {
+impl World<'_> {
     pub(super) fn state_quotas(
         &mut self,
         which: usize,
