@@ -41,6 +41,17 @@ struct RecordSnapshot {
     members: Vec<RecordMember>,
 }
 
+/// The batch of the call whose reply is taken in.
+pub(super) struct OwnBatch<'a> {
+    /// What was sent.
+    pub(super) entry: &'a [u8],
+    pub(super) member: u64,
+    pub(super) number: u64,
+    pub(super) who: &'a Arc<str>,
+    /// Its operations as of the instant of the reply, each with the id of what it makes.
+    pub(super) operations: Vec<(u64, SiteOperation<'static>)>,
+}
+
 /// The copy.
 pub(super) struct SiteCopy {
     replica: Replica,
@@ -117,15 +128,15 @@ impl SiteCopy {
         self.replica.view(now)
     }
 
-    /// Takes in a reply to a call with an entry, or with an empty one. Returns the results of the
-    /// batch of that entry; `None` where it had none, or where its first answer was lost and what it
-    /// made is not known any more.
+    /// Takes in a reply to a call with a batch, or without one. Returns the results of the batch;
+    /// `None` where there is none, or where its first answer was lost and what it made is not known
+    /// any more.
     pub(super) fn absorb(
         &mut self,
         reply: &Reply,
-        entry: &[u8],
+        own: Option<&OwnBatch<'_>>,
     ) -> Result<Option<Vec<SiteResult>>, Malformed> {
-        let absorbed = self.try_absorb(reply, entry);
+        let absorbed = self.try_absorb(reply, own);
         if absorbed.is_err() {
             self.distrust();
         }
@@ -135,17 +146,19 @@ impl SiteCopy {
     fn try_absorb(
         &mut self,
         reply: &Reply,
-        entry: &[u8],
+        own: Option<&OwnBatch<'_>>,
     ) -> Result<Option<Vec<SiteResult>>, Malformed> {
         self.seen = Some((reply.now, reply.here));
+        let entry = own.map_or(&[][..], |own| own.entry);
         let before = match reply.kind {
             ReplyKind::Tail => self.replay(&reply.bytes, entry)?,
             _ => self.read_whole(&reply.bytes, entry)?,
         };
-        if entry.is_empty() {
+        let Some(own) = own else {
             return Ok(None);
-        }
-        let results = self.apply(entry, reply.now)?;
+        };
+        let is_new = self.note_member(own.member, own.number, reply.now);
+        let results = is_new.then(|| self.apply_all(&own.operations, own.who, reply.now));
         let position = self.position.as_mut().ok_or(Malformed)?;
         position.end += entry_length(entry.len());
         position.stamp = reply.now.as_micros();
@@ -199,27 +212,33 @@ impl SiteCopy {
         at: BootInstant,
     ) -> Result<Option<Vec<SiteResult>>, Malformed> {
         let batch = OperationBatch::read(entry).ok_or(Malformed)?;
-        if !self.note_member(&batch, at) {
+        if !self.note_member(batch.member, batch.number, at) {
             return Ok(None);
         }
         let replica = &mut self.replica;
         let operations = batch.operations_at(at, |name| replica.budget(name));
         replica.include_all_budgets();
-        let who: Arc<str> = Arc::from(&*batch.who);
-        let apply =
-            |(id, operation): &(u64, SiteOperation<'_>)| replica.apply(operation, *id, &who, at);
-        let results = operations.ok_or(Malformed)?;
-        let results = results.iter().map(apply).collect();
-        Ok(Some(results))
+        let operations = operations.ok_or(Malformed)?;
+        let who = Arc::from(&*batch.who);
+        Ok(Some(self.apply_all(&operations, &who, at)))
+    }
+
+    /// Applies the operations of a batch of an instant.
+    fn apply_all(
+        &mut self,
+        operations: &[(u64, SiteOperation<'static>)],
+        who: &Arc<str>,
+        at: BootInstant,
+    ) -> Vec<SiteResult> {
+        let apply = |(id, operation): &(u64, SiteOperation<'static>)| {
+            self.replica.apply(operation, *id, who, at)
+        };
+        operations.iter().map(apply).collect()
     }
 
     /// Notes the number of a batch; returns whether it is a new one.
-    fn note_member(&mut self, batch: &OperationBatch<'_>, at: BootInstant) -> bool {
-        let noted = RecordMember {
-            id: batch.member,
-            number: batch.number,
-            at,
-        };
+    fn note_member(&mut self, id: u64, number: u64, at: BootInstant) -> bool {
+        let noted = RecordMember { id, number, at };
         match self.members.iter_mut().find(|known| known.id == noted.id) {
             Some(known) if known.number >= noted.number => false,
             Some(known) => {

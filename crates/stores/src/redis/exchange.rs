@@ -18,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::batch::OperationBatch;
-use super::copy::{SiteCopy, wants_snapshot};
+use super::copy::{OwnBatch, SiteCopy, wants_snapshot};
 use super::server::Server;
 use super::wire::Reply;
 use crate::error::StoreError;
@@ -28,49 +28,22 @@ use crate::replica::Names;
 
 mod answer;
 mod call;
+mod waiting;
 
-use answer::{is_held_up, to_here};
+use answer::{goes_from, is_held_up, to_here};
+pub(super) use waiting::Receiver;
+use waiting::Waiting;
 
 /// How many operations go together at most.
 const MOST_TOGETHER: usize = 256;
-
-/// The receiver of an answer.
-pub(super) type Receiver<T> = oneshot::Receiver<Result<T, StoreError>>;
-type Sender<T> = oneshot::Sender<Result<T, StoreError>>;
-
-/// One that waits for the server.
-enum Waiting {
-    /// An operation.
-    Operation {
-        operation: Arc<SiteOperation<'static>>,
-        /// The id of what it makes.
-        id: u64,
-        /// It may change nothing: then it is not recorded.
-        reads_first: bool,
-        answer: Sender<SiteResult>,
-    },
-    /// The wish to see the state.
-    View(Sender<SiteView>),
-}
-
-impl Waiting {
-    /// Returns whether it asks to send.
-    fn enters(&self) -> bool {
-        let Self::Operation { operation, .. } = self else {
-            return false;
-        };
-        matches!(
-            **operation,
-            SiteOperation::Request(_, RequestOperation::Enter { .. })
-        )
-    }
-}
 
 /// Those that go to the server together.
 struct Round {
     waiting: Vec<Waiting>,
     /// The entry of the operations that are recorded; empty without any.
     entry: Vec<u8>,
+    /// Its number among those of this process.
+    number: u64,
     /// For how many seconds the record is kept, where that has to be said.
     keep: Option<u64>,
     /// When it was sent.
@@ -89,6 +62,8 @@ struct ExchangeState {
     is_running: bool,
     /// Whether the last request that asked was not permitted.
     is_held_up: bool,
+    /// How long the last call took.
+    round_trip: Duration,
 }
 
 /// The copy of a site in this process, and those that wait for the server.
@@ -122,6 +97,7 @@ impl SiteExchange {
                 queue: VecDeque::new(),
                 is_running: false,
                 is_held_up: false,
+                round_trip: Duration::ZERO,
             }),
         });
         server.note_exchange(&exchange);
@@ -191,16 +167,19 @@ impl SiteExchange {
     }
 
     /// Returns whether an operation will probably change nothing, so that it is to be decided by
-    /// what the server knows before it is recorded. A wrong guess costs an entry or a round trip.
+    /// what the server knows before it is recorded. A wrong guess costs an entry or a round trip. A
+    /// request that may go soon is recorded: it would come too late if it had to be sent again.
     fn may_change_nothing(&self, state: &ExchangeState, operation: &SiteOperation<'_>) -> bool {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),
             SiteOperation::Request(_, RequestOperation::Enter { reservation: None }) => {
                 let here = self.server.clock.boot();
-                let now = state.copy.server_now(here).filter(|_| state.is_held_up);
-                let result =
-                    now.and_then(|now| state.copy.result_without_change(operation, here, now));
-                result.is_some()
+                let Some(now) = state.copy.server_now(here).filter(|_| state.is_held_up) else {
+                    return false;
+                };
+                let result = state.copy.result_without_change(operation, here, now);
+                let goes_from = result.as_ref().and_then(goes_from);
+                goes_from.is_some_and(|at| at > now + 2 * state.round_trip)
             }
             _ => false,
         }
@@ -266,6 +245,7 @@ impl SiteExchange {
         let is_due = is_due || !longest_block.is_zero();
         Some(Round {
             entry,
+            number,
             keep: is_due.then(|| {
                 let now = state.copy.server_now(sent).unwrap_or(BootInstant::FAR);
                 state.copy.keep(now, longest_block)
@@ -280,9 +260,17 @@ impl SiteExchange {
     fn end_round(&self, round: Round, reply: &Reply) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let results = match state.copy.absorb(reply, &round.entry) {
-            Ok(results) => results,
-            Err(_) => return fail(state, round.waiting, &self.server.malformed()),
+        state.round_trip = reply.here.since(round.sent);
+        let recorded = |waiting: &Waiting| waiting.recorded(round.sent, reply.now);
+        let own = (!round.entry.is_empty()).then(|| OwnBatch {
+            entry: &round.entry,
+            member: self.member,
+            number: round.number,
+            who: &self.server.who,
+            operations: round.waiting.iter().filter_map(recorded).collect(),
+        });
+        let Ok(results) = state.copy.absorb(reply, own.as_ref()) else {
+            return fail(state, round.waiting, &self.server.malformed());
         };
         let mut results = results.into_iter().flatten();
         let mut recorded_next = Vec::new();

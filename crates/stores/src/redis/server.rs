@@ -240,9 +240,9 @@ impl Server {
         for view in busy {
             view.await.unwrap_or_else(|_| Err(self.ended()))?;
         }
-        let mut ping = self.link.clone();
-        let pong = redis::cmd("PING").query_async::<()>(&mut ping).await;
-        pong.map_err(|error| self.unavailable(&error))
+        let mut link = self.link.clone();
+        let answered = redis::cmd("PING").query_async::<()>(&mut link).await;
+        answered.map_err(|error| self.unavailable(&error))
     }
 
     /// Waits for the answer to a check, for a bounded time.

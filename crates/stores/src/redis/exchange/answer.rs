@@ -13,6 +13,19 @@ pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     }
 }
 
+/// Returns from when on a request may go that neither goes now nor holds anything; `None` for other
+/// results.
+pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
+    let SiteResult::Entered(entered) = result else {
+        return None;
+    };
+    match &entered.entry {
+        Entry::Queue { at } => Some(*at),
+        Entry::WaitForBreaker { until, .. } | Entry::Refused(Refusal { until, .. }) => Some(*until),
+        Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. } => None,
+    }
+}
+
 /// Converts the instants of a result to the clock of this process. The server permitted a request at
 /// some time between question and reply: its age counts from `sent`, when the question was sent.
 pub(super) fn to_here(result: SiteResult, reply: &Reply, sent: BootInstant) -> SiteResult {

@@ -60,7 +60,7 @@ impl SiteExchange {
     async fn take_over(&self, reply: &Reply) -> Result<(), StoreError> {
         let (position, snapshot, keep) = {
             let mut state = self.state.lock();
-            let read = state.copy.absorb(reply, &[]);
+            let read = state.copy.absorb(reply, None);
             read.map_err(|_| self.server.malformed())?;
             let copy = &mut state.copy;
             let snapshot = copy.write_snapshot(reply.now);
