@@ -151,7 +151,12 @@ impl SiteCopy {
         self.seen = Some((reply.now, reply.here));
         let entry = own.map_or(&[][..], |own| own.entry);
         let before = match reply.kind {
-            ReplyKind::Tail => self.replay(&reply.bytes, entry)?,
+            ReplyKind::Tail => {
+                let Some(unknown) = self.unknown_part(reply)? else {
+                    return Ok(None);
+                };
+                self.replay(unknown, entry)?
+            }
             _ => self.read_whole(&reply.bytes, entry)?,
         };
         let Some(own) = own else {
@@ -164,6 +169,18 @@ impl SiteCopy {
         position.stamp = reply.now.as_micros();
         // A call that was repeated was added twice, and the first one counts.
         Ok(results.or(before))
+    }
+
+    /// Returns the part of a reply that is not known from those to earlier calls, which were on their
+    /// way at the same time; `None` if a later one has brought all of it, and what follows.
+    fn unknown_part<'a>(&self, reply: &'a Reply) -> Result<Option<&'a [u8]>, Malformed> {
+        let (known, asked) = self.position.zip(reply.asked_from).ok_or(Malformed)?;
+        let ahead = known.end.checked_sub(asked.end).ok_or(Malformed)?;
+        let ahead = usize::try_from(ahead).map_err(|_| Malformed)?;
+        if known.birth != asked.birth {
+            return Err(Malformed);
+        }
+        Ok(reply.bytes.get(ahead..))
     }
 
     /// Reads a whole record. Returns the results of a batch that is this very entry.

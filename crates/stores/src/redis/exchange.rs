@@ -1,14 +1,15 @@
 //! The operations of this process on one site: they wait until the call before them is answered, and
 //! then go to the server together, in one call.
 //!
-//! A site has at most one call under way, so a batch is never added before an earlier one of this
-//! process, not even if its answer is lost and it is repeated. However slow the server is, and
-//! however many processes use the site, every operation is decided by the first call that takes it
-//! along.
+//! To a server that is near a site has one call on its way, and whatever comes meanwhile goes together
+//! with the next; to one that is far away a few calls follow each other. They are sent and taken in
+//! in order. If a call is repeated because its answer was lost, those that were sent after it are
+//! added before it, and then it is passed over by everybody: its operations fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::Duration;
 
 use docstokg_policy::quota::Heard;
@@ -28,14 +29,21 @@ use crate::replica::Names;
 
 mod answer;
 mod call;
+mod running;
 mod waiting;
 
 use answer::{goes_from, is_held_up, to_here};
+use running::RunningExchange;
 pub(super) use waiting::Receiver;
 use waiting::Waiting;
 
 /// How many operations go together at most.
 const MOST_TOGETHER: usize = 256;
+
+/// How many calls are on their way at most to a server that is far away.
+const MOST_CALLS: usize = 8;
+/// From this round trip on it is far away.
+const FAR_ROUND_TRIP: Duration = Duration::from_millis(2);
 
 /// Those that go to the server together.
 struct Round {
@@ -60,6 +68,8 @@ struct ExchangeState {
     has_lost: bool,
     queue: VecDeque<Waiting>,
     is_running: bool,
+    /// Whom to wake when another one waits.
+    waker: Option<Waker>,
     /// Whether the last request that asked was not permitted.
     is_held_up: bool,
     /// How long the last call took.
@@ -96,6 +106,7 @@ impl SiteExchange {
                 has_lost: false,
                 queue: VecDeque::new(),
                 is_running: false,
+                waker: None,
                 is_held_up: false,
                 round_trip: Duration::ZERO,
             }),
@@ -188,14 +199,16 @@ impl SiteExchange {
     fn enqueue(self: &Arc<Self>, mut state: MutexGuard<'_, ExchangeState>, waiting: Waiting) {
         state.queue.push_back(waiting);
         if std::mem::replace(&mut state.is_running, true) {
+            let waker = state.waker.take();
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
             return;
         }
         // A runtime that has ended drops the task at once, which takes the lock.
         drop(state);
-        let running = RunningExchange {
-            exchange: Arc::clone(self),
-            is_done: false,
-        };
+        let running = RunningExchange::new(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "the store's own background work, in the runtime it was opened in"
@@ -203,15 +216,26 @@ impl SiteExchange {
         self.server.runtime.spawn(running.run());
     }
 
-    /// Takes those that wait; `None` if there are none.
-    fn begin_round(&self) -> Option<Round> {
+    /// Takes those that wait, while so many calls are on their way. Returns `None` if there are none,
+    /// or if they have to wait longer; `waker` is woken when another one waits.
+    fn begin_round(&self, calls: usize, waker: &Waker) -> Option<Round> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        if state.queue.is_empty() {
+        if state.queue.is_empty() && calls == 0 {
             state.is_running = false;
             return None;
         }
         let losses = self.server.losses.load(Ordering::Acquire);
+        let is_far = state.round_trip >= FAR_ROUND_TRIP && state.copy.position().is_some();
+        let most = if is_far && state.losses == losses {
+            MOST_CALLS
+        } else {
+            1
+        };
+        if state.queue.is_empty() || calls >= most {
+            state.waker = Some(waker.clone());
+            return None;
+        }
         if state.losses != losses {
             (state.losses, state.has_lost) = (losses, false);
             state.copy.distrust();
@@ -312,42 +336,6 @@ impl SiteExchange {
         if wants_snapshot(reply, &round.entry) {
             self.replace_log(&mut state.copy, reply.now);
         }
-    }
-}
-
-/// The task that calls the server until none waits.
-struct RunningExchange {
-    exchange: Arc<SiteExchange>,
-    /// None waits any more.
-    is_done: bool,
-}
-
-impl RunningExchange {
-    async fn run(mut self) {
-        let exchange = Arc::clone(&self.exchange);
-        while let Some(round) = exchange.begin_round() {
-            match exchange.call(&round).await {
-                Ok(reply) => exchange.end_round(round, &reply),
-                Err(error) => {
-                    fail(&mut exchange.state.lock(), round.waiting, &error);
-                }
-            }
-        }
-        self.is_done = true;
-    }
-}
-
-impl Drop for RunningExchange {
-    fn drop(&mut self) {
-        if self.is_done {
-            return;
-        }
-        // The runtime has ended, or what the server sent made the task fail.
-        let ended = self.exchange.server.ended();
-        let mut state = self.exchange.state.lock();
-        state.is_running = false;
-        state.copy.distrust();
-        fail(&mut state, Vec::new(), &ended);
     }
 }
 

@@ -187,7 +187,8 @@ impl Server {
         call: &ScriptCall<'_>,
     ) -> Result<Reply, StoreError> {
         let value = self.run(&call.command(self.script.get_hash(), key)).await?;
-        Reply::new(value, self.clock.boot()).map_err(|_| self.malformed())
+        let reply = Reply::new(value, call.position, self.clock.boot());
+        reply.map_err(|_| self.malformed())
     }
 
     /// Runs a command. A script that the server does not have is loaded again; a call whose

@@ -88,6 +88,8 @@ pub(super) struct Reply {
     pub(super) now: BootInstant,
     /// The instant of this process at which the reply arrived.
     pub(super) here: BootInstant,
+    /// What the process knew at the call.
+    pub(super) asked_from: Option<LogPosition>,
     /// The length of the log after it.
     pub(super) logged: usize,
     /// The length of what precedes the log.
@@ -100,7 +102,11 @@ pub(super) struct Reply {
 pub(super) struct Malformed;
 
 impl Reply {
-    pub(super) fn new(value: Value, here: BootInstant) -> Result<Self, Malformed> {
+    pub(super) fn new(
+        value: Value,
+        asked_from: Option<LogPosition>,
+        here: BootInstant,
+    ) -> Result<Self, Malformed> {
         let Value::Array(values) = value else {
             return Err(Malformed);
         };
@@ -127,6 +133,7 @@ impl Reply {
             },
             now: BootInstant::from_micros(number(now)?),
             here,
+            asked_from,
             logged: size(logged)?,
             start: size(start)?,
             bytes: text(bytes)?,

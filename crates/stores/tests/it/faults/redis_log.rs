@@ -188,6 +188,32 @@ fn operations_that_wait_for_the_server_share_a_call() {
     assert!(calls <= 4, "{calls} calls for a hundred operations");
 }
 
+/// Several calls are on their way to a server that is far away, while a process that is near adds to
+/// the log.
+#[test]
+fn calls_that_are_on_their_way_together_permit_no_more_than_the_limit() {
+    let server = Server::start();
+    let link = SlowLink::start(server.port, Duration::from_millis(20));
+    let (store, other) = (open_at(&link.dsn(0)), open(&server));
+    let (far, near) = (client(&store, "60/HOUR"), client(&other, "60/HOUR"));
+    go(&far);
+    let (ask, mut permitted) = (far.ask(BootInstant::ZERO), 1);
+    let mut begin = || {
+        permitted += usize::from(is_go(&near));
+        far.site.enter(&ask)
+    };
+    let asked: Vec<_> = (0..80).map(|_| begin()).collect();
+    for answer in asked {
+        permitted += usize::from(matches!(arrive(answer).entry, Entry::Go(_)));
+    }
+    assert_eq!(permitted, 60);
+    let views = [&far, &near].map(|client| arrive(client.site.view()));
+    let [of_far, of_near] = views
+        .each_ref()
+        .map(|view| view.site.budgets()[0].history());
+    assert_eq!(of_far, of_near);
+}
+
 /// However long question and answer take, a permit counts from the instant at which the server got
 /// the question: not before it was given.
 #[test]
