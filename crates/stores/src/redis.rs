@@ -12,7 +12,7 @@
 //! added, in one round trip.
 //!
 //! - `batch` is what an entry of the log says, `copy` the site that the log makes, `exchange` the
-//!   operations of this process that wait for their call.
+//!   operations of this process that wait for their call, and the calls that are on their way.
 //! - A snapshot takes the place of the log when that has grown, and of all that is older.
 //! - A position in the log is a length and an instant of the server. A server that was emptied, or
 //!   that came back with older data, has none in common with what a process knows, and the process

@@ -1,6 +1,7 @@
 //! What this layout has written stays readable: whoever changes how an operation or a site is
 //! written has to raise the layout, and read the earlier one.
 
+use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,7 +111,10 @@ fn write_the_records() {
     }
     let hex = |key| {
         let raw: Vec<u8> = connection.get(key).expect("a record");
-        let digits: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut digits = String::new();
+        for byte in raw {
+            write!(digits, "{byte:02x}").expect("memory");
+        }
         digits + "\n"
     };
     std::fs::write(fixture(), KEYS.map(hex).concat()).expect("a file");
