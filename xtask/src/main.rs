@@ -65,6 +65,7 @@ Usage: cargo xtask COMMAND
 const SLOW_TESTS: &[&str] = &[
     "a_second_fetch",
     "a_second_run",
+    "agreement",
     "cache::damage::",
     "cache::model::",
     "cookies_takes_the_same_hops_as_curl",
@@ -77,7 +78,6 @@ const SLOW_TESTS: &[&str] = &[
     "killed",
     "learning::",
     "limiter::",
-    "lua",
     "nginx::",
     "obstacles::",
     "processes::",

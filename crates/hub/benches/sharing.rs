@@ -3,7 +3,8 @@
 //!
 //! Exits 1 when a window is exceeded, or when the median of the runs uses less than 98 % of the
 //! rate or lets the busiest process have more than 1.3 times what the least busy one has, or when the
-//! eight take 5 % and a second more than they have to.
+//! eight take 5 % and a second more than they have to. `--limit`, `--processes` and `--far-ms` (the
+//! last process is so much farther from the Redis server) measure one other case alone.
 
 #![allow(
     clippy::expect_used,
@@ -12,17 +13,28 @@
     reason = "a measurement prints its results"
 )]
 
+use std::time::Duration;
+
 #[path = "../tests/sharing/run.rs"]
 mod run;
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../stores/tests/it/server.rs"]
 mod server;
+#[path = "../../stores/tests/it/slow_link.rs"]
+mod slow_link;
 
 /// What is measured.
 struct Options {
     seconds: u64,
     runs: u64,
     kinds: Vec<&'static str>,
+    /// How many a second, over all processes.
+    limit: usize,
+    processes: usize,
+    /// How much farther the last process is from the Redis server than the others.
+    far: Duration,
+    /// Whether only processes that wait are measured, and no crowd.
+    is_one_case: bool,
 }
 
 impl Options {
@@ -31,6 +43,10 @@ impl Options {
             seconds: 20,
             runs: 5,
             kinds: vec!["multiprocess", "sqlite", "redis"],
+            limit: 50,
+            processes: 4,
+            far: Duration::ZERO,
+            is_one_case: false,
         };
         for pair in arguments.chunks(2) {
             let value = pair.get(1).expect("a value behind each option");
@@ -38,6 +54,9 @@ impl Options {
             match pair[0].as_str() {
                 "--seconds" => options.seconds = number(),
                 "--runs" => options.runs = number(),
+                "--limit" => options.limit = usize::try_from(number()).expect("a limit"),
+                "--processes" => options.processes = usize::try_from(number()).expect("a count"),
+                "--far-ms" => options.far = Duration::from_millis(number()),
                 "--store" => {
                     options.kinds.retain(|kind| kind == value);
                     assert!(!options.kinds.is_empty(), "unknown store {value}");
@@ -45,6 +64,9 @@ impl Options {
                 other => panic!("unknown option {other}"),
             }
         }
+        let names = ["--limit", "--processes", "--far-ms"];
+        let mut given = arguments.iter().map(String::as_str);
+        options.is_one_case = given.any(|name| names.contains(&name));
         options
     }
 }
@@ -55,6 +77,9 @@ struct Measurement<'a> {
     block: bool,
     directory: &'a std::path::Path,
     redis_port: u16,
+    /// A slow link to the server, for the last process.
+    far: Option<&'a slow_link::SlowLink>,
+    options: &'a Options,
 }
 
 impl Measurement<'_> {
@@ -79,6 +104,7 @@ impl Measurement<'_> {
             seconds: 80,
             each: Some(1),
             block: true,
+            far: None,
             late: 0,
         };
         let outcome = run::run(&plan, &["worker"]);
@@ -93,15 +119,17 @@ impl Measurement<'_> {
         met
     }
 
-    fn run(&self, number: u64, seconds: u64) -> run::Outcome {
+    fn run(&self, number: u64) -> run::Outcome {
+        let far = self.far.filter(|_| self.kind == "redis");
         let plan = run::Plan {
             store: (self.kind, self.place(number)),
-            limit: 50,
-            processes: 4,
+            limit: self.options.limit,
+            processes: self.options.processes,
             callers: 16,
-            seconds,
+            seconds: self.options.seconds,
             each: None,
             block: self.block,
+            far: far.map(|link| link.dsn(number)),
             late: 0,
         };
         run::run(&plan, &["worker"])
@@ -135,10 +163,12 @@ impl Measurement<'_> {
         // those that do.
         let met = !self.block || (used >= 0.98 && spread <= 1.3);
         println!(
-            "{} {}, four processes that {}: {:.2} % of the rate used, \
+            "{} {}, {} processes at {} per second that {}: {:.2} % of the rate used, \
              the busiest got {spread:.2} x the least busy",
             if met { "ok    " } else { "MISSED" },
             self.kind,
+            self.options.processes,
+            self.options.limit,
             if self.block { "wait" } else { "do not wait" },
             used * 100.0
         );
@@ -157,17 +187,25 @@ fn main() {
     let options = Options::read(&arguments);
     let server = server::Server::start();
     let directory = tempfile::tempdir().expect("a directory");
+    let is_far = !options.far.is_zero();
+    let far = is_far.then(|| slow_link::SlowLink::start(server.port, options.far / 2));
+    let measurement = |kind, block| Measurement {
+        kind,
+        block,
+        directory: directory.path(),
+        redis_port: server.port,
+        far: far.as_ref(),
+        options: &options,
+    };
     let mut failed = false;
     for block in [true, false] {
+        if options.is_one_case && !block {
+            continue;
+        }
         for kind in options.kinds.iter().copied() {
-            let measurement = Measurement {
-                kind,
-                block,
-                directory: directory.path(),
-                redis_port: server.port,
-            };
+            let measurement = measurement(kind, block);
             let outcomes: Vec<run::Outcome> = (0..options.runs)
-                .map(|number| measurement.run(number, options.seconds))
+                .map(|number| measurement.run(number))
                 .collect();
             for outcome in &outcomes {
                 failed |= !measurement.report_run(outcome);
@@ -176,13 +214,7 @@ fn main() {
         }
     }
     for kind in options.kinds.iter().copied() {
-        let measurement = Measurement {
-            kind,
-            block: true,
-            directory: directory.path(),
-            redis_port: server.port,
-        };
-        failed |= !measurement.run_crowded();
+        failed |= !options.is_one_case && !measurement(kind, true).run_crowded();
     }
     // `exit` runs no destructor: the server would stay.
     drop(server);

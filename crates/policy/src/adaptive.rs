@@ -13,7 +13,7 @@ use crate::time::BootInstant;
 use crate::windows::Multiplier;
 
 /// The settings of the adaptive rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdaptivePolicy {
     /// How long answers are counted before a decision.
     pub window: Duration,

@@ -11,8 +11,13 @@ use crate::rate::Window;
 use crate::ring::EXACT_LIMIT;
 use crate::time::{Timestamp, micros};
 
+mod written;
+
+use written::WrittenWindows;
+
 /// The windows of a budget as a process applies them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenWindows", into = "WrittenWindows")]
 pub struct Windows {
     list: Box<[Window]>,
     rules: Box<[Rule]>,

@@ -79,9 +79,9 @@ fn measure_redis() -> u32 {
         .build()
         .expect("a runtime");
     let one = runtime.block_on(remote(&server, 1));
-    let missed = report("redis enter", &one, "a PING", 1.5);
+    let missed = report("redis enter", &one, "a PING", 1.75);
     let many = runtime.block_on(remote(&server, 64));
-    missed + report("redis enter with 64 in flight", &many, "a PING", 4.0)
+    missed + report("redis enter with 64 in flight", &many, "a PING", 2.5)
 }
 
 /// Prints a timing, and returns 1 if it misses its target.

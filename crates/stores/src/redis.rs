@@ -1,9 +1,27 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! An operation is one call of one script, the Lua implementation of the pure functions
-//! (`script/`): one round trip, atomic, on the server's clock. A site is one key, which expires.
-//! What is known of a host's own limits is not decided by the script but by the processes, from a
-//! record of events in it (`limits`): a process that does not know the last of them asks twice.
+//! The record of a site is a log: what each process asked, in the order in which the server got it
+//! and with the server's instant of that. The server decides nothing. A process sends an operation,
+//! and gets what others have added since it last asked; it applies all of that and then its own
+//! operation to its copy of the site, with the functions of every other store. Since those depend on
+//! nothing but the site, the operation and the instant, all processes make the same of the same log.
+//!
+//! So the script is the critical section: what is added there has its place for good, and the instant
+//! is read there. No permit is counted earlier than it was given, however long question and answer
+//! take. No process is overtaken again and again, near or far: an operation is decided where it was
+//! added, in one round trip.
+//!
+//! - `batch` is what an entry of the log says, `copy` the site that the log makes, `exchange` the
+//!   operations of this process that wait for their call, and the calls that are on their way.
+//! - A snapshot takes the place of the log when that has grown, and of all that is older.
+//! - A position in the log is a length and an instant of the server. A server that was emptied, or
+//!   that came back with older data, has none in common with what a process knows, and the process
+//!   says that the store has lost its data.
+//! - A record belongs to one version of the program: another one that finds it replaces the log by
+//!   what it makes of that (`take_over`), since it might decide otherwise. An earlier layout is
+//!   converted once (`layout_3`).
+//!
+//! A site is one key, which expires.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,16 +35,17 @@ use crate::error::StoreError;
 use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
 use crate::multiprocess::PerProcess;
 
+mod batch;
 mod bounded;
-mod limits;
+mod copy;
+mod exchange;
+mod layout_3;
 mod link;
-mod lua;
 mod peers;
 mod runtime;
 mod script;
 mod server;
 mod site;
-mod view;
 mod wire;
 
 use runtime::{begin, pause};
@@ -71,25 +90,11 @@ impl RedisStore {
     }
 
     /// Opens a site on which the script uses the clock of this store, and not the server's: for
-    /// tests that compare it with the pure functions. Also returns the id that the next question
-    /// gets.
+    /// tests in virtual time.
     #[doc(hidden)]
-    pub fn site_on_own_time(
-        &self,
-        key: &SiteKey,
-    ) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
-        let server = Arc::clone(self.server.get());
-        let site = RedisSite {
-            server: Arc::clone(&self.server),
-            key: format!("{PREFIX}:{{{key}}}").into(),
-            names: Arc::default(),
-            birth: Arc::default(),
-            known: Arc::default(),
-            uses_caller_clock: true,
-        };
-        (Arc::new(site), move || {
-            server.next_id.load(Ordering::Relaxed) + 1
-        })
+    #[must_use]
+    pub fn site_on_own_time(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        Arc::new(RedisSite::new(self, key, true))
     }
 }
 
@@ -114,14 +119,7 @@ pub fn without_password(dsn: &str) -> String {
 
 impl StateStore for RedisStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(RedisSite {
-            server: Arc::clone(&self.server),
-            key: format!("{PREFIX}:{{{key}}}").into(),
-            names: Arc::default(),
-            birth: Arc::default(),
-            known: Arc::default(),
-            uses_caller_clock: false,
-        })
+        Arc::new(RedisSite::new(self, key, false))
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -145,20 +143,14 @@ impl StateStore for RedisStore {
         let server = Arc::clone(self.server.get());
         let work = {
             let server = Arc::clone(&server);
-            async move {
-                // Commands are answered in the order in which they were sent.
-                redis::cmd("PING")
-                    .query_async::<()>(&mut server.link.clone())
-                    .await
-                    .map_err(|error| server.unavailable(&error))
-            }
+            async move { server.flush().await }
         };
         begin(&server, work, |_| ())
     }
 
     fn check(&self) -> Answer<()> {
         let server = Arc::clone(self.server.get());
-        let (runtime, name) = (server.runtime.clone(), server.name.clone());
+        let (runtime, ended) = (server.runtime.clone(), server.ended());
         // It runs by itself: a caller that polls only now and then must not take its own delay for
         // the server's.
         #[expect(
@@ -181,15 +173,7 @@ impl StateStore for RedisStore {
             server.losses.fetch_add(1, Ordering::AcqRel);
             Ok(())
         });
-        Answer::Later(Box::pin(async move {
-            let ended = |_| {
-                Err(StoreError::Unavailable {
-                    store: name,
-                    why: "the runtime that asks it has ended".to_owned(),
-                })
-            };
-            checked.await.unwrap_or_else(ended)
-        }))
+        Answer::Later(Box::pin(async move { checked.await.unwrap_or(Err(ended)) }))
     }
 
     fn peers(&self) -> Option<u32> {

@@ -19,8 +19,10 @@ use parking_lot::Mutex;
 
 use crate::handle::SiteView;
 
+mod image;
 mod layout;
 
+pub(crate) use image::SiteImage;
 pub(crate) use layout::ENTRY;
 use layout::{Header, HeaderRef, entry, read_entry};
 
@@ -254,7 +256,7 @@ impl Replica {
     }
 
     /// Returns until when and why the host, or a role alone, is open, whichever is longest.
-    fn open(&self) -> Option<(BootInstant, String)> {
+    pub(crate) fn open(&self) -> Option<(BootInstant, String)> {
         let (breaker, isolated) = self.site.breakers();
         let of_roles = isolated.iter().filter_map(|(role, breaker)| {
             let (until, reason) = breaker.open_until(BootInstant::ZERO)?;
@@ -267,18 +269,23 @@ impl Replica {
     }
 
     fn encode_header(&self) -> Vec<u8> {
-        let (breaker, isolated) = self.site.breakers();
+        self.header_of(&self.site)
+    }
+
+    /// Encodes the header of a site that has the budgets of this one.
+    fn header_of(&self, site: &Site) -> Vec<u8> {
+        let (breaker, isolated) = site.breakers();
         let budgets = self
             .order
             .iter()
-            .map(|index| (self.names[*index].as_str(), &self.site.budgets()[*index]))
+            .map(|index| (self.names[*index].as_str(), &site.budgets()[*index]))
             .collect();
         // Writing to memory does not fail, and every type of the header can be encoded.
         postcard::to_allocvec(&HeaderRef {
             breaker,
             isolated,
             budgets,
-            extensions: &self.site.extensions(),
+            extensions: &site.extensions(),
         })
         .unwrap_or_default()
     }

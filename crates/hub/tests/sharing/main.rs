@@ -64,6 +64,7 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
         seconds: PATIENCE,
         each: Some(10),
         block,
+        far: None,
         late: 50,
     })
     .collect()
@@ -132,6 +133,7 @@ fn crowded_plans(directory: &tempfile::TempDir, server: &server::Server) -> Vec<
             seconds: PATIENCE,
             each: Some(if processes == 8 { 1 } else { 2 }),
             block: true,
+            far: None,
             late: limit,
         }));
     }
@@ -172,6 +174,7 @@ fn shares_add_up_to_the_limit_while_the_store_is_lost() {
         seconds: PATIENCE,
         each: None,
         block: true,
+        far: None,
         late: 0,
     };
     let workers: Vec<_> = (0..2)
@@ -229,6 +232,7 @@ fn two_hundred_waiting_callers_leave_one_reservation() {
         seconds: PATIENCE,
         each: None,
         block: true,
+        far: None,
         late: 0,
     };
     let mut worker = run::start(&plan, &WORKER, 0, &served.address(), SystemClock.boot());

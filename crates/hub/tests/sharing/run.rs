@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) each: Option<usize>,
     /// Callers wait for their turn; otherwise they are refused and ask again.
     pub(crate) block: bool,
+    /// The URL under which the last process reaches the store, if that is another one.
+    pub(crate) far: Option<String>,
     /// How many more than the limit may arrive in a window: what the machine has held up comes
     /// together with what follows.
     pub(crate) late: usize,
@@ -65,10 +67,11 @@ pub(crate) fn start(
     address: &str,
     begin: BootInstant,
 ) -> Child {
+    let far = plan.far.as_ref().filter(|_| name + 1 == plan.processes);
     Command::new(std::env::current_exe().expect("this program"))
         .args(arguments)
         .env("WORKER_STORE", plan.store.0)
-        .env("WORKER_PLACE", &plan.store.1)
+        .env("WORKER_PLACE", far.unwrap_or(&plan.store.1))
         .env("WORKER_ADDRESS", address)
         .env("WORKER_NAME", name.to_string())
         .env("WORKER_LIMIT", plan.limit.to_string())

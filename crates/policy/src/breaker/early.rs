@@ -27,7 +27,7 @@ const SPREAD: f64 = 0.1;
 )]
 pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Duration {
     let middle = (elapsed / PARTS).max(SHORTEST).min(cap);
-    // In whole microseconds, in the same steps as the Lua implementation.
+    // In whole microseconds.
     let spread = 1.0 - SPREAD + 2.0 * SPREAD * jitter_sample;
     Duration::from_micros((middle.as_micros() as f64 * spread).floor() as u64)
 }

@@ -3,8 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// So many failures within a time open the breaker for a cooldown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollingWindow {
     /// How many failures.
     pub threshold_failures: NonZeroU32,
@@ -15,7 +17,7 @@ pub struct RollingWindow {
 }
 
 /// The policy of one breaker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerPolicy {
     /// Failures in a row that open it.
     pub fail_max: NonZeroU32,

@@ -22,6 +22,12 @@ impl Budget {
         self.journal = Some(Box::default());
     }
 
+    /// Forgets for which windows the history was last extended. A process that has just read it does
+    /// not know either: from here on both take the same steps.
+    pub fn forget_windows(&mut self) {
+        self.remembered = 0;
+    }
+
     /// Passes the changes since the last call to `to`, and clears them.
     #[inline]
     pub fn drain_journal(&mut self, mut to: impl FnMut(Change)) {

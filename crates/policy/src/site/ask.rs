@@ -4,13 +4,15 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
 use crate::host_model::learned::LearnPolicy;
 use crate::pacing::Pace;
 use crate::time::BootInstant;
 
 /// What a request costs in one budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cost {
     /// Which budget of the site.
     pub budget: usize,
@@ -24,7 +26,7 @@ pub struct Cost {
 }
 
 /// What to do while the breaker is open or a probe is in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Patience {
     /// Be refused at once, at no cost.
     Refuse,
@@ -33,7 +35,7 @@ pub enum Patience {
 }
 
 /// Where a request stands in the queue of its own process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueuePosition {
     /// First: it may go, or make a reservation.
     Head,
@@ -56,7 +58,7 @@ impl QueuePosition {
 }
 
 /// The configuration that the requests of a lane share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LanePolicy {
     /// The policy of the breaker that is obeyed.
     pub breaker: Arc<BreakerPolicy>,
@@ -88,7 +90,7 @@ impl LanePolicy {
 }
 
 /// A question to a site. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ask {
     /// The configuration of its lane.
     pub policy: Arc<LanePolicy>,
@@ -200,13 +202,16 @@ pub struct Entered {
 }
 
 /// Permission to send one request. Must be settled or left.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Written for other processes without what only its own has a use for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Permit {
     /// Its id among the reservations and leases of the site.
     pub id: u64,
     /// The generation of the breaker that admitted it.
     pub generation: u32,
     /// The instant at which it counts as used.
+    #[serde(skip)]
     pub at: BootInstant,
     /// The same instant on the clock of the store, by which its use is found again.
     pub stamp: BootInstant,
@@ -215,6 +220,7 @@ pub struct Permit {
     /// The breaker was closed and without failures: a good answer changes nothing.
     pub clean: bool,
     /// What a breaker in shadow mode would have answered.
+    #[serde(skip)]
     pub shadowed: Option<Box<Refusal>>,
 }
 

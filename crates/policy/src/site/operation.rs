@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Ask, Condition, Entered, Entry, Permit, Report, Settled, Site, Standing};
 use crate::breaker::{OpenReason, Transition};
 use crate::classify::Outcome;
@@ -11,7 +13,7 @@ use crate::host_model::quotas::{QuotaEffect, QuotaStatement};
 use crate::time::BootInstant;
 
 /// An operation on a site: one atomic step at the instant it happens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SiteOperation<'a> {
     /// An operation of a request, with its question.
     Request(Cow<'a, Ask>, RequestOperation),
@@ -40,7 +42,7 @@ pub enum SiteOperation<'a> {
 }
 
 /// An operation of a request on its site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum RequestOperation {
     /// Asks to send. See [`Site::enter`] and [`Site::confirm`].
     Enter {

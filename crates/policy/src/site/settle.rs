@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Ask, Permit, Site};
 use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{OpenReason, Settlement, State, Transition};
@@ -31,7 +33,7 @@ pub struct Settled {
 }
 
 /// The result of an attempt, as reported to the breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// What it means.
     pub outcome: Outcome,

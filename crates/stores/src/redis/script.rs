@@ -1,20 +1,13 @@
-//! The script that runs an operation on the server, joined from its files.
+//! The script that adds to the record of a site on the server.
 
-/// The version of what the script writes.
-pub(super) const LAYOUT: u32 = 3;
-
-const FILES: &str = concat!(
-    include_str!("script/opening.lua"),
-    include_str!("script/history.lua"),
-    include_str!("script/budget.lua"),
-    include_str!("script/limits.lua"),
-    include_str!("script/kinds.lua"),
-    include_str!("script/breaker.lua"),
-    include_str!("script/site.lua"),
-    include_str!("script/steps.lua"),
-);
+/// The version of what it writes.
+pub(super) const LAYOUT: u8 = 4;
+/// The length of the header of a record: layout, creation, version of the program, dropped length,
+/// beginning of the log.
+pub(super) const HEADER: usize = 1 + 8 + 8 + 8 + 4;
 
 /// Returns the text of the script.
 pub(super) fn text() -> String {
-    format!("local LAYOUT = {LAYOUT}\n{FILES}")
+    let body = include_str!("script/append.lua");
+    format!("local LAYOUT, HEADER = {LAYOUT}, {HEADER}\n{body}")
 }

@@ -1,15 +1,16 @@
 //! The server: its connection, its script, and the calls that are not about one site.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use docstokg_policy::time::Clock;
 use parking_lot::Mutex;
-use redis::{IntoConnectionInfo, RedisError, Script, Value};
+use redis::{Cmd, IntoConnectionInfo, RedisError, Script, Value};
 use tokio::runtime::{Handle, Runtime};
 
+use super::exchange::SiteExchange;
 use super::link::Link;
 use super::peers::PeerCounts;
 use super::runtime::pause;
@@ -20,8 +21,8 @@ use crate::error::StoreError;
 use crate::handle::SiteKey;
 use crate::process;
 
-/// How often a call whose connection broke is repeated. A call that ran twice counts twice: too
-/// little is sent, not too much. Calls that take something back are not repeated.
+/// How often a call whose connection broke is repeated. What a repeated call adds a second time is
+/// applied once.
 const MAX_REPEATS: u32 = 3;
 /// How many sites are listed, and how many calls that may take: the list of a hostile server may
 /// not end.
@@ -57,6 +58,8 @@ pub(super) struct Server {
     pub(super) losses: AtomicU32,
     /// The number of this process among them.
     pub(super) rank: AtomicU32,
+    /// The open sites.
+    exchanges: Mutex<Vec<Weak<SiteExchange>>>,
     /// The runtime of a store that was opened outside of one.
     own: Option<Runtime>,
 }
@@ -112,6 +115,7 @@ impl Server {
             peers: Mutex::default(),
             losses: AtomicU32::new(0),
             rank: AtomicU32::new(0),
+            exchanges: Mutex::default(),
             own,
         })
     }
@@ -137,7 +141,32 @@ impl Server {
         }
     }
 
-    fn of_another_version(&self, layout: &str) -> StoreError {
+    /// Explains that the runtime of the store has ended before an answer came.
+    pub(super) fn ended(&self) -> StoreError {
+        StoreError::Unavailable {
+            store: self.name.clone(),
+            why: "the runtime that asks it has ended".to_owned(),
+        }
+    }
+
+    /// Explains that an answer was lost, and what it was is not known any more.
+    pub(super) fn unanswered(&self) -> StoreError {
+        StoreError::Unavailable {
+            store: self.name.clone(),
+            why: "its answer was lost".to_owned(),
+        }
+    }
+
+    /// Notes that the server has lost its data. What this process knows of sites does not count any
+    /// more, of this one and of all others.
+    pub(super) fn forgot(&self) -> StoreError {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        StoreError::Forgot {
+            store: self.name.clone(),
+        }
+    }
+
+    pub(super) fn of_another_version(&self, layout: u8) -> StoreError {
         StoreError::Unusable {
             store: self.name.clone(),
             why: format!(
@@ -151,17 +180,24 @@ impl Server {
         }
     }
 
-    /// Runs a call. A script that the server does not have is loaded again; a call whose connection
-    /// broke is repeated.
-    pub(super) async fn run(&self, step: ScriptCall) -> Result<Value, StoreError> {
+    /// Calls the script on a record, and returns its reply.
+    pub(super) async fn reply_to(
+        &self,
+        key: &str,
+        call: &ScriptCall<'_>,
+    ) -> Result<Reply, StoreError> {
+        let value = self.run(&call.command(self.script.get_hash(), key)).await?;
+        let reply = Reply::new(value, call.position, self.clock.boot());
+        reply.map_err(|_| self.malformed())
+    }
+
+    /// Runs a command. A script that the server does not have is loaded again; a call whose
+    /// connection broke is repeated.
+    async fn run(&self, command: &Cmd) -> Result<Value, StoreError> {
         let mut broken = 0;
         loop {
-            match self
-                .link
-                .send(&step.arguments)
-                .await
-                .and_then(Value::extract_error)
-            {
+            let sent = self.link.send(command).await;
+            match sent.and_then(Value::extract_error) {
                 Ok(value) => return Ok(value),
                 Err(error) if error.code() == Some("NOSCRIPT") => {
                     self.script
@@ -170,10 +206,7 @@ impl Server {
                         .map_err(|error| self.unavailable(&error))?;
                 }
                 Err(error)
-                    if error.is_io_error()
-                        && !error.is_timeout()
-                        && step.may_repeat
-                        && broken < MAX_REPEATS =>
+                    if error.is_io_error() && !error.is_timeout() && broken < MAX_REPEATS =>
                 {
                     broken += 1;
                     pause(Duration::from_millis(30) * broken).await;
@@ -182,27 +215,35 @@ impl Server {
                     broken += 1;
                     pause(Duration::from_millis(50)).await;
                 }
-                Err(error) if error.code() == Some("FORGOTTEN") => {
-                    // The next questions, of this site and all others, count as those of a new
-                    // process.
-                    self.losses.fetch_add(1, Ordering::AcqRel);
-                    return Err(StoreError::Forgot {
-                        store: self.name.clone(),
-                    });
-                }
-                Err(error) if error.code() == Some("LAYOUT") => {
-                    return Err(self.of_another_version(error.detail().unwrap_or("unknown")));
-                }
                 Err(error) => return Err(self.unavailable(&error)),
             }
         }
     }
 
-    /// Runs a call, and returns its reply.
-    pub(super) async fn reply_to(&self, call: ScriptCall) -> Result<Reply, StoreError> {
-        let asked = self.clock.boot();
-        let value = self.run(call).await?;
-        Reply::new(value, asked, self.clock.boot()).map_err(|_| self.malformed())
+    /// Remembers an open site, for as long as it is open.
+    pub(super) fn note_exchange(&self, exchange: &Arc<SiteExchange>) {
+        let mut exchanges = self.exchanges.lock();
+        if exchanges.len() == exchanges.capacity() {
+            exchanges.retain(|known| known.strong_count() > 0);
+        }
+        exchanges.push(Arc::downgrade(exchange));
+    }
+
+    /// Waits until every operation that has begun is complete.
+    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+        let open: Vec<Arc<SiteExchange>> = {
+            let exchanges = self.exchanges.lock();
+            exchanges.iter().filter_map(Weak::upgrade).collect()
+        };
+        let busy: Vec<_> = (open.iter())
+            .filter_map(SiteExchange::begin_view_if_busy)
+            .collect();
+        for view in busy {
+            view.await.unwrap_or_else(|_| Err(self.ended()))?;
+        }
+        let mut link = self.link.clone();
+        let answered = redis::cmd("PING").query_async::<()>(&mut link).await;
+        answered.map_err(|error| self.unavailable(&error))
     }
 
     /// Waits for the answer to a check, for a bounded time.

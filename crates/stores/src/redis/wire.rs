@@ -1,96 +1,217 @@
-//! Calls of the script and its replies. Both hold lengths of time, not instants: the server has a
-//! clock of its own.
+//! Calls of the script, its replies, and the parts of a record in them.
 
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::time::micros;
-use redis::Cmd;
+use docstokg_policy::time::BootInstant;
+use redis::{Cmd, Value};
 
-mod limits;
-mod question;
-mod reply;
+use super::script::{HEADER, LAYOUT};
+use crate::hash::fnv;
 
-pub(super) use limits::{Lacking, LimitsPart};
-pub(super) use question::Question;
-pub(super) use reply::{Malformed, Reply};
+/// The version of the program, as a record names it. What one version records another may decide
+/// otherwise.
+static VERSION: LazyLock<[u8; 8]> =
+    LazyLock::new(|| fnv(env!("CARGO_PKG_VERSION").as_bytes()).to_le_bytes());
 
-/// "Forever", to the script: its numbers are exact up to here.
-const FAR: u64 = (1 << 53) - 1;
-
-/// A call of the script: the operation, the time to use, the question, and further arguments.
-pub(super) struct ScriptCall {
-    pub(super) arguments: Cmd,
-    /// Whether it may run twice: then it permits less, not more.
-    pub(super) may_repeat: bool,
+/// How far a process knows the history of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogPosition {
+    /// When the record was created.
+    pub(super) birth: u64,
+    /// The length of the whole log up to there, with what was dropped from the record.
+    pub(super) end: u64,
+    /// The instant of the last entry before it, or of the snapshot.
+    pub(super) stamp: u64,
 }
 
-impl ScriptCall {
-    /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the
-    /// server's clock counts.
-    pub(super) fn new(hash: &str, key: &str, question: &[u8], op: &str, now: Option<u64>) -> Self {
-        let mut arguments = Cmd::with_capacity(8, 128 + key.len() + question.len());
-        arguments
-            .arg("EVALSHA")
-            .arg(hash)
-            .arg("1")
-            .arg(key)
-            .arg(question);
-        // Defaults are left out, so that a plain `enter` is as short as possible.
-        match now {
-            Some(now) => drop(arguments.arg(op).arg(now)),
-            None if op == "enter" => {}
-            None => drop(arguments.arg(op).arg("-1")),
-        }
-        Self {
-            arguments,
-            may_repeat: !matches!(op, "hold" | "leave"),
-        }
-    }
+/// A call of the script.
+#[derive(Default)]
+pub(super) struct ScriptCall<'a> {
+    /// The instant to use in place of the server's: for tests.
+    pub(super) now: Option<BootInstant>,
+    /// What the process knows.
+    pub(super) position: Option<LogPosition>,
+    /// For how many seconds the record is kept at least, where that may have to be said.
+    pub(super) keep: Option<u64>,
+    /// The entry to add; none if it is empty. With a snapshot, the record of an earlier layout.
+    pub(super) entry: &'a [u8],
+    /// The snapshot that takes the place of what the process knows; none if it is empty.
+    pub(super) snapshot: &'a [u8],
+}
 
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
-        self.arguments.arg(text);
-        self
-    }
-
-    pub(super) fn number(&mut self, number: u64) -> &mut Self {
-        self.arguments.arg(number);
-        self
-    }
-
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.arguments.arg(bytes);
-        self
-    }
-
-    /// Adds which version of the host's limits the process knows, if the call is about them.
-    pub(super) fn version(&mut self, version: Option<u64>) -> &mut Self {
-        match version {
-            Some(version) => self.number(version),
-            None => self.text("-1"),
-        }
-    }
-
-    pub(super) fn length(&mut self, length: Duration) -> &mut Self {
-        self.number(in_micros(length))
-    }
-
-    pub(super) fn optional(&mut self, length: Option<Duration>) -> &mut Self {
-        match length {
-            Some(length) => self.length(length),
-            None => self.text("-1"),
-        }
-    }
-
-    pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
-        self.text(if flag { "1" } else { "0" })
-    }
-
-    pub(super) fn outcome(&mut self, outcome: Outcome) -> &mut Self {
-        self.text(outcome.as_str())
+impl ScriptCall<'_> {
+    /// Returns the command that calls the script with this hash on a record.
+    pub(super) fn command(&self, hash: &str, key: &str) -> Cmd {
+        let mut command = Cmd::with_capacity(12, 192 + self.entry.len() + self.snapshot.len());
+        command.arg("EVALSHA").arg(hash).arg("1").arg(key);
+        match self.now {
+            Some(now) => command.arg(now.as_micros()),
+            None => command.arg(""),
+        };
+        command.arg(&VERSION[..]);
+        match self.position {
+            Some(known) => command.arg(known.birth).arg(known.end),
+            None => command.arg("0").arg("0"),
+        };
+        match self.position {
+            Some(known) => command.arg(&known.stamp.to_le_bytes()[..]),
+            None => command.arg(""),
+        };
+        match self.keep {
+            Some(seconds) => command.arg(seconds),
+            None => command.arg(""),
+        };
+        command.arg(self.entry).arg(self.snapshot);
+        command
     }
 }
 
-fn in_micros(length: Duration) -> u64 {
-    micros(length).min(FAR)
+/// What a reply of the script holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplyKind {
+    /// What was added to the log since the position of the call.
+    Tail,
+    /// The whole record before the entry of the call; empty if there is none.
+    Whole,
+    /// The record is not the one that the process knows.
+    Lost,
+    /// The whole record, of another version of the program: nothing was added.
+    Foreign,
+    /// The whole record, of another layout: nothing was added.
+    Other,
+}
+
+/// A reply of the script.
+pub(super) struct Reply {
+    pub(super) kind: ReplyKind,
+    /// The instant of the server at which the call ran.
+    pub(super) now: BootInstant,
+    /// The instant of this process at which the reply arrived.
+    pub(super) here: BootInstant,
+    /// What the process knew at the call.
+    pub(super) asked_from: Option<LogPosition>,
+    /// The length of the log after it.
+    pub(super) logged: usize,
+    /// The length of what precedes the log.
+    pub(super) start: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// An answer that does not have the form it should have.
+#[derive(Debug)]
+pub(super) struct Malformed;
+
+impl Reply {
+    pub(super) fn new(
+        value: Value,
+        asked_from: Option<LogPosition>,
+        here: BootInstant,
+    ) -> Result<Self, Malformed> {
+        let Value::Array(values) = value else {
+            return Err(Malformed);
+        };
+        let Ok([kind, now, logged, start, bytes]) = <[Value; 5]>::try_from(values) else {
+            return Err(Malformed);
+        };
+        let number = |value| match value {
+            Value::Int(number) => u64::try_from(number).map_err(|_| Malformed),
+            _ => Err(Malformed),
+        };
+        let size = |value| usize::try_from(number(value)?).map_err(|_| Malformed);
+        let text = |value| match value {
+            Value::BulkString(bytes) => Ok(bytes),
+            _ => Err(Malformed),
+        };
+        Ok(Self {
+            kind: match text(kind)?.as_slice() {
+                b"tail" => ReplyKind::Tail,
+                b"whole" => ReplyKind::Whole,
+                b"lost" => ReplyKind::Lost,
+                b"foreign" => ReplyKind::Foreign,
+                b"other" => ReplyKind::Other,
+                _ => return Err(Malformed),
+            },
+            now: BootInstant::from_micros(number(now)?),
+            here,
+            asked_from,
+            logged: size(logged)?,
+            start: size(start)?,
+            bytes: text(bytes)?,
+        })
+    }
+
+    /// Returns an instant of the server on the clock of this process, relative to the arrival of the
+    /// reply.
+    pub(super) fn to_here(&self, at: BootInstant) -> BootInstant {
+        if at == BootInstant::FAR {
+            return at;
+        }
+        if at >= self.now {
+            self.here + at.since(self.now)
+        } else {
+            self.here - self.now.since(at)
+        }
+    }
+}
+
+/// A whole record.
+pub(super) struct WholeRecord<'a> {
+    /// Up to the snapshot.
+    pub(super) position: LogPosition,
+    /// What was known then; nothing if it is empty.
+    pub(super) snapshot: &'a [u8],
+    pub(super) log: &'a [u8],
+}
+
+impl<'a> WholeRecord<'a> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut rest = bytes;
+        let [layout] = take(&mut rest)?;
+        let birth = u64::from_le_bytes(take(&mut rest)?);
+        let _version: [u8; 8] = take(&mut rest)?;
+        let end = u64::from_le_bytes(take(&mut rest)?);
+        let start = u32::from_le_bytes(take(&mut rest)?);
+        let start = usize::try_from(start).map_err(|_| Malformed)?;
+        let before = start.checked_sub(HEADER + 8).ok_or(Malformed)?;
+        let (snapshot, mut rest) = rest.split_at_checked(before).ok_or(Malformed)?;
+        let stamp = u64::from_le_bytes(take(&mut rest)?);
+        if layout != LAYOUT {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            position: LogPosition { birth, end, stamp },
+            snapshot,
+            log: rest,
+        })
+    }
+}
+
+/// An entry of the log.
+pub(super) struct LogEntry<'a> {
+    pub(super) bytes: &'a [u8],
+    /// When it was added.
+    pub(super) stamp: u64,
+}
+
+/// The length of an entry in the log, of which the program wrote so much.
+pub(super) fn entry_length(written: usize) -> u64 {
+    (4 + written + 8) as u64
+}
+
+impl<'a> LogEntry<'a> {
+    /// Takes the first entry of a part of the log.
+    pub(super) fn take(log: &mut &'a [u8]) -> Result<Self, Malformed> {
+        let length = u32::from_le_bytes(take(log)?);
+        let length = usize::try_from(length).map_err(|_| Malformed)?;
+        let (bytes, rest) = log.split_at_checked(length).ok_or(Malformed)?;
+        *log = rest;
+        let stamp = u64::from_le_bytes(take(log)?);
+        Ok(Self { bytes, stamp })
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(Malformed)?;
+    *bytes = rest;
+    Ok(*taken)
 }

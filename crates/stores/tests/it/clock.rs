@@ -38,10 +38,6 @@ impl ManualClock {
         self.boot.fetch_add(micros, Ordering::SeqCst);
     }
 
-    pub(crate) fn set_back(&self, micros: u64) {
-        self.boot.fetch_sub(micros, Ordering::SeqCst);
-    }
-
     pub(crate) fn advance_wall(&self, micros: i64) {
         self.wall.fetch_add(micros, Ordering::SeqCst);
     }

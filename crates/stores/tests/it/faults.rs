@@ -23,8 +23,12 @@ use crate::worker::Client;
 mod outages;
 // Faults of a Redis server.
 mod redis;
-// What a Redis server keeps of a host's limits.
-mod redis_limits;
+// The record of a site on a Redis server: a log, and a snapshot.
+mod redis_log;
+// Records of this layout, as they were once written.
+mod redis_format;
+// Records of an earlier layout.
+mod redis_layout;
 
 const HOUR: i64 = 3_600_000_000;
 

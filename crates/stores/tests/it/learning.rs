@@ -220,7 +220,7 @@ fn on_every_store(
                 }
                 _ => {
                     let store = RedisStore::open(&redis.dsn(), clock.shared());
-                    store.expect("a store").site_on_own_time(&key).0
+                    store.expect("a store").site_on_own_time(&key)
                 }
             };
             let sites = (0..count).map(site).collect();
@@ -283,7 +283,7 @@ fn processes_that_race_take_no_more_than_one_alone_would() {
     let stores: Vec<RedisStore> = (0..RACERS)
         .map(|_| RedisStore::open(&redis.dsn(), clock.shared()).expect("a store"))
         .collect();
-    let sites = stores.iter().map(|store| store.site_on_own_time(&key).0);
+    let sites = stores.iter().map(|store| store.site_on_own_time(&key));
     let memory = MemoryStore::new(clock.shared());
     let mut race = Run::new(&clock, sites.collect(), rule, hidden.clone());
     race.until_served(200);
@@ -318,7 +318,7 @@ fn a_refusal_after_all_was_forgotten_begins_with_the_history() {
     let hidden = Origin::admits(3, Duration::from_secs(1));
     let rule = (LearnMode::Tighten, "30/SECOND");
     let stores = [(), ()].map(|()| RedisStore::open(&redis.dsn(), clock.shared()));
-    let sites = stores.map(|store| store.expect("a store").site_on_own_time(&key).0);
+    let sites = stores.map(|store| store.expect("a store").site_on_own_time(&key));
     let memory = vec![MemoryStore::new(clock.shared()).site(&key); 2];
     let settled = [sites.to_vec(), memory].map(|sites| {
         clock.set(START);

@@ -10,8 +10,8 @@
 mod cache;
 // Every store keeps the contract.
 mod conformance;
-// The Lua implementation and the pure functions agree.
-mod lua;
+// Processes that share a log and the pure functions agree.
+mod agreement;
 // Limits that processes learn together, on every store.
 mod learning;
 // A model of processes that wait: each gets a turn, on every store.
@@ -28,6 +28,8 @@ mod processes;
 mod clock;
 // A Redis server of our own.
 mod server;
+// A link to it that takes time, or breaks.
+mod slow_link;
 // This program again, as a process that uses a store.
 mod worker;
 

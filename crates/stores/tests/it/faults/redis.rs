@@ -126,14 +126,14 @@ fn when_a_redis_server_is_emptied_no_process_sends_for_a_window() {
 fn a_redis_key_of_another_layout_is_refused_with_a_sentence() {
     let server = Server::start();
     let store = redis(&server);
-    for (host, layout) in [("older", '\u{2}'), ("later", '\u{4}')] {
+    for (host, layout) in [("older", '\u{2}'), ("later", '\u{5}')] {
         let set = format!(
             "*4\r\n$8\r\nSETRANGE\r\n$16\r\ndocstokg:{{{host}}}\r\n$1\r\n0\r\n$6\r\n{layout}later"
         );
         command(&server, &set);
         let said = error_of_view(&store, host);
         let version = format!(
-            "its layout is version {}, this one reads 3",
+            "its layout is version {}, this one reads 4",
             u32::from(layout)
         );
         assert!(

@@ -1,7 +1,7 @@
 //! Real processes in real time under a limit that was learned, one of which is killed.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::{Origin, Run, words};
 use crate::clock::ManualClock;
 use crate::server::Server;
+use crate::slow_link::SlowLink;
 use crate::worker::{Client, LONG_LEASE, PATIENCE, Worker};
 
 const PER_SECOND: usize = 10;
@@ -68,7 +69,7 @@ fn two_processes_share_a_learned_limit_and_one_goes_on_alone() {
     // The limit is found before the processes start, in the last minutes on the server's clock.
     let clock = ManualClock::at(now() - 600_000_000);
     let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
-    let site = store.site_on_own_time(&"a.example".into()).0;
+    let site = store.site_on_own_time(&"a.example".into());
     let hidden = Origin::admits(PER_SECOND, Duration::from_secs(1));
     let rule = (LearnMode::Tighten, "50/SECOND");
     let mut run = Run::new(&clock, vec![site.clone()], rule, hidden);
@@ -101,41 +102,12 @@ fn two_processes_share_a_learned_limit_and_one_goes_on_alone() {
     assert!(refused <= 30, "{refused} refused under {limits:?}");
 }
 
-/// Forwards connections to a server, and delays every byte on both ways.
-fn distant(server: &Server, delay: Duration) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let near = listener.local_addr().expect("an address").port();
-    let far = server.port;
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = TcpStream::connect(("127.0.0.1", far)).expect("the server");
-            let ways = [(&client, &server), (&server, &client)];
-            for (from, to) in ways.map(|(from, to)| (from.try_clone(), to.try_clone())) {
-                let (from, to) = (from.expect("a socket"), to.expect("a socket"));
-                std::thread::spawn(move || forward(from, to, delay));
-            }
-        }
-    });
-    format!("redis://127.0.0.1:{near}/0")
-}
-
-#[expect(clippy::disallowed_methods, reason = "the delay of a real connection")]
-fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        std::thread::sleep(delay);
-        if to.write_all(&buffer[..length]).is_err() {
-            return;
-        }
-    }
-}
-
 /// After a refusal one request at a time tests the host. However far away the server is, no other
 /// one goes before that is answered.
 #[test]
 fn a_distant_server_keeps_one_test_at_a_time() {
     let server = Server::start();
-    let dsn = distant(&server, Duration::from_millis(40));
+    let dsn = SlowLink::start(server.port, Duration::from_millis(40)).dsn(0);
     let store = || RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
     let (one, two) = (store(), store());
     let [one, two] = [&one, &two]

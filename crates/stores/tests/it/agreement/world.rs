@@ -1,4 +1,4 @@
-//! One site in the Lua implementation and in the pure functions.
+//! One site as two processes make it from its log on a server, and as the pure functions make it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -40,15 +40,16 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A process: its handle, and the id that its next question gets.
-type Process = (Arc<dyn SiteHandle>, Box<dyn Fn() -> u64>);
-
-/// A site in both implementations, and what its requests hold.
-pub(super) struct World {
+/// A site on a server and as one value, and what its requests hold.
+pub(super) struct World<'a> {
+    /// Where a process that was not there before finds the site.
+    store: &'a RedisStore,
+    key: String,
+    steps: u32,
     clock: Arc<ManualClock>,
     pure: Site,
     /// Two processes that share the site.
-    processes: [Process; 2],
+    processes: [Arc<dyn SiteHandle>; 2],
     /// Which of them acts.
     acting: usize,
     learn: Option<LearnPolicy>,
@@ -65,25 +66,17 @@ pub(super) struct World {
     pub(super) known: [u64; 2],
 }
 
-impl World {
+impl<'a> World<'a> {
     pub(super) fn new(
-        stores: [&RedisStore; 2],
+        stores: [&'a RedisStore; 2],
         clock: &Arc<ManualClock>,
         key: &str,
         rules: &Rules,
     ) -> Self {
-        let processes = stores.map(|store| {
-            let (script, next_id) = store.site_on_own_time(&key.into());
-            (script, Box::new(next_id) as Box<dyn Fn() -> u64>)
-        });
-        let keys = [
-            BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
-            BudgetKey::Common,
-        ];
+        let processes = stores.map(|store| store.site_on_own_time(&key.into()));
+        let keys = budget_keys();
         let cost = |index: usize| Cost {
-            budget: processes
-                .each_ref()
-                .map(|(script, _)| script.budget(&keys[index]))[0],
+            budget: processes.each_ref().map(|site| site.budget(&keys[index]))[0],
             weight: 1,
             windows: Arc::new(Windows::paced(
                 parse_rates(rules.rates[index]).expect("rates"),
@@ -123,6 +116,9 @@ impl World {
         let clock = Arc::clone(clock);
         let (reserved, permits) = (Vec::new(), Vec::new());
         Self {
+            store: stores[0],
+            key: key.to_owned(),
+            steps: 0,
             clock,
             pure,
             processes,
@@ -177,13 +173,18 @@ impl World {
         }
     }
 
-    fn script(&self) -> &dyn SiteHandle {
-        &*self.processes[self.acting].0
+    fn site(&self) -> &dyn SiteHandle {
+        &*self.processes[self.acting]
     }
 
-    fn same_ids(&mut self) {
-        let next = (self.processes[self.acting].1)();
-        self.pure.number_from(next - 1);
+    /// Lets the pure functions give the same id.
+    fn same_id(&mut self, entered: &Entered) {
+        if let Entry::Go(Permit { id, .. })
+        | Entry::Wait(Reserved { id, .. })
+        | Entry::WaitForSlot { id, .. } = &entered.entry
+        {
+            self.pure.number_from(id - 1);
+        }
     }
 
     fn keep(&mut self, entered: &Entered, role: Role, weight: u32) {
@@ -199,7 +200,7 @@ impl World {
         }
     }
 
-    /// Applies one event to both implementations and compares their answers and states.
+    /// Applies one event on the server and to the value, and compares answers and states.
     pub(super) fn step(&mut self, event: &Event) -> Result<(), TestCaseError> {
         match event.clone() {
             Event::Advance { micros } => self.clock.advance(micros),
@@ -249,23 +250,32 @@ impl World {
             }
             Event::Forget => {
                 let ours = self.pure.forget_learned();
-                prop_assert_eq!(arrive(self.script().forget_learned()), ours);
+                prop_assert_eq!(arrive(self.site().forget_learned()), ours);
             }
             Event::ForgetAdaptation => {
                 let ours = self.pure.forget_adaptation();
-                prop_assert_eq!(arrive(self.script().forget_adaptation()), ours);
+                prop_assert_eq!(arrive(self.site().forget_adaptation()), ours);
             }
             Event::Renew => self.renew()?,
             Event::Block { millis } => self.block(Duration::from_millis(millis))?,
             Event::Unblock => {
                 let now = self.clock.boot();
-                prop_assert_eq!(arrive(self.script().unblock()), self.pure.unblock(now));
+                prop_assert_eq!(arrive(self.site().unblock()), self.pure.unblock(now));
             }
             _ => {}
         }
         self.pure.sign(&process::signature());
-        let theirs = arrive(self.script().view());
+        let theirs = arrive(self.site().view());
         prop_assert_eq!(state(&theirs.site), state(&self.pure), "after {:?}", event);
+        self.steps += 1;
+        if self.steps.is_multiple_of(8) {
+            let newcomer = self.store.site_on_own_time(&self.key.as_str().into());
+            for key in budget_keys() {
+                newcomer.budget(&key);
+            }
+            let theirs = arrive(newcomer.view());
+            prop_assert_eq!(state(&theirs.site), state(&self.pure), "read anew");
+        }
         self.known[0] += u64::from(self.pure.learned().is_some());
         self.known[1] += u64::from(self.pure.quotas().is_some());
         Ok(())
@@ -289,8 +299,6 @@ impl World {
         let largest = self.costs.iter().map(|cost| cost.windows.largest_weight());
         let weight = weight.min(largest.min().unwrap_or(1));
         let (role, costs) = (Role::ALL[role], self.costs(weight));
-        self.same_ids();
-        let mut pure = self.pure.clone();
         let ask = Ask {
             latest: latest_ms.map_or(BootInstant::FAR, |millis| {
                 now + Duration::from_millis(millis)
@@ -309,7 +317,10 @@ impl World {
             backlog,
             ..self.ask(&costs, role)
         };
-        let (theirs, ours) = (arrive(self.script().enter(&ask)), pure.enter(&ask, now));
+        let theirs = arrive(self.site().enter(&ask));
+        self.same_id(&theirs);
+        let mut pure = self.pure.clone();
+        let ours = pure.enter(&ask, now);
         prop_assert_eq!(&theirs, &ours);
         self.pure = pure;
         self.keep(&ours, role, weight);
@@ -320,13 +331,13 @@ impl World {
         let (id, role, weight, holder) = self.reserved.remove(which);
         self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
-        self.same_ids();
-        let mut pure = self.pure.clone();
         let ask = Ask {
             latest: BootInstant::FAR,
             ..self.ask(&costs, role)
         };
-        let theirs = arrive(self.script().confirm(&ask, id));
+        let theirs = arrive(self.site().confirm(&ask, id));
+        self.same_id(&theirs);
+        let mut pure = self.pure.clone();
         let ours = pure.confirm(&ask, id, now);
         prop_assert_eq!(&theirs, &ours);
         self.pure = pure;
@@ -344,7 +355,7 @@ impl World {
         let costs = self.costs(weight);
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
-        let theirs = arrive(self.script().leave(&ask, id, spent));
+        let theirs = arrive(self.site().leave(&ask, id, spent));
         prop_assert_eq!(theirs, pure.leave(&ask, id, spent));
         self.pure = pure;
         Ok(())
@@ -354,7 +365,7 @@ impl World {
         let ids: Vec<u64> = self.permits.iter().map(|(permit, ..)| permit.id).collect();
         let now = self.clock.boot();
         prop_assert_eq!(
-            arrive(self.script().renew(&ids, seconds(20))),
+            arrive(self.site().renew(&ids, seconds(20))),
             self.pure.renew(&ids, seconds(20), now)
         );
         Ok(())
@@ -364,11 +375,16 @@ impl World {
         let now = self.clock.boot();
         let reason = OpenReason::Operator("a word".into());
         prop_assert_eq!(
-            arrive(self.script().block(length, &reason)),
+            arrive(self.site().block(length, &reason)),
             self.pure.block(now + length, &reason, now)
         );
         Ok(())
     }
+}
+
+fn budget_keys() -> [BudgetKey; 2] {
+    let host = Host::parse("a.example").expect("a host");
+    [BudgetKey::Role(host, Role::Metadata), BudgetKey::Common]
 }
 
 /// Writes a state as JSON, to be compared. Breakers that were never used do not count.

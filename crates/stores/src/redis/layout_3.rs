@@ -1,50 +1,48 @@
-//! The script's state of a site, read back as a `Site`.
+//! Reads a site that layout 3 left on a server, whose script decided itself: a header, the state as
+//! `MessagePack`, and a log of the permits since.
 
 use docstokg_policy::breaker::{Breaker, OpenReason};
-use docstokg_policy::budget::{Budget, History};
+use docstokg_policy::budget::{Budget, Change, History};
+use docstokg_policy::extension::Extensions;
 use docstokg_policy::retry_budget::RetryBudget;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
-use redis::Value as Redis;
+use docstokg_policy::time::BootInstant;
 use serde_json::{Map, Value, json};
 
-use super::lua::Lua;
-use super::wire::{Malformed, Reply};
-use crate::handle::SiteView;
+use super::wire::Malformed;
+use crate::hash::fnv;
 
-/// Reads the reply to `view`. The named budgets come first.
-pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malformed> {
-    let now = reply.stamp(0)?;
-    let Some(Redis::BulkString(packed)) = reply.rest(1).first() else {
-        return Err(Malformed);
-    };
-    let state = match packed.as_slice() {
-        [] => json!({ "b": { "e": 0, "f": 0 } }),
-        packed => {
-            rmp_serde::from_slice::<Lua>(packed)
-                .map_err(|_| Malformed)?
-                .0
-        }
-    };
-    let mut found: Vec<(String, Budget)> = Vec::new();
+mod lua;
+
+use lua::Lua;
+
+/// The version of the record.
+pub(super) const LAYOUT: u8 = 3;
+/// The length of its header.
+const HEADER: usize = 76;
+/// Where the header says at which byte the log begins.
+const LOG_BEGINS: usize = 8;
+/// The version of what was known of the limits of a host.
+const LIMITS_FORMAT: u8 = 3;
+
+/// Reads a record. Returns the site, and the names of its budgets.
+pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), Malformed> {
+    let (header, _) = raw.split_at_checked(HEADER).ok_or(Malformed)?;
+    let begins = header[LOG_BEGINS..].first_chunk().ok_or(Malformed)?;
+    let begins = usize::try_from(u32::from_le_bytes(*begins)).map_err(|_| Malformed)?;
+    let packed = raw.get(HEADER..begins).ok_or(Malformed)?;
+    let Lua(state) = rmp_serde::from_slice(packed).map_err(|_| Malformed)?;
+    let (mut names, mut budgets) = (Vec::new(), Vec::new());
     for (name, written) in state["u"].as_object().into_iter().flatten() {
         let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
         let history =
             json!({ "permits": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
         read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
-        found.push((name.clone(), read));
+        names.push(name.clone());
+        budgets.push(read);
     }
-    let (mut order, mut budgets) = (names.to_vec(), Vec::new());
-    order.extend(
-        found
-            .iter()
-            .map(|(name, _)| name.clone())
-            .filter(|name| !names.contains(name)),
-    );
-    for name in &order {
-        let index = found.iter().position(|(known, _)| known == name);
-        budgets.push(index.map_or_else(Budget::default, |index| found.swap_remove(index).1));
-    }
+    replay(&raw[begins..], &state, &names, &mut budgets)?;
     let isolated = Role::ALL
         .into_iter()
         .filter_map(|role| Some((role, state["i"].get(role.as_str())?)));
@@ -52,6 +50,9 @@ pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malforme
         .map(|(role, own)| Ok((role, breaker_of(own)?)))
         .collect::<Result<_, Malformed>>()?;
     let mut site = Site::from_parts(breaker_of(&state["b"])?, isolated, budgets);
+    if let Some(extensions) = limits_of(&bytes(&state["l"]["s"])) {
+        site.set_extensions(extensions);
+    }
     let spent = state["r"]["s"].as_f64().unwrap_or(0.0);
     #[expect(
         clippy::cast_possible_truncation,
@@ -59,11 +60,57 @@ pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malforme
         reason = "a budget for retries is at most a hundred"
     )]
     site.set_retries(RetryBudget::new(spent as u16, now));
-    Ok(SiteView {
-        site,
-        budgets: order,
-        now,
-    })
+    Ok((site, names))
+}
+
+/// Spends what the log says: eight bytes for each permit, its instant and its kind. A kind lists the
+/// budgets in which it costs one.
+fn replay(
+    log: &[u8],
+    state: &Value,
+    names: &[String],
+    budgets: &mut [Budget],
+) -> Result<(), Malformed> {
+    let kinds = list(&state["q"]).into_iter();
+    let kinds: Vec<Vec<String>> = kinds.map(|kind| names_of(&bytes(&kind["a"]))).collect();
+    for word in log.as_chunks::<8>().0 {
+        let (mut at, kind) = (*word, word[7]);
+        at[7] = 0;
+        let change = Change::Spent {
+            weight: 1,
+            at: BootInstant::from_micros(u64::from_le_bytes(at)),
+        };
+        for name in kinds.get(usize::from(kind)).ok_or(Malformed)? {
+            let index = names.iter().position(|known| known == name);
+            budgets[index.ok_or(Malformed)?].replay(change);
+        }
+    }
+    Ok(())
+}
+
+/// Lists the names of the budgets of a kind: a name that ends with a zero, the number of its windows,
+/// and twenty bytes for each.
+fn names_of(kind: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = kind.get(1..).unwrap_or_default();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        names.push(String::from_utf8_lossy(&rest[..end]).into_owned());
+        let windows = rest.get(end + 1).copied().map_or(0, usize::from);
+        rest = rest.get(end + 2 + 20 * windows..).unwrap_or_default();
+    }
+    names
+}
+
+/// Reads the snapshot of what was known of the limits of the host: a version, a hash, a length, and
+/// the extensions of a site. What happened since then is learned again.
+fn limits_of(sealed: &[u8]) -> Option<Extensions> {
+    let (&[format, a, b, c, d, _, _], body) = sealed.split_first_chunk::<7>()?;
+    #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is one")]
+    let is_whole = fnv(body) as u32 == u32::from_le_bytes([a, b, c, d]);
+    if format != LIMITS_FORMAT || !is_whole {
+        return None;
+    }
+    postcard::from_bytes(body).ok()
 }
 
 /// Reads the little-endian words of a string.

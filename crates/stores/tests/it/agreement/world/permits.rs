@@ -1,4 +1,4 @@
-//! What happens to a permit, in both implementations.
+//! What happens to a permit, on the server and in the pure functions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::World;
 
-impl World {
+impl World<'_> {
     pub(super) fn state_quotas(
         &mut self,
         which: usize,
@@ -33,7 +33,7 @@ impl World {
             reading,
         });
         let mut pure = self.pure.clone();
-        let theirs = arrive(self.script().state_quotas(&ask, &permit, &statement));
+        let theirs = arrive(self.site().state_quotas(&ask, &permit, &statement));
         prop_assert_eq!(theirs, pure.state_quotas(&ask, &permit, &statement, now));
         self.pure = pure;
         Ok(())
@@ -45,7 +45,7 @@ impl World {
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
-        arrive(self.script().hold(&ask, &permit, longest));
+        arrive(self.site().hold(&ask, &permit, longest));
         pure.hold(&ask, &permit, now + longest);
         self.pure = pure;
     }
@@ -56,7 +56,7 @@ impl World {
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
-        let theirs = arrive(self.script().sent(&ask, &permit, longest));
+        let theirs = arrive(self.site().sent(&ask, &permit, longest));
         prop_assert_eq!(theirs, pure.sent(&ask, &permit, longest, now));
         self.pure = pure;
         Ok(())
@@ -68,7 +68,7 @@ impl World {
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
-        arrive(self.script().stamp(&ask, &permit));
+        arrive(self.site().stamp(&ask, &permit));
         pure.stamp(&ask, &permit, now);
         self.pure = pure;
     }
@@ -84,7 +84,7 @@ impl World {
         let mut pure = self.pure.clone();
         let ask = self.ask(&costs, role);
         let ours = pure.settle_headers(&ask, &permit, outcome, now);
-        let theirs = arrive(self.script().settle_headers(&ask, &permit, outcome));
+        let theirs = arrive(self.site().settle_headers(&ask, &permit, outcome));
         prop_assert_eq!(theirs, ours);
         self.pure = pure;
         Ok(())
@@ -110,7 +110,7 @@ impl World {
             clean: false,
             ..permit
         };
-        let theirs = arrive(self.script().settle(&ask, &permit, report));
+        let theirs = arrive(self.site().settle(&ask, &permit, report));
         let ours = pure.settle(&ask, &permit, report, now);
         prop_assert_eq!(&theirs, &ours);
         let reason = ours.transition.and_then(|change| change.reason);

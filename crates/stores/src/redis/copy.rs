@@ -1,0 +1,323 @@
+//! The copy of a site in this process: what the operations of all processes have made, in the order
+//! in which the server added them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::site::{Site, SiteOperation, SiteResult};
+use docstokg_policy::time::BootInstant;
+use serde::{Deserialize, Serialize};
+
+use super::batch::{OperationBatch, as_of};
+use super::wire::{LogEntry, LogPosition, Malformed, Reply, ReplyKind, WholeRecord, entry_length};
+use crate::KEEP;
+use crate::handle::SiteView;
+use crate::replica::{Corrupt, Names, Replica, SiteImage};
+
+/// How long after its last operation a process is remembered: a call is not repeated later.
+const MEMBER_MEMORY: Duration = Duration::from_secs(60);
+/// How often the time is prolonged for which the record is kept.
+const RENEWAL: Duration = Duration::from_secs(3_600);
+/// With a log of so many bytes more than what precedes it a snapshot takes its place.
+const LONGEST_LOG: u64 = 4_096;
+/// The log is replaced by the process whose entry crosses such a part of that length: one of many,
+/// and another one if that is gone.
+const PARTS: u64 = 4;
+
+/// A process that has recorded operations.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct RecordMember {
+    id: u64,
+    /// The number of its last batch.
+    number: u64,
+    /// When that was added.
+    at: BootInstant,
+}
+
+/// What a snapshot holds.
+#[derive(Default, Serialize, Deserialize)]
+struct RecordSnapshot {
+    site: SiteImage,
+    members: Vec<RecordMember>,
+}
+
+/// The batch of the call whose reply is taken in.
+pub(super) struct OwnBatch<'a> {
+    /// What was sent.
+    pub(super) entry: &'a [u8],
+    pub(super) member: u64,
+    pub(super) number: u64,
+    pub(super) who: &'a Arc<str>,
+    /// Its operations as of the instant of the reply, each with the id of what it makes.
+    pub(super) operations: Vec<(u64, SiteOperation<'static>)>,
+}
+
+/// The copy.
+pub(super) struct SiteCopy {
+    replica: Replica,
+    members: Vec<RecordMember>,
+    position: Option<LogPosition>,
+    /// The last known instant of the server, and that of this process when it was known.
+    seen: Option<(BootInstant, BootInstant)>,
+    /// When the time was last prolonged for which the record is kept.
+    renewed: Option<BootInstant>,
+}
+
+impl From<Corrupt> for Malformed {
+    fn from(_: Corrupt) -> Self {
+        Self
+    }
+}
+
+impl SiteCopy {
+    /// Starts an empty copy in which these budgets have their indices.
+    pub(super) fn naming(names: &Names) -> Self {
+        let mut replica = Replica::naming(names);
+        replica.include_all_budgets();
+        Self {
+            replica,
+            members: Vec::new(),
+            position: None,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// Returns the index of a budget, and remembers it for a child process.
+    pub(super) fn name(&mut self, names: &Names, name: &str) -> usize {
+        let index = self.replica.name(names, name);
+        self.replica.include_all_budgets();
+        index
+    }
+
+    /// Returns the names of the budgets.
+    pub(super) fn names(&self) -> &[String] {
+        self.replica.names()
+    }
+
+    /// Returns how far the history is known.
+    pub(super) fn position(&self) -> Option<LogPosition> {
+        self.position
+    }
+
+    /// Forgets how far the history is known: the next reply is the whole record.
+    pub(super) fn distrust(&mut self) {
+        self.position = None;
+    }
+
+    /// Returns the instant of the server at an instant of this process, as far as that is known.
+    pub(super) fn server_now(&self, here: BootInstant) -> Option<BootInstant> {
+        let (server, then) = self.seen.filter(|_| self.position.is_some())?;
+        Some(server + here.since(then))
+    }
+
+    /// Returns the result of an operation of this process if that changes nothing, at an instant of
+    /// the server, which is `here` on the clock of this process.
+    pub(super) fn result_without_change(
+        &self,
+        operation: &SiteOperation<'_>,
+        here: BootInstant,
+        now: BootInstant,
+    ) -> Option<SiteResult> {
+        let operation = as_of(operation, here, now)?;
+        self.replica.result_without_change(&operation, now)
+    }
+
+    /// Copies the state for display.
+    pub(super) fn view(&self, now: BootInstant) -> SiteView {
+        self.replica.view(now)
+    }
+
+    /// Takes in a reply to a call with a batch, or without one. Returns the results of the batch;
+    /// `None` where there is none, or where its first answer was lost and what it made is not known
+    /// any more.
+    pub(super) fn absorb(
+        &mut self,
+        reply: &Reply,
+        own: Option<&OwnBatch<'_>>,
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let absorbed = self.try_absorb(reply, own);
+        if absorbed.is_err() {
+            self.distrust();
+        }
+        absorbed
+    }
+
+    fn try_absorb(
+        &mut self,
+        reply: &Reply,
+        own: Option<&OwnBatch<'_>>,
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        self.seen = Some((reply.now, reply.here));
+        let entry = own.map_or(&[][..], |own| own.entry);
+        let before = match reply.kind {
+            ReplyKind::Tail => {
+                let Some(unknown) = self.unknown_part(reply)? else {
+                    return Ok(None);
+                };
+                self.replay(unknown, entry)?
+            }
+            _ => self.read_whole(&reply.bytes, entry)?,
+        };
+        let Some(own) = own else {
+            return Ok(None);
+        };
+        let is_new = self.note_member(own.member, own.number, reply.now);
+        let results = is_new.then(|| self.apply_all(&own.operations, own.who, reply.now));
+        let position = self.position.as_mut().ok_or(Malformed)?;
+        position.end += entry_length(entry.len());
+        position.stamp = reply.now.as_micros();
+        // A call that was repeated was added twice, and the first one counts.
+        Ok(results.or(before))
+    }
+
+    /// Returns the part of a reply that is not known from those to earlier calls, which were on their
+    /// way at the same time; `None` if a later one has brought all of it, and what follows.
+    fn unknown_part<'a>(&self, reply: &'a Reply) -> Result<Option<&'a [u8]>, Malformed> {
+        let (known, asked) = self.position.zip(reply.asked_from).ok_or(Malformed)?;
+        let ahead = known.end.checked_sub(asked.end).ok_or(Malformed)?;
+        let ahead = usize::try_from(ahead).map_err(|_| Malformed)?;
+        if known.birth != asked.birth {
+            return Err(Malformed);
+        }
+        Ok(reply.bytes.get(ahead..))
+    }
+
+    /// Reads a whole record. Returns the results of a batch that is this very entry.
+    fn read_whole(
+        &mut self,
+        bytes: &[u8],
+        entry: &[u8],
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        self.position = None;
+        self.members.clear();
+        if bytes.is_empty() {
+            self.replica.read_image(&SiteImage::default())?;
+            return Ok(None);
+        }
+        let record = WholeRecord::read(bytes)?;
+        let snapshot: RecordSnapshot = match record.snapshot {
+            [] => RecordSnapshot::default(),
+            bytes => postcard::from_bytes(bytes).map_err(|_| Malformed)?,
+        };
+        self.replica.read_image(&snapshot.site)?;
+        self.members = snapshot.members;
+        self.position = Some(record.position);
+        self.replay(record.log, entry)
+    }
+
+    /// Applies a part of the log. Returns the results of a batch that is this very entry.
+    fn replay(&mut self, mut log: &[u8], own: &[u8]) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let mut of_own = None;
+        while !log.is_empty() {
+            let entry = LogEntry::take(&mut log)?;
+            let results = self.apply(entry.bytes, BootInstant::from_micros(entry.stamp))?;
+            if entry.bytes == own {
+                of_own = of_own.or(results);
+            }
+            let position = self.position.as_mut().ok_or(Malformed)?;
+            position.end += entry_length(entry.bytes.len());
+            position.stamp = entry.stamp;
+        }
+        Ok(of_own)
+    }
+
+    /// Applies an entry; returns `None` if that was repeated and has been applied before.
+    fn apply(
+        &mut self,
+        entry: &[u8],
+        at: BootInstant,
+    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+        let batch = OperationBatch::read(entry).ok_or(Malformed)?;
+        if !self.note_member(batch.member, batch.number, at) {
+            return Ok(None);
+        }
+        let replica = &mut self.replica;
+        let operations = batch.operations_at(at, |name| replica.budget(name));
+        replica.include_all_budgets();
+        let operations = operations.ok_or(Malformed)?;
+        let who = Arc::from(&*batch.who);
+        Ok(Some(self.apply_all(&operations, &who, at)))
+    }
+
+    /// Applies the operations of a batch of an instant.
+    fn apply_all(
+        &mut self,
+        operations: &[(u64, SiteOperation<'static>)],
+        who: &Arc<str>,
+        at: BootInstant,
+    ) -> Vec<SiteResult> {
+        let apply = |(id, operation): &(u64, SiteOperation<'static>)| {
+            self.replica.apply(operation, *id, who, at)
+        };
+        operations.iter().map(apply).collect()
+    }
+
+    /// Notes the number of a batch; returns whether it is a new one.
+    fn note_member(&mut self, id: u64, number: u64, at: BootInstant) -> bool {
+        let noted = RecordMember { id, number, at };
+        match self.members.iter_mut().find(|known| known.id == noted.id) {
+            Some(known) if known.number >= noted.number => false,
+            Some(known) => {
+                *known = noted;
+                true
+            }
+            None => {
+                self.members.push(noted);
+                true
+            }
+        }
+    }
+
+    /// Writes a snapshot of what is known as of an instant of the server.
+    pub(super) fn write_snapshot(&mut self, now: BootInstant) -> Vec<u8> {
+        self.members
+            .retain(|member| member.at + MEMBER_MEMORY > now);
+        let snapshot = RecordSnapshot {
+            site: self.replica.write_image(),
+            members: self.members.clone(),
+        };
+        // Writing to memory does not fail, and every type of a site can be encoded.
+        postcard::to_allocvec(&snapshot).unwrap_or_default()
+    }
+
+    /// Writes a snapshot of a site that an earlier version of the program left.
+    pub(super) fn write_imported(
+        &mut self,
+        site: &mut Site,
+        names: &[String],
+        now: BootInstant,
+    ) -> Vec<u8> {
+        self.distrust();
+        self.members.clear();
+        self.replica.replace(site, names);
+        self.write_snapshot(now)
+    }
+
+    /// Returns for how many seconds the record is kept: as long as its permits count, or a breaker
+    /// is open.
+    pub(super) fn keep(&self, now: BootInstant, longest_block: Duration) -> u64 {
+        let open = self.replica.open().map(|(until, _)| until.since(now));
+        (KEEP + open.unwrap_or_default().max(longest_block)).as_secs() + 1
+    }
+
+    /// Returns whether the server has to be told how long the record is kept, and notes that it is
+    /// told.
+    pub(super) fn renew(&mut self, here: BootInstant) -> bool {
+        let is_due =
+            self.position.is_none() || self.renewed.is_none_or(|renewed| renewed + RENEWAL <= here);
+        if is_due {
+            self.renewed = Some(here);
+        }
+        is_due
+    }
+}
+
+/// Returns whether a snapshot should take the place of the log, by what a reply to a call with an
+/// entry says.
+pub(super) fn wants_snapshot(reply: &Reply, entry: &[u8]) -> bool {
+    let longest = LONGEST_LOG + reply.start as u64;
+    let (after, part) = (reply.logged as u64, longest / PARTS);
+    let before = after.saturating_sub(entry_length(entry.len()));
+    !entry.is_empty() && after >= longest && before / part != after / part
+}
