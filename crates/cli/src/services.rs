@@ -86,7 +86,7 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<Stri
         .filter_map(|resolver| {
             Some(format!(
                 "skipping {}: {}",
-                resolver.spec().title,
+                resolver.spec().source.title,
                 resolver.unavailable()?
             ))
         })

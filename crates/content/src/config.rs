@@ -3,12 +3,13 @@
 
 use docstokg_config::{Node, Problem, Section, Setting, Source, Sourced, nearest, section, word};
 use docstokg_hub::config::is_email_address;
+use docstokg_lookup::source_spec::{Credential, Sent};
 use http::HeaderValue;
 use serde_json::{Value as Json, json};
 
 use crate::resolver::order::{Choice, Preset};
 use crate::resolver::settings::Settings;
-use crate::resolver::{Credential, ResolverId, Sent, credentials, openalex, specs};
+use crate::resolver::{ResolverId, credentials, openalex, specs};
 
 mod derived;
 

@@ -1,30 +1,31 @@
-//! Asks the services that know where the files of works are.
+//! The sources that know where the files of works are.
 //!
-//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: candidate
+//! A [`Resolver`] is a value without I/O: [`Resolver::begin`] returns the first step of a look-up of
+//! works, and each response gives the next, until every work has its [`Outcome`]: candidate
 //! locations of its file, and what else was learned, so that the next resolver can be asked by an
-//! identifier that the user never wrote. A service that does not answer is an outcome too, with a
+//! identifier that the user never wrote. A service that does not respond is an outcome too, with a
 //! reason and, where the service stated one, the time until which it takes no requests. A resolver
 //! is one file with a [`ResolverSpec`]; [`order()`](order::order) plans which are asked, in which
 //! order and why.
 
+use docstokg_lookup::driver::{look_up_batch, unreadable};
+
 use crate::location::Location;
-use crate::web::{BoxFuture, RequestFailure, Web};
+use crate::reason::Reason;
+use crate::request_failure::{LookupSender, RequestFailure};
 use crate::work::{Learned, Work};
 
 pub mod arxiv;
 mod atom;
 mod catalogue;
-pub mod contained;
 pub mod crossref;
 mod datacite;
 mod deposit;
 pub mod doaj;
-pub mod endpoints;
 pub mod europe_pmc;
 pub mod figshare;
 pub mod hal;
 mod id;
-mod join;
 pub mod landing;
 pub mod openalex;
 pub mod order;
@@ -61,10 +62,7 @@ pub use arxiv::API as ARXIV_API;
 pub use catalogue::{all, credential_table, credentials, endpoints, source_table, spec, specs};
 pub use landing::ID as LANDING_PAGE;
 pub use openalex::{API as OPENALEX_API, ID as OPENALEX};
-pub use spec::{
-    Applies, Cost, Credential, Early, Endpoint, Mention, Need, Recipient, ResolverSpec,
-    SecretHeader, Sent,
-};
+pub use spec::{Applies, Cost, Early, Mention, Need, ResolverSpec};
 
 /// All resolvers: a new one is its file, its `mod` line and a line here.
 static LISTED: &[&ResolverSpec] = &[
@@ -82,6 +80,20 @@ static LISTED: &[&ResolverSpec] = &[
     &wayback::SPEC,
     &zenodo::SPEC,
 ];
+
+/// What a look-up needs next, with a result of any type.
+pub(crate) type Step<'a, T> = docstokg_lookup::step::Step<'a, T, RequestFailure>;
+
+/// What the look-up of a work needs next.
+pub type WorkStep<'a> = docstokg_lookup::step::Step<'a, Outcome, RequestFailure>;
+
+/// What the look-up of several works needs next: at last, one step for each of them.
+pub type BatchStep<'a> = docstokg_lookup::step::BatchStep<'a, Outcome, RequestFailure>;
+
+/// Looks up works independently of each other.
+fn each<'a>(works: &'a [Work], look_up: impl Fn(&'a Work) -> WorkStep<'a>) -> BatchStep<'a> {
+    Step::Done(works.iter().map(look_up).collect())
+}
 
 /// One service that knows where files are.
 pub trait Resolver: Send + Sync {
@@ -108,8 +120,28 @@ pub trait Resolver: Send + Sync {
         1
     }
 
-    /// Asks about works. Answers with one outcome per work, in their order.
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>>;
+    /// Begins to look up works, whose outcomes are in their order. Sends nothing.
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a>;
+}
+
+/// Looks up works. Returns one outcome per work, in their order. A work whose response makes the
+/// resolver panic has failed here, and its other sources are asked.
+pub async fn resolve(
+    resolver: &dyn Resolver,
+    works: &[Work],
+    sender: &LookupSender<'_>,
+) -> Vec<Outcome> {
+    let outcomes = look_up_batch(works, |works| resolver.begin(works), sender).await;
+    let outcomes = outcomes.into_iter();
+    outcomes.map(|outcome| read_by(resolver, outcome)).collect()
+}
+
+/// Returns the outcome that a resolver read; a failure if reading panicked.
+pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<Outcome>) -> Outcome {
+    outcome.unwrap_or_else(|| {
+        let detail = unreadable(resolver.spec().source.title);
+        RequestFailure::new(Reason::JsonError, detail, None).into()
+    })
 }
 
 /// What came of asking about one work.

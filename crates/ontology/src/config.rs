@@ -94,7 +94,8 @@ pub struct OntologyConfig {
 pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let credentials = source::all().into_iter().filter_map(|source| {
         let spec = source.spec();
-        Some((spec.credential?.variable, vec!["sources", spec.name, "key"]))
+        let credential = spec.credentials.first()?;
+        Some((credential.variable, vec!["sources", spec.name, "key"]))
     });
     credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])])
 }
@@ -212,9 +213,7 @@ impl OntologySettings {
             match (&entry.url, built_in) {
                 (Some(url), Some(source)) => {
                     if let Some(endpoint) = source.spec().endpoints.first() {
-                        settings
-                            .endpoints
-                            .insert(endpoint.key.to_owned(), url.value.0.clone());
+                        settings.endpoints.set(endpoint, url.value.0.clone());
                     } else {
                         let message = format!(
                             "{name} has no address of its own; give url with each ontology"
@@ -251,7 +250,8 @@ impl OntologySettings {
                         message,
                     ));
                 }
-                settings.credentials.insert(name.clone(), key.value.clone());
+                let credentials = settings.credentials;
+                settings.credentials = credentials.with_key(name.clone(), &*key.value.0);
             }
         }
         settings

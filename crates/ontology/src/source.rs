@@ -1,8 +1,8 @@
 //! Where ontologies are listed: registries, portals, and addresses that the user gives.
 //!
 //! A source is a file of its own: its [`SourceSpec`] (name, endpoints, credential, rate), the
-//! questions it asks and how it reads the answers. It makes no request itself: [`Source::begin`]
-//! and [`Source::next`] are pure, and whoever drives them asks through the hub. Names, order,
+//! requests it needs and how it reads the responses. It sends nothing itself: [`Source::begin`]
+//! returns the first [`Step`] of a look-up, and each response gives the next. Names, order,
 //! endpoints, configuration keys and the table of sources follow from the specs.
 
 mod absence;
@@ -15,79 +15,42 @@ pub mod obo;
 pub mod ols;
 pub mod ontoportal;
 mod settings;
+mod verdict;
 pub mod xbrl;
 
-use std::path::PathBuf;
-
 use docstokg_config::nearest;
-use http::{HeaderMap, StatusCode};
+use docstokg_lookup::catalogue::{self, Described};
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+pub use docstokg_lookup::source_spec::{Credential, Endpoint, SourceSpec};
+use http::header::ACCEPT;
+use http::{HeaderValue, StatusCode};
 use url::Url;
 
 pub use absence::{Absence, AbsenceReason};
 pub use location::Location;
 pub use settings::SourceSettings;
+pub use verdict::{FailedRequest, Verdict};
 
 use crate::wanted::Wanted;
 
-/// What a source is.
-#[derive(Debug)]
-pub struct SourceSpec {
-    /// Its name in files and on the command line; also the service whose budget it is charged to.
-    pub name: &'static str,
-    /// Its name for people.
-    pub title: &'static str,
-    /// Where it is; a key of the configuration each. None for sources that ask nothing.
-    pub endpoints: &'static [Endpoint],
-    /// What it wants to know of the user, where it does.
-    pub credential: Option<Credential>,
-    /// The rate of the service, where it has one of its own.
-    pub rate: Option<&'static str>,
-    /// What it is, in a sentence.
-    pub about: &'static str,
-}
+/// The largest response to a source: the whole registry of the OBO Foundry has 0.6 MB.
+pub(crate) const MAX_RESPONSE_BYTES: u64 = 32 << 20;
 
-/// The address of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Its key in the configuration.
-    pub key: &'static str,
-    /// Its public address, without a slash at the end.
-    pub base: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-/// A key that a service wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credential {
-    /// Its key in the configuration.
-    pub key: &'static str,
-    /// The variable that holds it.
-    pub variable: &'static str,
-    /// Where users get one.
-    pub about: &'static str,
-}
+/// What a look-up of an ontology needs next.
+pub type Step<'a> = docstokg_lookup::step::Step<'a, Outcome, FailedRequest>;
 
 /// Something that lists ontologies.
 pub trait Source: Send + Sync {
-    /// What it is.
+    /// Describes it.
     fn spec(&self) -> &SourceSpec;
 
     /// Begins to look for an ontology.
-    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step;
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a>;
 
-    /// Reads the answer to a question, which may lead to the next one.
-    fn next(
-        &self,
-        wanted: &Wanted,
-        settings: &SourceSettings,
-        query: &Query,
-        reply: &Reply,
-    ) -> Step;
-
-    /// Returns what to ask instead of a question that the service does not answer at present.
-    fn instead_of(&self, _settings: &SourceSettings, _query: &Query) -> Option<Query> {
-        None
+    /// Begins anew after an outage, in which a host is given one request to prove itself: the one
+    /// that may succeed.
+    fn begin_again<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+        self.begin(wanted, settings)
     }
 
     /// Says what a status means that a file of this source was refused with, where the source has
@@ -97,59 +60,10 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// What comes next in a look-up.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Ask this.
-    Ask(Query),
-    /// The look-up is over.
-    Done(Outcome),
-}
-
-/// A question.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Query {
-    /// Which question of the source it is.
-    pub about: &'static str,
-    /// Whom to ask.
-    pub place: Place,
-    /// The media types to ask for.
-    pub accept: &'static str,
-    /// The answer is the same for every ontology of a run: it is asked for once.
-    pub is_shared: bool,
-}
-
-/// Where an answer comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A service.
-    Web(Url),
-    /// A file of the user's: a snapshot of a registry.
-    File(PathBuf),
-}
-
-impl Query {
-    /// Asks a service for JSON.
-    #[must_use]
-    pub fn json(about: &'static str, url: Url) -> Self {
-        Self {
-            about,
-            place: Place::Web(url),
-            accept: "application/json",
-            is_shared: false,
-        }
+impl Described for dyn Source {
+    fn source(&self) -> &SourceSpec {
+        self.spec()
     }
-}
-
-/// An answer.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// The status.
-    pub status: StatusCode,
-    /// The headers.
-    pub headers: HeaderMap,
-    /// The body.
-    pub body: bytes::Bytes,
 }
 
 /// What a look-up came to.
@@ -159,25 +73,50 @@ pub enum Outcome {
     Found(Vec<Location>),
     /// The source does not have it, and asking again is of no use.
     Absent(Absence),
-    /// The answer could not be used; the service may do better another time.
+    /// The response could not be used; the service may do better another time.
     Failed(String),
+    /// A request brought no response that the source could read.
+    Interrupted(FailedRequest),
 }
 
 impl Outcome {
-    /// Says that the source does not have it.
+    /// Ends a look-up: the source does not have the ontology.
     #[must_use]
-    pub fn absent(reason: AbsenceReason, detail: impl Into<String>) -> Step {
+    pub fn absent<'a>(reason: AbsenceReason, detail: impl Into<String>) -> Step<'a> {
         Step::Done(Self::Absent(Absence {
             reason,
             detail: detail.into(),
         }))
     }
 
-    /// Says that the answer could not be used.
+    /// Ends a look-up: the response could not be used.
     #[must_use]
-    pub fn failed(detail: impl Into<String>) -> Step {
+    pub fn failed<'a>(detail: impl Into<String>) -> Step<'a> {
         Step::Done(Self::Failed(detail.into()))
     }
+}
+
+/// Describes a request of a source for certain media types.
+fn request_for(spec: &SourceSpec, url: Url, media_types: &'static str) -> LookupRequest {
+    LookupRequest::metadata(url, spec.name)
+        .max_body(MAX_RESPONSE_BYTES)
+        .header(ACCEPT, HeaderValue::from_static(media_types))
+}
+
+/// Describes a request of a source for JSON.
+fn json_request(spec: &SourceSpec, url: Url) -> LookupRequest {
+    request_for(spec, url, "application/json")
+}
+
+/// Sends a request and reads its response. A request without a response ends the look-up.
+fn requested<'a>(
+    request: LookupRequest,
+    read: impl FnOnce(&LookupResponse) -> Step<'a> + Send + 'a,
+) -> Step<'a> {
+    Step::request(request, |result| match result {
+        Ok(response) => read(&response),
+        Err(failed) => Step::Done(Outcome::Interrupted(failed)),
+    })
 }
 
 /// A source that was looked at and is not there.
@@ -195,31 +134,33 @@ pub const LEFT_OUT: [LeftOut; 1] = [LeftOut {
     why: "Ontobee has no files of its own: it shows what the OBO PURLs lead to; use obo",
 }];
 
+/// The sources before the portals: a new one is its file, its `mod` line and a line here or in
+/// [`LAST`].
+static FIRST: &[&dyn Source] = &[&obo::Obo, &ols::OLS];
+
+/// The sources behind the portals.
+static LAST: &[&dyn Source] = &[
+    &lov::Lov,
+    &bioregistry::Bioregistry,
+    &ols::TIB,
+    &direct::DIRECT,
+    &direct::SKOS,
+    &xbrl::Xbrl,
+];
+
 /// Every built-in source, in the order in which they are asked where nothing else is said.
 #[must_use]
 pub fn all() -> Vec<&'static dyn Source> {
-    let mut all: Vec<&'static dyn Source> = vec![&obo::Obo, &ols::OLS];
-    all.extend(
-        ontoportal::PORTALS
-            .iter()
-            .map(|portal| portal as &dyn Source),
-    );
-    let rest: [&dyn Source; 6] = [
-        &lov::Lov,
-        &bioregistry::Bioregistry,
-        &ols::TIB,
-        &direct::DIRECT,
-        &direct::SKOS,
-        &xbrl::Xbrl,
-    ];
-    all.extend(rest);
-    all
+    let portals = ontoportal::PORTALS.iter();
+    let portals = portals.map(|portal| portal as &'static dyn Source);
+    let first = FIRST.iter().copied();
+    first.chain(portals).chain(LAST.iter().copied()).collect()
 }
 
 /// Finds a source by its name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Source> {
-    all().into_iter().find(|source| source.spec().name == name)
+    catalogue::named(all(), name)
 }
 
 /// What the names of portals begin with that are not built in.
@@ -260,9 +201,9 @@ mod tests {
                 crate::facade::rate::parse_rate(rate).unwrap();
             }
             for endpoint in spec.endpoints {
-                let url: Url = endpoint.base.parse().unwrap();
-                assert_eq!(url.scheme(), "https", "{}", endpoint.base);
-                assert!(!endpoint.base.ends_with('/'));
+                let url: Url = endpoint.address.parse().unwrap();
+                assert_eq!(url.scheme(), "https", "{}", endpoint.address);
+                assert!(!endpoint.address.ends_with('/'));
             }
         }
         let preferred = crate::config::OntologySettings::default().prefer_source();

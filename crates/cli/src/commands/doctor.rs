@@ -24,7 +24,7 @@ use crate::arguments::Global;
 use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::known::{self, Target};
-use crate::{output, session, stated, state, telemetry};
+use crate::{output, session, state, stated, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(

@@ -16,12 +16,12 @@ use docstokg_bulk::queue::Mode;
 use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
 use docstokg_content::config::ResolverConfig;
-use docstokg_content::hub_web::HubWeb;
 use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Report, Run};
+use docstokg_content::work_sender::WorkSender;
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::{CacheAccess, Config};
@@ -276,7 +276,7 @@ async fn work_off(
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.recover().await.map_err(halted)?;
     prepare(directory, job.arguments).await?;
-    let (run_id, certain) = (&recording.run.id, services.endpoints.hosts());
+    let (run_id, certain) = (&recording.run.id, services.service_hosts());
     let context = RunContext::begin(hub, Arc::clone(&runtime), directory, progress, run_id);
     let context = context.await?.with_reachability(reachability, certain);
     let inputs = open_inputs(&context, &services, &mut job)?;
@@ -359,7 +359,7 @@ fn open_inputs(
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries are asked of APIs only.
-        let web = HubWeb::new(context.clone(), RobotsPolicy::Ignore);
+        let web = WorkSender::new(context.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(Pages::new(
             web,
             Arc::clone(context.clock.runtime()),

@@ -138,10 +138,10 @@ fn credentials(config: &OntologyConfig) -> Vec<Check> {
         let Some(source) = config.sources.source(name) else {
             continue;
         };
-        let Some(credential) = source.spec().credential else {
+        let Some(credential) = source.spec().credentials.first() else {
             continue;
         };
-        let is_there = config.sources.credentials.contains_key(name);
+        let is_there = config.sources.credentials.by_key(name).is_some();
         let (level, detail) = if is_there {
             (
                 Level::Good,

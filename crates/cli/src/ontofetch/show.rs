@@ -122,8 +122,8 @@ fn sources(global: &Global) {
                     "title": spec.title,
                     "about": spec.about,
                     "rate": spec.rate,
-                    "endpoints": spec.endpoints.iter().map(|endpoint| endpoint.base).collect::<Vec<_>>(),
-                    "variable": spec.credential.map(|credential| credential.variable),
+                    "endpoints": spec.endpoints.iter().map(|endpoint| endpoint.address).collect::<Vec<_>>(),
+                    "variable": spec.credentials.first().map(|credential| credential.variable),
                 })
             })
             .collect();
@@ -136,7 +136,10 @@ fn sources(global: &Global) {
     let known = source::all();
     let known = known.iter().map(|source| {
         let spec = source.spec();
-        let key = spec.credential.map_or("", |credential| credential.variable);
+        let key = spec
+            .credentials
+            .first()
+            .map_or("", |credential| credential.variable);
         columns([spec.name, spec.about, key])
     });
     let left_out = left_out.map(|left| columns([left.name, left.why, ""]));

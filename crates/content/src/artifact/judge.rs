@@ -167,11 +167,8 @@ impl Fetcher {
                 None,
             );
         };
-        let found = landing_page::Page::places(
-            page.candidates,
-            &head.url,
-            self.settings.endpoints.of(&ARXIV_API),
-        );
+        let arxiv = self.settings.endpoints.of(&ARXIV_API);
+        let found = landing_page::Page::places(page.candidates, &head.url, &arxiv);
         let own = canonical::for_index(&candidate.location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as
         // it is.

@@ -8,8 +8,8 @@ use crate::bot_challenge::BotChallenge;
 use crate::evidence::Evidence;
 use crate::location::Location;
 use crate::reason::Reason;
+use crate::request_failure::RequestFailure;
 use crate::sniff::Payload;
-use crate::web::RequestFailure;
 use crate::work::Learned;
 use crate::work_state::Kind;
 

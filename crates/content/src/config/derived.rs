@@ -5,12 +5,13 @@ use std::fmt::Debug;
 
 use docstokg_config::section::{closed_schema, with_about};
 use docstokg_config::{Hidden, Key, MapReader, Section, Setting, Sourced};
+use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::endpoints::Endpoints;
+use docstokg_lookup::source_spec::Credential;
 use serde_json::{Map, Value as Json};
 
 use super::BaseUrl;
-use crate::resolver::endpoints::Endpoints;
-use crate::resolver::settings::Credentials;
-use crate::resolver::{Credential, credentials, endpoints};
+use crate::resolver::{credentials, endpoints};
 
 /// Where the services are. Anything but the defaults is for mirrors and tests.
 pub type EndpointSettings = Derived<EndpointKeys>;

@@ -3,17 +3,20 @@
 //! The API adds title, year and DOI, and tells ids that do not exist. It is often overloaded, so
 //! its failure never costs a work its location.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 
 use super::atom::{self, Entry, Feed};
 use super::order::Preset;
 use super::reply::sort;
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Need, ResolverSpec};
-use super::{Found, Outcome, Resolver, ResolverId};
+use super::spec::{Early, Need, ResolverSpec};
+use super::{BatchStep, Found, Outcome, Resolver, ResolverId, Step, each};
 use crate::identifier::{ArxivId, Doi, Identifier};
-use crate::location::{Location, Offers, joined};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Location, Offers};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -28,7 +31,11 @@ pub static API: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
+    source: SourceSpec {
+        endpoints: &[&API],
+        about: WHY,
+        ..SourceSpec::new(ID.as_str(), "arXiv")
+    },
     needs: &[Need::ArxivId],
     preset: Preset::Fast,
     rank: 30,
@@ -37,10 +44,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.identifiers.arxiv.is_some(),
         why: WHY,
     }),
-    why: WHY,
-    ..ResolverSpec::base(ID, "arXiv", |settings| {
-        Arc::new(Arxiv::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Arxiv::new(Arc::clone(settings))))
 };
 
 const WHY: &str = "the arXiv id says where the file is";
@@ -54,6 +58,12 @@ pub struct Arxiv {
     settings: Arc<Settings>,
 }
 
+/// The ids of the feeds that are not yet asked for.
+type Chunks<'a> = VecDeque<Vec<&'a ArxivId>>;
+
+/// The feeds so far, each with the ids that it was asked for.
+type Feeds<'a> = Vec<(Vec<&'a ArxivId>, Option<Feed>)>;
+
 impl Arxiv {
     /// Sets it up.
     #[must_use]
@@ -61,48 +71,41 @@ impl Arxiv {
         Self { settings }
     }
 
-    async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        // One request in three seconds: nothing is asked that is known already.
-        let unknown: Vec<&ArxivId> = works
-            .iter()
-            .filter(|work| work.title.is_none())
-            .filter_map(|work| work.identifiers.arxiv.as_ref())
-            .collect();
-        let mut feeds = Vec::new();
-        for chunk in unknown.chunks(BATCH) {
-            feeds.push((chunk, self.feed(chunk, web).await));
-        }
-        let outcome = |work: &Work| {
-            let Some(id) = &work.identifiers.arxiv else {
-                return Outcome::not_found("no arXiv id to ask for");
-            };
-            let feed = feeds
-                .iter()
-                .find(|(chunk, _)| work.title.is_none() && chunk.contains(&id));
-            self.outcome(id, feed.map(|(chunk, feed)| (chunk.len(), feed)))
+    /// Asks for feeds, one after the other; whatever goes wrong there is no feed.
+    fn feeds<'a>(&'a self, mut chunks: Chunks<'a>, mut feeds: Feeds<'a>) -> Step<'a, Feeds<'a>> {
+        let Some(ids) = chunks.pop_front() else {
+            return Step::Done(feeds);
         };
-        works.iter().map(outcome).collect()
-    }
-
-    /// Asks the API; whatever goes wrong there is no feed.
-    async fn feed(&self, ids: &[&ArxivId], web: &dyn Web) -> Option<Feed> {
-        let mut url = joined(self.settings.endpoints.of(&API), "api/query");
+        let mut url = self.settings.url(&API, "api/query");
         let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
         url.query_pairs_mut()
             .append_pair("id_list", &list.join(","))
             .append_pair("max_results", &ids.len().to_string());
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        let answer = match answer {
-            // Errors of the API come as a feed with status 400 as well as 200.
-            Ok(answer) if answer.status.as_u16() == 400 => Some(answer),
-            answer => sort(&self.settings, answer, &[]).ok(),
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let response = match result {
+                // Errors of the API come as a feed with status 400 as well as 200.
+                Ok(response) if response.status.as_u16() == 400 => Some(response),
+                result => sort(&self.settings, result, &[]).ok(),
+            };
+            let feed = response.and_then(|response| atom::parse(&response.body));
+            feeds.push((ids, feed));
+            self.feeds(chunks, feeds)
+        })
+    }
+
+    fn one(&self, work: &Work, feeds: &Feeds<'_>) -> Outcome {
+        let Some(id) = &work.identifiers.arxiv else {
+            return Outcome::not_found("no arXiv id to ask for");
         };
-        atom::parse(&answer?.body)
+        let feed = feeds
+            .iter()
+            .find(|(ids, _)| work.title.is_none() && ids.contains(&id));
+        self.outcome(id, feed.map(|(ids, feed)| (ids.len(), feed)))
     }
 
     fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<Feed>)>) -> Outcome {
         let location = Location::new(
-            joined(self.settings.endpoints.of(&API), &format!("pdf/{id}")),
+            self.settings.url(&API, &format!("pdf/{id}")),
             Offers::Pdf,
             ID,
         );
@@ -155,7 +158,15 @@ impl Resolver for Arxiv {
         BATCH
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(self.many(works, web))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        // One request in three seconds: nothing is asked that is known already.
+        let unknown: Vec<&ArxivId> = works
+            .iter()
+            .filter(|work| work.title.is_none())
+            .filter_map(|work| work.identifiers.arxiv.as_ref())
+            .collect();
+        let chunks = unknown.chunks(BATCH).map(<[_]>::to_vec).collect();
+        self.feeds(chunks, Feeds::new())
+            .then(move |feeds| each(works, |work| Step::Done(self.one(work, &feeds))))
     }
 }

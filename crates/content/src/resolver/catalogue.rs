@@ -1,11 +1,13 @@
 //! The list of all resolvers, and what is derived from it as a whole.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
+
+use docstokg_lookup::catalogue;
+use docstokg_lookup::source_spec::{Credential, Endpoint};
 
 use super::order::Preset;
 use super::settings::Settings;
-use super::spec::{Credential, Endpoint, ResolverSpec, alternatives};
+use super::spec::{ResolverSpec, alternatives};
 use super::{LISTED, Resolver, ResolverId};
 
 static BY_RANK: LazyLock<Vec<&'static ResolverSpec>> = LazyLock::new(|| {
@@ -24,17 +26,17 @@ pub fn specs() -> &'static [&'static ResolverSpec] {
 /// earlier versions.
 #[must_use]
 pub fn spec(id: ResolverId) -> Option<&'static ResolverSpec> {
-    LISTED.iter().copied().find(|spec| spec.id == id)
+    catalogue::named(LISTED.iter().copied(), id.as_str())
 }
 
 /// Returns all services.
 pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
-    specs().iter().flat_map(|spec| spec.endpoints).copied()
+    catalogue::endpoints(specs().iter().copied())
 }
 
 /// Returns all credentials.
 pub fn credentials() -> impl Iterator<Item = &'static Credential> {
-    specs().iter().flat_map(|spec| spec.credentials).copied()
+    catalogue::credentials(specs().iter().copied())
 }
 
 /// Sets up all resolvers, in the order of [`specs`].
@@ -46,35 +48,32 @@ pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
 /// Writes the table of sources for the documentation.
 #[must_use]
 pub fn source_table() -> String {
-    let mut text =
-        String::from("| name | source | needs | preset | why |\n| --- | --- | --- | --- | --- |\n");
-    for spec in specs() {
+    let row = |spec: &&ResolverSpec| {
         let preset = match spec.preset {
             Preset::Fast => "fast",
             Preset::Broad => "broad",
         };
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} | {preset} | {} |",
-            spec.id,
-            spec.title,
+        [
+            format!("`{}`", spec.id),
+            spec.source.title.to_owned(),
             alternatives(spec.needs),
-            spec.why
-        );
-    }
-    text
+            preset.to_owned(),
+            spec.source.about.to_owned(),
+        ]
+    };
+    let columns = ["name", "source", "needs", "preset", "why"];
+    catalogue::markdown(columns, specs().iter().map(row))
 }
 
 /// Writes the table of credentials for the documentation.
 #[must_use]
 pub fn credential_table() -> String {
-    let mut text = String::from("| key | variable | what it is |\n| --- | --- | --- |\n");
-    for credential in credentials() {
-        let _ = writeln!(
-            text,
-            "| `resolvers.{}` | `{}` | {} |",
-            credential.key, credential.variable, credential.about
-        );
-    }
-    text
+    let row = |credential: &Credential| {
+        [
+            format!("`resolvers.{}`", credential.key),
+            format!("`{}`", credential.variable),
+            credential.about.to_owned(),
+        ]
+    };
+    catalogue::markdown(["key", "variable", "what it is"], credentials().map(row))
 }

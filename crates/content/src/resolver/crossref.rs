@@ -3,23 +3,27 @@
 //! Many DOIs are asked for in one list. A DOI that Crossref does not know may be one of `DataCite`,
 //! which is asked next.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use docstokg_lookup::source_spec::{
+    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+};
 use serde_json::Value;
+use url::Url;
 
 use super::datacite;
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{
     Unanswered, doi_path, items, learn_link, location_at, record, scalar, text, title,
 };
 use super::settings::Settings;
-use super::spec::{Credential, Endpoint, Recipient, ResolverSpec, SecretHeader, Sent};
+use super::spec::ResolverSpec;
 use super::text_mining;
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, distinct, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Location, Offers, distinct, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -47,19 +51,20 @@ pub static PLUS_TOKEN: Credential = Credential {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API, &datacite::API],
-    credentials: &[
-        &PLUS_TOKEN,
-        &text_mining::ELSEVIER_KEY,
-        &text_mining::ELSEVIER_INSTTOKEN,
-        &text_mining::WILEY_TOKEN,
-    ],
+    source: SourceSpec {
+        endpoints: &[&API, &datacite::API],
+        credentials: &[
+            &PLUS_TOKEN,
+            &text_mining::ELSEVIER_KEY,
+            &text_mining::ELSEVIER_INSTTOKEN,
+            &text_mining::WILEY_TOKEN,
+        ],
+        about: "it has the links that publishers deposit",
+        ..SourceSpec::new(ID.as_str(), "Crossref")
+    },
     preset: Preset::Fast,
     rank: 50,
-    why: "it has the links that publishers deposit",
-    ..ResolverSpec::base(ID, "Crossref", |settings| {
-        Arc::new(Crossref::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Crossref::new(Arc::clone(settings))))
 };
 
 /// Most DOIs of one list.
@@ -74,6 +79,15 @@ pub struct Crossref {
     settings: Arc<Settings>,
 }
 
+/// The DOIs of the lists that are not yet asked for.
+type Chunks<'a> = VecDeque<Vec<&'a Doi>>;
+
+/// The works of a list by their DOIs, or why there is no list.
+type ListedWorks = Result<Vec<(Doi, Value)>, RequestFailure>;
+
+/// The lists so far, each with the DOIs that it was asked for.
+type Lists<'a> = Vec<(Vec<&'a Doi>, ListedWorks)>;
+
 impl Crossref {
     /// Sets it up.
     #[must_use]
@@ -81,83 +95,79 @@ impl Crossref {
         Self { settings }
     }
 
-    async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        // A comma separates filters, so a DOI with one is asked for alone.
-        let listed: Vec<&Doi> = works
-            .iter()
-            .filter_map(|work| work.identifiers.doi.as_ref())
-            .filter(|doi| !doi.as_str().contains(','))
-            .collect();
-        let mut lists = Vec::new();
-        if listed.len() > 1 {
-            for chunk in listed.chunks(BATCH) {
-                lists.push((chunk, self.list(chunk, web).await));
-            }
-        }
-        let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
-            let doi = work.identifiers.doi.as_ref();
-            let list = lists
-                .iter()
-                .find(|(chunk, _)| chunk.iter().any(|listed| Some(*listed) == doi));
-            match (doi, list) {
-                (None, _) => Box::pin(std::future::ready(Outcome::not_found("no DOI to ask for"))),
-                (Some(doi), None) => Box::pin(self.one(doi, web)),
-                (Some(_), Some((_, Err(failure)))) => {
-                    Box::pin(std::future::ready(Outcome::Failed(failure.clone())))
-                }
-                (Some(doi), Some((_, Ok(known)))) => {
-                    match known.iter().find(|(found, _)| found == doi) {
-                        Some((_, work)) => Box::pin(std::future::ready(read(&self.settings, work))),
-                        None => Box::pin(datacite::one(&self.settings, doi, web)),
-                    }
-                }
-            }
-        });
-        join_all(outcomes).await
+    /// Asks for lists of works, one after the other, and then about those that are in none of them.
+    fn lists<'a>(&'a self, mut chunks: Chunks<'a>, mut lists: Lists<'a>) -> Step<'a, Lists<'a>> {
+        let Some(dois) = chunks.pop_front() else {
+            return Step::Done(lists);
+        };
+        Step::request(self.list_request(&dois), move |result| {
+            let list = self.read_list(result);
+            lists.push((dois, list));
+            self.lists(chunks, lists)
+        })
     }
 
-    async fn one(&self, doi: &Doi, web: &dyn Web) -> Outcome {
-        let mut url = joined(
-            self.settings.endpoints.of(&API),
-            &format!("works/{}", doi_path(doi)),
-        );
-        if let Some(mailto) = self.settings.credentials.mailto() {
-            url.query_pairs_mut().append_pair("mailto", mailto);
+    /// Looks a work up in the lists, or by itself if it is in none.
+    fn one<'a>(&'a self, work: &'a Work, lists: &Lists<'_>) -> WorkStep<'a> {
+        let Some(doi) = &work.identifiers.doi else {
+            return Step::Done(Outcome::not_found("no DOI to ask for"));
+        };
+        let list = lists.iter().find(|(dois, _)| dois.contains(&doi));
+        match list {
+            None => self.single(doi),
+            Some((_, Err(failure))) => Step::Done(Outcome::Failed(failure.clone())),
+            Some((_, Ok(known))) => match known.iter().find(|(found, _)| found == doi) {
+                Some((_, work)) => Step::Done(read(&self.settings, work)),
+                None => datacite::one(&self.settings, doi),
+            },
         }
+    }
+
+    fn single<'a>(&'a self, doi: &'a Doi) -> WorkStep<'a> {
+        let mut url = self.settings.url(&API, &format!("works/{}", doi_path(doi)));
+        self.add_mailto(&mut url);
         let secrets = self.settings.secret_headers(&url);
-        let answer = web.ask(Ask::metadata(url, ID).secrets(secrets)).await;
-        match record(&self.settings, answer, &[404], "/message/DOI") {
-            Ok(value) => read(&self.settings, value.get("message").unwrap_or(&Value::Null)),
-            Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi, web).await,
-            Err(unanswered) => unanswered.into_outcome("Crossref"),
-        }
+        let request = LookupRequest::metadata(url, ID.as_str()).secrets(secrets);
+        Step::request(request, move |result| {
+            match record(&self.settings, result, &[404], "/message/DOI") {
+                Ok(value) => {
+                    let work = value.get("message").unwrap_or(&Value::Null);
+                    Step::Done(read(&self.settings, work))
+                }
+                Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi),
+                Err(unanswered) => Step::Done(unanswered.into_outcome("Crossref")),
+            }
+        })
     }
 
-    async fn list(
-        &self,
-        dois: &[&Doi],
-        web: &dyn Web,
-    ) -> Result<Vec<(Doi, Value)>, RequestFailure> {
-        let mut url = joined(self.settings.endpoints.of(&API), "works");
+    fn list_request(&self, dois: &[&Doi]) -> LookupRequest {
+        let mut url = self.settings.url(&API, "works");
         let filter: Vec<String> = dois.iter().map(|doi| format!("doi:{doi}")).collect();
         url.query_pairs_mut()
             .append_pair("filter", &filter.join(","))
             .append_pair("rows", &dois.len().to_string())
             .append_pair("select", FIELDS);
-        if let Some(mailto) = self.settings.credentials.mailto() {
-            url.query_pairs_mut().append_pair("mailto", mailto);
-        }
+        self.add_mailto(&mut url);
         let secrets = self.settings.secret_headers(&url);
-        let answer = web
-            .ask(Ask::metadata(url, ID).kind("list").secrets(secrets))
-            .await;
-        let value = record(&self.settings, answer, &[], "/message/items")
+        LookupRequest::metadata(url, ID.as_str())
+            .kind("list")
+            .secrets(secrets)
+    }
+
+    fn read_list(&self, result: Result<LookupResponse, RequestFailure>) -> ListedWorks {
+        let value = record(&self.settings, result, &[], "/message/items")
             .map_err(Unanswered::into_failure)?;
         let works = items(&value, "/message/items");
         Ok(works
             .iter()
             .filter_map(|work| Some((text(work, "/DOI")?.parse().ok()?, work.clone())))
             .collect())
+    }
+
+    fn add_mailto(&self, url: &mut Url) {
+        if let Some(mailto) = self.settings.credentials.mailto() {
+            url.query_pairs_mut().append_pair("mailto", mailto);
+        }
     }
 }
 
@@ -267,7 +277,18 @@ impl Resolver for Crossref {
         BATCH
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(self.many(works, web))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        // A comma separates filters, so a DOI with one is asked for alone.
+        let listed: Vec<&Doi> = works
+            .iter()
+            .filter_map(|work| work.identifiers.doi.as_ref())
+            .filter(|doi| !doi.as_str().contains(','))
+            .collect();
+        let mut chunks = Chunks::new();
+        if listed.len() > 1 {
+            chunks.extend(listed.chunks(BATCH).map(<[_]>::to_vec));
+        }
+        self.lists(chunks, Lists::new())
+            .then(move |lists| each(works, |work| self.one(work, &lists)))
     }
 }

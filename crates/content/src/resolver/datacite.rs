@@ -1,14 +1,14 @@
 //! `DataCite`: the DOIs that Crossref does not know. Part of the `crossref` resolver.
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::Endpoint;
 use serde_json::Value;
 
 use super::reply::{doi_path, items, learn_link, record, text, title, year};
 use super::settings::Settings;
-use super::spec::Endpoint;
-use super::{Outcome, arxiv, crossref};
+use super::{Outcome, Step, WorkStep, arxiv, crossref};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, distinct, joined, link};
-use crate::web::{Ask, Web};
+use crate::location::{Location, Offers, distinct, link};
 use crate::work::Learned;
 
 /// The service.
@@ -19,19 +19,19 @@ pub(super) static API: Endpoint = Endpoint {
 };
 
 /// Asks about one DOI.
-pub(super) async fn one(settings: &Settings, doi: &Doi, web: &dyn Web) -> Outcome {
-    let url = joined(
-        settings.endpoints.of(&API),
-        &format!("dois/{}", doi_path(doi)),
-    );
-    let answer = web.ask(Ask::metadata(url, crossref::ID)).await;
-    match record(settings, answer, &[404, 410], "/data/attributes") {
-        Ok(value) => read(
-            settings,
-            value.pointer("/data/attributes").unwrap_or(&Value::Null),
-        ),
-        Err(unanswered) => unanswered.into_outcome("DataCite"),
-    }
+pub(super) fn one<'a>(settings: &'a Settings, doi: &Doi) -> WorkStep<'a> {
+    let url = settings.url(&API, &format!("dois/{}", doi_path(doi)));
+    let request = LookupRequest::metadata(url, crossref::ID.as_str());
+    Step::request(request, move |result| {
+        let work = record(settings, result, &[404, 410], "/data/attributes");
+        Step::Done(match work {
+            Ok(value) => read(
+                settings,
+                value.pointer("/data/attributes").unwrap_or(&Value::Null),
+            ),
+            Err(unanswered) => unanswered.into_outcome("DataCite"),
+        })
+    })
 }
 
 fn read(settings: &Settings, work: &Value) -> Outcome {
@@ -71,7 +71,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
     let location = |(offers, url)| {
         Location::new(url, offers, crossref::ID)
             .licence(licence.clone())
-            .rewritten(settings.endpoints.of(&arxiv::API))
+            .rewritten(&settings.endpoints.of(&arxiv::API))
     };
     Outcome::of(
         distinct(files.chain(page).map(location)),

@@ -5,53 +5,60 @@
 //! same work, and where one file of it stands out as the article. Everything else is an honest
 //! "not found": a wrong file is worse than none.
 
+use std::collections::VecDeque;
+
 use url::Url;
 
-use super::join::join_all;
-use super::{Mention, Outcome, ResolverId};
+use super::{BatchStep, Mention, Outcome, ResolverId, Step, WorkStep, each};
 use crate::identifier::Doi;
 use crate::landing_page::is_other_file_name;
 use crate::location::{Checksum, Location, Offers};
 use crate::titles::{self, Likeness};
-use crate::web::BoxFuture;
 use crate::work::Work;
 
 /// Most records of one work that a repository is asked about.
 const MAX_RECORDS: usize = 3;
 
-/// Asks about several works together, each by the records that it is known by.
-pub(super) fn resolve<'a, R: Clone + PartialEq + Send + 'a>(
+/// Looks up works, each by the records that it is known by.
+pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
     works: &'a [Work],
     record_of: fn(Mention<'a>) -> Option<R>,
-    look_up: impl Fn(R, Mention<'a>, &'a Work) -> BoxFuture<'a, Outcome> + Copy + Send + 'a,
-) -> BoxFuture<'a, Vec<Outcome>> {
-    let one = move |work| -> BoxFuture<'a, Outcome> {
-        Box::pin(first_found(work, record_of, move |record, mention| {
+    look_up: impl Fn(R, Mention<'a>, &'a Work) -> WorkStep<'a> + Copy + Send + 'a,
+) -> BatchStep<'a> {
+    each(works, |work| {
+        let mut records: VecDeque<(R, Mention<'a>)> = VecDeque::new();
+        for mention in work.mentions() {
+            let record = record_of(mention);
+            let record = record.filter(|record| records.iter().all(|(known, _)| known != record));
+            records.extend(record.map(|record| (record, mention)));
+            if records.len() == MAX_RECORDS {
+                break;
+            }
+        }
+        let unknown = Outcome::not_found("no record of it is known");
+        first_found(records, unknown, move |record, mention| {
             look_up(record, mention, work)
-        }))
-    };
-    Box::pin(join_all(works.iter().map(one)))
+        })
+    })
 }
 
-/// Asks about the records that a work is known by, the certain ones first, until one has its file.
-async fn first_found<'a, R: Clone + PartialEq>(
-    work: &'a Work,
-    record_of: fn(Mention<'a>) -> Option<R>,
-    look_up: impl Fn(R, Mention<'a>) -> BoxFuture<'a, Outcome>,
-) -> Outcome {
-    let mut asked: Vec<R> = Vec::new();
-    let mut outcome = Outcome::not_found("no record of it is known");
-    for mention in work.mentions() {
-        let Some(record) = record_of(mention).filter(|record| !asked.contains(record)) else {
-            continue;
-        };
-        outcome = look_up(record.clone(), mention).await;
-        asked.push(record);
-        if matches!(outcome, Outcome::Found(_)) || asked.len() == MAX_RECORDS {
-            break;
+/// Looks up the records that a work is known by, the certain ones first, until one has its file.
+/// `last` is what came of the record before.
+fn first_found<'a, R: Send + 'a>(
+    mut records: VecDeque<(R, Mention<'a>)>,
+    last: Outcome,
+    look_up: impl Fn(R, Mention<'a>) -> WorkStep<'a> + Send + 'a,
+) -> WorkStep<'a> {
+    let Some((record, mention)) = records.pop_front() else {
+        return Step::Done(last);
+    };
+    look_up(record, mention).then(move |outcome| {
+        if matches!(outcome, Outcome::Found(_)) {
+            Step::Done(outcome)
+        } else {
+            first_found(records, outcome, look_up)
         }
-    }
-    outcome
+    })
 }
 
 /// A file of a deposit.

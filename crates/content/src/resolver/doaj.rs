@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 
-use super::join::join_all;
 use super::reply::{doi_path, items, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Endpoint, ResolverSpec};
-use super::{Outcome, Resolver, ResolverId, arxiv};
+use super::spec::ResolverSpec;
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep, arxiv, each};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, best_first, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Location, Offers, best_first, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -28,12 +28,13 @@ static API: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
+    source: SourceSpec {
+        endpoints: &[&API],
+        about: "it knows the articles of open-access journals",
+        ..SourceSpec::new(ID.as_str(), "DOAJ")
+    },
     rank: 80,
-    why: "it knows the articles of open-access journals",
-    ..ResolverSpec::base(ID, "DOAJ", |settings| {
-        Arc::new(Doaj::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Doaj::new(Arc::clone(settings))))
 };
 
 /// Asks DOAJ.
@@ -49,29 +50,29 @@ impl Doaj {
         Self { settings }
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
-            return Outcome::not_found("no DOI to ask for");
+            return Step::Done(Outcome::not_found("no DOI to ask for"));
         };
         // The query is a part of the path. In quotes, nothing in a DOI has a meaning but these.
         let quoted = doi_path(doi)
             .replace("%5C", "%5C%5C")
             .replace("%22", "%5C%22");
-        let mut url = joined(
-            self.settings.endpoints.of(&API),
-            &format!("search/articles/doi:%22{quoted}%22"),
-        );
+        let mut url = self
+            .settings
+            .url(&API, &format!("search/articles/doi:%22{quoted}%22"));
         url.query_pairs_mut()
             .append_pair("page", "1")
             .append_pair("pageSize", "5");
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        match record(&self.settings, answer, &[404], "/results") {
-            Ok(value) => self.read(items(&value, "/results"), doi),
-            Err(unanswered) => unanswered.into_outcome("DOAJ"),
-        }
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            Step::Done(match record(&self.settings, result, &[404], "/results") {
+                Ok(value) => self.read(items(&value, "/results"), doi),
+                Err(unanswered) => unanswered.into_outcome("DOAJ"),
+            })
+        })
     }
 
-    /// Reads the articles of an answer that state the DOI.
+    /// Reads the articles of a response that state the DOI.
     fn read(&self, articles: &[Value], doi: &Doi) -> Outcome {
         let Some(article) = articles.iter().find(|article| states(article, doi)) else {
             return Outcome::not_found("DOAJ does not know it");
@@ -90,7 +91,7 @@ impl Doaj {
                 let offers = if is_pdf { Offers::Pdf } else { Offers::Landing };
                 Some(Location::new(link(text(entry, "/url")?)?, offers, ID))
             })
-            .map(|location| location.rewritten(self.settings.endpoints.of(&arxiv::API)));
+            .map(|location| location.rewritten(&self.settings.endpoints.of(&arxiv::API)));
         Outcome::of(
             best_first(locations),
             learned,
@@ -115,9 +116,7 @@ impl Resolver for Doaj {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(
-            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
-        )))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        each(works, |work| self.one(work))
     }
 }

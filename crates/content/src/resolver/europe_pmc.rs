@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 
 use super::arxiv;
-use super::join::join_all;
 use super::reply::{items, learn_link, location_at, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Need, ResolverSpec};
-use super::{Outcome, Resolver, ResolverId};
+use super::spec::{Early, Need, ResolverSpec};
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep, each};
 use crate::identifier::{Doi, Identifier, Pmcid};
-use crate::location::{Location, Offers, best_first, joined};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Location, Offers, best_first};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -32,7 +32,11 @@ static ARTICLES: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API, &ARTICLES],
+    source: SourceSpec {
+        endpoints: &[&API, &ARTICLES],
+        about: "it may have the full text",
+        ..SourceSpec::new(ID.as_str(), "Europe PMC")
+    },
     needs: &[Need::PmcId, Need::PubMedId, Need::Doi],
     rank: 60,
     early: Some(Early {
@@ -40,9 +44,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.identifiers.pmcid.is_some(),
         why: "a PMC id is known",
     }),
-    why: "it may have the full text",
     has_xml: true,
-    ..ResolverSpec::base(ID, "Europe PMC", |settings| {
+    ..ResolverSpec::base(ID, |settings| {
         Arc::new(EuropePmc::new(Arc::clone(settings)))
     })
 };
@@ -60,11 +63,11 @@ impl EuropePmc {
         Self { settings }
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
         let Some(query) = query(work) else {
-            return Outcome::not_found("no identifier that Europe PMC knows");
+            return Step::Done(Outcome::not_found("no identifier that Europe PMC knows"));
         };
-        let mut url = joined(self.settings.endpoints.of(&API), "search");
+        let mut url = self.settings.url(&API, "search");
         url.query_pairs_mut()
             .append_pair("query", &query)
             .append_pair("format", "json")
@@ -73,17 +76,19 @@ impl EuropePmc {
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("email", mailto);
         }
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        match record(&self.settings, answer, &[404], "/resultList") {
-            Ok(value) => match items(&value, "/resultList/result")
-                .iter()
-                .find(|result| is_about(result, work))
-            {
-                Some(result) => self.read(result),
-                None => Outcome::not_found("Europe PMC does not know it"),
-            },
-            Err(unanswered) => unanswered.into_outcome("Europe PMC"),
-        }
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let found = record(&self.settings, result, &[404], "/resultList");
+            Step::Done(match found {
+                Ok(value) => match items(&value, "/resultList/result")
+                    .iter()
+                    .find(|result| is_about(result, work))
+                {
+                    Some(result) => self.read(result),
+                    None => Outcome::not_found("Europe PMC does not know it"),
+                },
+                Err(unanswered) => unanswered.into_outcome("Europe PMC"),
+            })
+        })
     }
 
     fn read(&self, result: &Value) -> Outcome {
@@ -105,7 +110,7 @@ impl EuropePmc {
             let found = found.map(|found| {
                 found
                     .licence(licence.clone())
-                    .rewritten(self.settings.endpoints.of(&arxiv::API))
+                    .rewritten(&self.settings.endpoints.of(&arxiv::API))
             });
             locations.extend(found);
         }
@@ -113,15 +118,12 @@ impl EuropePmc {
             let id = format!("PMC{}", pmcid.number());
             let is = |flag: &str| text(result, flag) == Some("Y");
             if is("/inEPMC") && is("/hasPDF") {
-                let mut url = joined(self.settings.endpoints.of(&ARTICLES), &id);
+                let mut url = self.settings.url(&ARTICLES, &id);
                 url.set_query(Some("pdf=render"));
                 locations.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
-                let url = joined(
-                    self.settings.endpoints.of(&API),
-                    &format!("{id}/fullTextXML"),
-                );
+                let url = self.settings.url(&API, &format!("{id}/fullTextXML"));
                 locations.push(Location::new(url, Offers::Xml, ID).licence(licence));
             }
         }
@@ -184,9 +186,7 @@ impl Resolver for EuropePmc {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(
-            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
-        )))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        each(works, |work| self.one(work))
     }
 }

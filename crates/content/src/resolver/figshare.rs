@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
@@ -13,11 +15,10 @@ use super::deposit::{self, DepositedFile, Stated, Tie};
 use super::order::Preset;
 use super::reply::{Unanswered, items, json, record, scalar, sort, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
-use super::{Outcome, Resolver, ResolverId};
+use super::spec::{Early, Mention, Need, ResolverSpec};
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Checksum, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -31,7 +32,11 @@ static API: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
+    source: SourceSpec {
+        endpoints: &[&API],
+        about: "it has the files of its own items",
+        ..SourceSpec::new(ID.as_str(), "figshare")
+    },
     needs: &[Need::OwnRecord],
     preset: Preset::Fast,
     rank: 64,
@@ -40,11 +45,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.mentions().any(claims),
         why: "the work has an item at figshare",
     }),
-    why: "it has the files of its own items",
     claims,
-    ..ResolverSpec::base(ID, "figshare", |settings| {
-        Arc::new(Figshare::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Figshare::new(Arc::clone(settings))))
 };
 
 /// Types of items that are not texts.
@@ -121,45 +123,46 @@ impl Figshare {
         Self { settings }
     }
 
-    async fn look_up(
-        &self,
-        item: Item,
-        mention: Mention<'_>,
-        work: &Work,
-        web: &dyn Web,
-    ) -> Outcome {
+    fn look_up<'a>(&'a self, item: Item, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
         let mut path = format!("articles/{}", item.number);
         if let Some(version) = item.version {
             path.push_str(&format!("/versions/{version}"));
         }
-        let url = joined(self.settings.endpoints.of(&API), &path);
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        let mut value = match record(&self.settings, answer, &[404, 410], "/id") {
-            Ok(value) => value,
-            Err(unanswered) => return unanswered.into_outcome("figshare"),
-        };
-        if items(&value, "/files").len() >= FILES_IN_ITEM {
-            match self.files(item.number, web).await {
-                Ok(files) => value["files"] = files,
-                Err(unanswered) => return unanswered.into_outcome("figshare"),
+        let url = self.settings.url(&API, &path);
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let value = match record(&self.settings, result, &[404, 410], "/id") {
+                Ok(value) => value,
+                Err(unanswered) => return Step::Done(unanswered.into_outcome("figshare")),
+            };
+            if items(&value, "/files").len() < FILES_IN_ITEM {
+                return Step::Done(read(item, &value, mention, work));
             }
-        }
-        read(item, &value, mention, work)
+            self.look_up_files(item, value, mention, work)
+        })
     }
 
-    /// Asks for all files of an item.
-    async fn files(&self, number: u64, web: &dyn Web) -> Result<Value, Unanswered> {
-        let mut url = joined(
-            self.settings.endpoints.of(&API),
-            &format!("articles/{number}/files"),
-        );
+    /// Asks for all files of an item, and reads the item with them.
+    fn look_up_files<'a>(
+        &'a self,
+        item: Item,
+        mut value: Value,
+        mention: Mention<'a>,
+        work: &'a Work,
+    ) -> WorkStep<'a> {
+        let path = format!("articles/{}/files", item.number);
+        let mut url = self.settings.url(&API, &path);
         url.query_pairs_mut().append_pair("page_size", MAX_FILES);
-        let answer = sort(
-            &self.settings,
-            web.ask(Ask::metadata(url, ID)).await,
-            &[404, 410],
-        )?;
-        json(&self.settings, &answer).map_err(Unanswered::Failed)
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let files = sort(&self.settings, result, &[404, 410])
+                .and_then(|response| json(&self.settings, &response).map_err(Unanswered::Failed));
+            Step::Done(match files {
+                Ok(files) => {
+                    value["files"] = files;
+                    read(item, &value, mention, work)
+                }
+                Err(unanswered) => unanswered.into_outcome("figshare"),
+            })
+        })
     }
 }
 
@@ -235,9 +238,9 @@ impl Resolver for Figshare {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         deposit::resolve(works, item_of, move |item, mention, work| {
-            Box::pin(self.look_up(item, mention, work, web))
+            self.look_up(item, mention, work)
         })
     }
 }

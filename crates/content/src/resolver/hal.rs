@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
 use super::deposit::{self, DepositedFile, Stated, Tie};
 use super::reply::{items, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
-use super::{Outcome, Resolver, ResolverId};
+use super::spec::{Early, Mention, Need, ResolverSpec};
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
 use crate::identifier::Doi;
 use crate::location::{Offers, host_is, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -29,7 +30,11 @@ static API: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
+    source: SourceSpec {
+        endpoints: &[&API],
+        about: "it may have a copy that an author deposited",
+        ..SourceSpec::new(ID.as_str(), "HAL")
+    },
     needs: &[Need::Doi, Need::OwnRecord],
     rank: 70,
     early: Some(Early {
@@ -37,11 +42,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.mentions().any(claims),
         why: "the work has a document at HAL",
     }),
-    why: "it may have a copy that an author deposited",
     claims,
-    ..ResolverSpec::base(ID, "HAL", |settings| {
-        Arc::new(Hal::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Hal::new(Arc::clone(settings))))
 };
 
 /// The fields we read.
@@ -108,30 +110,31 @@ impl Hal {
         Self { settings }
     }
 
-    async fn look_up(
-        &self,
-        query: Query<'_>,
-        mention: Mention<'_>,
-        work: &Work,
-        web: &dyn Web,
-    ) -> Outcome {
+    fn look_up<'a>(
+        &'a self,
+        query: Query<'a>,
+        mention: Mention<'a>,
+        work: &'a Work,
+    ) -> WorkStep<'a> {
         let (field, value) = match query {
             Query::Doi(doi) => ("doiId_s", doi.as_str()),
             Query::Document(id) => ("halId_s", id),
         };
         // A quote in a DOI would end the quoted text.
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        let mut url = joined(self.settings.endpoints.of(&API), "search/");
+        let mut url = self.settings.url(&API, "search/");
         url.query_pairs_mut()
             .append_pair("q", &format!("{field}:\"{value}\""))
             .append_pair("fl", FIELDS)
             .append_pair("wt", "json")
             .append_pair("rows", MAX_DOCUMENTS);
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        match record(&self.settings, answer, &[404], "/response/docs") {
-            Ok(value) => read(items(&value, "/response/docs"), query, mention, work),
-            Err(unanswered) => unanswered.into_outcome("HAL"),
-        }
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let found = record(&self.settings, result, &[404], "/response/docs");
+            Step::Done(match found {
+                Ok(value) => read(items(&value, "/response/docs"), query, mention, work),
+                Err(unanswered) => unanswered.into_outcome("HAL"),
+            })
+        })
     }
 }
 
@@ -223,9 +226,9 @@ impl Resolver for Hal {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         deposit::resolve(works, query_of, move |query, mention, work| {
-            Box::pin(self.look_up(query, mention, work, web))
+            self.look_up(query, mention, work)
         })
     }
 }

@@ -97,7 +97,7 @@ impl FromStr for ResolverId {
         let spelt = name.trim().to_ascii_lowercase().replace('-', "_");
         specs()
             .iter()
-            .find(|spec| spec.id.0 == spelt || spec.aliases.contains(&spelt.as_str()))
+            .find(|spec| spec.id.0 == spelt || spec.source.aliases.contains(&spelt.as_str()))
             .map(|spec| spec.id)
             .ok_or_else(|| UnknownResolver {
                 name: name.to_owned(),

@@ -3,25 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use http::header::CONTENT_TYPE;
 use url::Url;
 
 use super::arxiv;
-use super::join::join_all;
-use super::reply::{Unanswered, doi_path, sort};
+use super::reply::{Unanswered, doi_path, sort, unreadable};
 use super::settings::Settings;
-use super::spec::{Cost, Early, Endpoint, Need, ResolverSpec};
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
+use super::spec::{Cost, Early, Need, ResolverSpec};
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
 use crate::bot_challenge::{self, BotChallenge};
 use crate::charset;
 use crate::identifier::Identifier;
 use crate::landing_page::{self, Page};
-use crate::location::{Location, Offers, distinct, joined};
+use crate::location::{Location, Offers, distinct};
 use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
-use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
-use docstokg_bulk::blocking::run_blocking;
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("landing_page");
@@ -34,8 +34,12 @@ static DOI: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    aliases: &["landing"],
-    endpoints: &[&DOI],
+    source: SourceSpec {
+        aliases: &["landing"],
+        endpoints: &[&DOI],
+        about: "the page of the work may name its file",
+        ..SourceSpec::new(ID.as_str(), "the publisher's page")
+    },
     needs: &[Need::Url, Need::Doi],
     cost: Cost::Page,
     rank: 90,
@@ -44,9 +48,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| matches!(work.identifiers.strongest(), Some(Identifier::Url(_))),
         why: "a URL is all that is known",
     }),
-    why: "the page of the work may name its file",
     vouches: false,
-    ..ResolverSpec::base(ID, "the publisher's page", |settings| {
+    ..ResolverSpec::base(ID, |settings| {
         Arc::new(LandingPage::new(Arc::clone(settings)))
     })
 };
@@ -75,6 +78,12 @@ enum Behind {
     File(Location),
 }
 
+/// What came from a URL.
+enum Visited {
+    Page(LookupResponse),
+    File(Location),
+}
+
 impl LandingPage {
     /// Sets it up.
     #[must_use]
@@ -88,41 +97,44 @@ impl LandingPage {
         ids.url.clone().or_else(|| {
             ids.doi
                 .as_ref()
-                .map(|doi| joined(self.settings.endpoints.of(&DOI), &doi_path(doi)))
+                .map(|doi| self.settings.url(&DOI, &doi_path(doi)))
         })
     }
 
     /// Reads one page, such as a location that another resolver found and that offers no more than
     /// a page.
-    pub async fn read(&self, start: Url, work: Option<&Work>, web: &dyn Web) -> Outcome {
-        let (mut page, mut at) = match self.visit(start, work, web).await {
+    pub fn read<'a>(&'a self, start: Url, work: Option<&'a Work>) -> WorkStep<'a> {
+        self.visit(start, work).then(move |behind| match behind {
             Ok(Behind::File(location)) => {
-                return Outcome::of(vec![location], Learned::default(), "");
+                Step::Done(Outcome::of(vec![location], Learned::default(), ""))
             }
-            Ok(Behind::Page(page, at)) => (page, at),
-            Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
-            Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
+            Ok(Behind::Page(page, at)) => self.follow(page, at, work),
+            Err(unanswered) => Step::Done(unvisited(unanswered)),
+        })
+    }
+
+    /// Reads a page, or the page behind it: stubs that only send browsers on are followed once, and
+    /// a page with links of its own is read as it is.
+    fn follow<'a>(&'a self, mut page: Box<Page>, at: Url, work: Option<&'a Work>) -> WorkStep<'a> {
+        let next = page.next.take().filter(|_| page.candidates.is_empty());
+        let Some(next) = next else {
+            return Step::Done(self.outcome(*page, &at));
         };
-        // Stubs that only send browsers on are followed once; a page with links of its own is read
-        // as it is.
-        if page.candidates.is_empty()
-            && let Some(next) = page.next.clone()
-        {
-            match self.visit(next, work, web).await {
+        self.visit(next, work).then(move |behind| {
+            Step::Done(match behind {
                 Ok(Behind::File(location)) => {
-                    return Outcome::of(vec![location.referer(at)], page.learned, "");
+                    Outcome::of(vec![location.referer(at)], page.learned, "")
                 }
-                Ok(Behind::Page(further, there)) => (page, at) = (further, there),
-                Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
-                Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
-            }
-        }
+                Ok(Behind::Page(further, there)) => self.outcome(*further, &there),
+                Err(unanswered) => unvisited(unanswered),
+            })
+        })
+    }
+
+    fn outcome(&self, page: Page, at: &Url) -> Outcome {
         let is_cut = page.is_cut;
-        let locations = Page::places(
-            page.candidates,
-            &at,
-            self.settings.endpoints.of(&arxiv::API),
-        );
+        let arxiv = self.settings.endpoints.of(&arxiv::API);
+        let locations = Page::places(page.candidates, at, &arxiv);
         let nothing = if is_cut {
             "the page is too costly to read to its end, and what was read names no file"
         } else {
@@ -131,110 +143,127 @@ impl LandingPage {
         Outcome::of(distinct(locations), page.learned, nothing)
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
         match self.page_of(work) {
-            Some(page) => self.read(page, Some(work), web).await,
-            None => Outcome::not_found(NO_PAGE),
+            Some(page) => self.read(page, Some(work)),
+            None => Step::Done(Outcome::not_found(NO_PAGE)),
         }
     }
 
-    async fn visit(
+    fn visit<'a>(
+        &'a self,
+        url: Url,
+        work: Option<&'a Work>,
+    ) -> Step<'a, Result<Behind, Unanswered>> {
+        let request = LookupRequest::landing(url.clone(), ID.as_str())
+            .max_body(MAX_PAGE_BYTES)
+            .keep_in_memory(KEPT_IN_MEMORY);
+        Step::request(request, move |result| match self.judge(url, result) {
+            Ok(Visited::Page(response)) => self.read_page(response, work),
+            Ok(Visited::File(location)) => Step::Done(Ok(Behind::File(location))),
+            Err(unanswered) => Step::Done(Err(unanswered)),
+        })
+    }
+
+    /// Tells a page from a file and from a refusal.
+    fn judge(
         &self,
         url: Url,
-        work: Option<&Work>,
-        web: &dyn Web,
-    ) -> Result<Behind, Unanswered> {
-        let answer = web
-            .ask(
-                Ask::landing(url.clone(), ID)
-                    .max_body(MAX_PAGE_BYTES)
-                    .keep_in_memory(KEPT_IN_MEMORY),
-            )
-            .await;
-        if let Ok(answer) = &answer
-            && classify(&answer.body) != Payload::Pdf
-            && let Some(challenge) = bot_challenge::detect(answer.status, &answer.body)
+        result: Result<LookupResponse, RequestFailure>,
+    ) -> Result<Visited, Unanswered> {
+        if let Ok(response) = &result
+            && classify(&response.body) != Payload::Pdf
+            && let Some(challenge) = bot_challenge::detect(response.status, &response.body)
         {
-            return Err(Unanswered::Failed(challenged(
-                &self.settings,
-                answer,
-                challenge,
-            )));
+            let challenged = challenged(&self.settings, response, challenge);
+            return Err(Unanswered::Failed(challenged));
         }
-        if let Ok(answer) = &answer
-            && matches!(answer.status.as_u16(), 404 | 410)
-            && answer.url.host() == self.settings.endpoints.of(&DOI).host()
+        if let Ok(response) = &result
+            && matches!(response.status.as_u16(), 404 | 410)
+            && response.url.host() == self.settings.endpoints.of(&DOI).host()
         {
-            return Err(Unanswered::Missing(answer.status.as_u16()));
+            return Err(Unanswered::Missing(response.status.as_u16()));
         }
-        if matches!(&answer, Err(error) if error.reason == Reason::PayloadTooLarge) {
+        if matches!(&result, Err(failure) if failure.reason == Reason::PayloadTooLarge) {
             // No page is that large: it is a file, most likely the PDF, and its bytes decide.
-            return Ok(Behind::File(Location::new(url, Offers::Pdf, ID)));
+            return Ok(Visited::File(Location::new(url, Offers::Pdf, ID)));
         }
-        let answer = sort(&self.settings, answer, &[])?;
-        match classify(&answer.body) {
-            Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, ID))),
-            Payload::Jats | Payload::Xml if !says_html(&answer) => {
-                Ok(Behind::File(Location::new(answer.url, Offers::Xml, ID)))
+        let response = sort(&self.settings, result, &[])?;
+        let offers = match classify(&response.body) {
+            Payload::Pdf => Offers::Pdf,
+            Payload::Jats | Payload::Xml if !says_html(&response) => Offers::Xml,
+            Payload::Zip | Payload::Gzip | Payload::Tar => Offers::Archive,
+            Payload::Empty => {
+                let (reason, settings) = (Reason::HttpStatus, &self.settings);
+                let failure = unreadable(settings, &response, reason, "page");
+                return Err(Unanswered::Failed(failure));
             }
-            Payload::Zip | Payload::Gzip | Payload::Tar => {
-                Ok(Behind::File(Location::new(answer.url, Offers::Archive, ID)))
-            }
-            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(
-                &self.settings,
-                &answer,
-                Reason::HttpStatus,
-                "page",
-            ))),
-            _ => self.read_page(answer, work).await,
-        }
+            _ => return Ok(Visited::Page(response)),
+        };
+        Ok(Visited::File(Location::new(response.url, offers, ID)))
     }
 
     /// Reads a page when it has its turn.
-    async fn read_page(&self, answer: Answer, work: Option<&Work>) -> Result<Behind, Unanswered> {
-        let (unread, work) = (answer.clone(), work.cloned());
-        let read = run_blocking(move || {
-            let body = unread.read(landing_page::MAX_BYTES)?;
-            io::Result::Ok(landing_page::extract(
-                &charset::page(&body, content_type(&unread.headers)),
-                &unread.url,
-                &unread.headers,
-                work.as_ref(),
-            ))
-        });
-        match read.await.unwrap_or_else(|| Ok(Page::default())) {
-            Ok(page) => Ok(Behind::Page(Box::new(page), answer.url)),
-            Err(_) => Err(Unanswered::Failed(super::reply::unreadable(
-                &self.settings,
-                &answer,
-                Reason::RequestException,
-                "page",
-            ))),
-        }
+    fn read_page<'a>(
+        &'a self,
+        response: LookupResponse,
+        work: Option<&Work>,
+    ) -> Step<'a, Result<Behind, Unanswered>> {
+        let (url, headers) = (response.url.clone(), response.headers.clone());
+        let work = work.cloned();
+        let extract = move |body: io::Result<Bytes>| {
+            let body = body?;
+            let html = charset::page(&body, content_type(&headers));
+            let page = landing_page::extract(&html, &url, &headers, work.as_ref());
+            io::Result::Ok(page)
+        };
+        let unread = response.clone();
+        Step::parse(unread, landing_page::MAX_BYTES, extract, move |page| {
+            Step::Done(match page.unwrap_or_else(|| Ok(Page::default())) {
+                Ok(page) => Ok(Behind::Page(Box::new(page), response.url)),
+                Err(_) => {
+                    let (reason, settings) = (Reason::RequestException, &self.settings);
+                    let failure = unreadable(settings, &response, reason, "page");
+                    Err(Unanswered::Failed(failure))
+                }
+            })
+        })
     }
 }
 
-/// Returns what a header says about the kind of an answer.
+/// Says why nothing was behind a URL.
+fn unvisited(unanswered: Unanswered) -> Outcome {
+    match unanswered {
+        Unanswered::Missing(_) => Outcome::not_found(NO_DOI),
+        Unanswered::Failed(failure) => Outcome::Failed(failure),
+    }
+}
+
+/// Returns what a header says about the kind of a response.
 pub(crate) fn content_type(headers: &http::HeaderMap) -> Option<&str> {
     headers.get(CONTENT_TYPE)?.to_str().ok()
 }
 
-fn says_html(answer: &Answer) -> bool {
-    answer
+fn says_html(response: &LookupResponse) -> bool {
+    response
         .header(&CONTENT_TYPE)
         .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
 }
 
 /// Names the bot challenge or interstitial page. The status is kept: what it means is known by
 /// then.
-fn challenged(settings: &Settings, answer: &Answer, challenge: BotChallenge) -> RequestFailure {
-    let host = answer.url.host_str().unwrap_or_default();
+fn challenged(
+    settings: &Settings,
+    response: &LookupResponse,
+    challenge: BotChallenge,
+) -> RequestFailure {
+    let host = response.url.host_str().unwrap_or_default();
     let reason = match challenge {
         BotChallenge::Robots { .. } => Reason::BotChallenge,
         BotChallenge::Interstitial { .. } => Reason::Interstitial,
     };
     let detail = settings.redact(&challenge.sentence(host));
-    RequestFailure::new(reason, detail, Some(answer.status.as_u16()))
+    RequestFailure::new(reason, detail, Some(response.status.as_u16()))
 }
 
 impl Resolver for LandingPage {
@@ -242,9 +271,7 @@ impl Resolver for LandingPage {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(
-            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
-        )))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        each(works, |work| self.one(work))
     }
 }

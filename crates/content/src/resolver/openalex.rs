@@ -6,23 +6,27 @@
 //! would close the whole service until midnight, free questions included. There is no field for
 //! arXiv ids: they are read out of DOIs, links and the ids of locations.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use docstokg_lookup::source_spec::{
+    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+};
 use http::HeaderName;
 use parking_lot::Mutex;
 use serde_json::Value;
+use url::Url;
 
 use super::arxiv;
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
+use super::spec::{Need, ResolverSpec};
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
 use crate::bounded_json;
 use crate::identifier::{Doi, Identifier};
-use crate::location::{Location, Offers, best_first, distinct, joined, link};
-use crate::web::{Answer, Ask, BoxFuture, Web};
+use crate::location::{Location, Offers, best_first, distinct, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -58,8 +62,12 @@ pub static KEY: Credential = Credential {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API, &CONTENT],
-    credentials: &[&KEY],
+    source: SourceSpec {
+        endpoints: &[&API, &CONTENT],
+        credentials: &[&KEY],
+        about: "it knows most works and their other identifiers",
+        ..SourceSpec::new(ID.as_str(), "OpenAlex")
+    },
     needs: &[
         Need::Doi,
         Need::ArxivId,
@@ -69,10 +77,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ],
     preset: Preset::Fast,
     rank: 10,
-    why: "it knows most works and their other identifiers",
-    ..ResolverSpec::base(ID, "OpenAlex", |settings| {
-        Arc::new(OpenAlex::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(OpenAlex::new(Arc::clone(settings))))
 };
 
 /// The fields we read.
@@ -94,9 +99,9 @@ struct Purse(Mutex<Option<Option<u64>>>);
 
 impl Purse {
     /// Takes in what an answer says, or that it says nothing.
-    fn learn(&self, answer: &Answer) {
+    fn learn(&self, response: &LookupResponse) {
         let mut known = self.0.lock();
-        *known = Some(credits_left(answer).or(known.flatten()));
+        *known = Some(credits_left(response).or(known.flatten()));
     }
 
     /// Tells whether nothing was answered yet.
@@ -111,8 +116,8 @@ impl Purse {
 }
 
 /// Returns the credits that an answer says are left.
-pub(crate) fn credits_left(answer: &Answer) -> Option<u64> {
-    answer
+pub(crate) fn credits_left(response: &LookupResponse) -> Option<u64> {
+    response
         .header(&HeaderName::from_static("x-ratelimit-remaining"))?
         .trim()
         .parse()
@@ -129,80 +134,64 @@ impl OpenAlex {
         }
     }
 
-    async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        let mut listed: Vec<(usize, Doi)> = works
-            .iter()
-            .enumerate()
-            .filter_map(|(at, work)| Some((at, listable(work)?)))
-            .collect();
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
-        if listed.len() > 1 && self.purse.is_unknown() {
-            // One by one costs nothing, and the answer tells what is left for lists.
-            let (first, _) = listed.remove(0);
-            let outcome = self.one(&works[first], web).await;
-            if outcome.is_put_off() {
-                return vec![outcome; works.len()];
-            }
-            outcomes[first] = Some(outcome);
-        }
+    /// Asks for lists, then for the works one by one that no list is about.
+    fn listed<'a>(
+        &'a self,
+        works: &'a [Work],
+        listed: &[(usize, Doi)],
+        outcomes: Vec<Option<Outcome>>,
+    ) -> BatchStep<'a> {
+        let mut chunks = VecDeque::new();
         if listed.len() > 1 {
-            for chunk in listed.chunks(BATCH) {
-                match self.list(chunk, web).await {
-                    Listed::Answered(found) => chunk
-                        .iter()
-                        .zip(found)
-                        .for_each(|((at, _), outcome)| outcomes[*at] = Some(outcome)),
-                    Listed::Failed(failure) => chunk
-                        .iter()
-                        .for_each(|(at, _)| outcomes[*at] = Some(Outcome::Failed(failure.clone()))),
-                    Listed::BudgetSpent => {}
-                }
-            }
+            chunks.extend(listed.chunks(BATCH).map(<[_]>::to_vec));
         }
-        let rest = works
-            .iter()
-            .zip(outcomes)
-            .map(|(work, outcome)| -> BoxFuture<'_, Outcome> {
-                match outcome {
-                    Some(outcome) => Box::pin(std::future::ready(outcome)),
-                    None => Box::pin(self.one(work, web)),
-                }
-            });
-        join_all(rest).await
+        self.lists(chunks, outcomes).then(move |outcomes| {
+            let steps = works
+                .iter()
+                .zip(outcomes)
+                .map(|(work, outcome)| match outcome {
+                    Some(outcome) => Step::Done(outcome),
+                    None => self.one(work),
+                });
+            Step::Done(steps.collect())
+        })
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let Some(id) = single_id(work) else {
-            return Outcome::not_found("no identifier that OpenAlex knows");
+    /// Asks for lists, one after the other. Works stay without outcome where a list cannot be paid.
+    fn lists<'a>(
+        &'a self,
+        mut chunks: VecDeque<Vec<(usize, Doi)>>,
+        mut outcomes: Vec<Option<Outcome>>,
+    ) -> Step<'a, Vec<Option<Outcome>>> {
+        let Some(dois) = chunks.pop_front().filter(|_| self.purse.pays_a_list()) else {
+            return Step::Done(outcomes);
         };
-        let mut url = joined(self.settings.endpoints.of(&API), &format!("works/{id}"));
-        url.query_pairs_mut().append_pair("select", FIELDS);
-        let answer = self.ask(Ask::metadata(url, ID).kind("single"), web).await;
-        match record(&self.settings, answer, &[404, 410], "/id") {
-            Ok(value) => self.read(&value),
-            Err(unanswered) => unanswered.into_outcome("OpenAlex"),
-        }
-    }
-
-    async fn list(&self, dois: &[(usize, Doi)], web: &dyn Web) -> Listed {
-        if !self.purse.pays_a_list() {
-            return Listed::BudgetSpent;
-        }
-        let mut url = joined(self.settings.endpoints.of(&API), "works");
+        let mut url = self.settings.url(&API, "works");
         let filter: Vec<&str> = dois.iter().map(|(_, doi)| doi.as_str()).collect();
         url.query_pairs_mut()
             .append_pair("filter", &format!("doi:{}", filter.join("|")))
             .append_pair("per_page", "100")
             .append_pair("select", FIELDS);
-        let answer = self.ask(Ask::metadata(url, ID).kind("list"), web).await;
-        if let Ok(answer) = &answer
-            && budget_is_spent(answer)
-        {
-            return Listed::BudgetSpent;
-        }
-        let value = match record(&self.settings, answer, &[], "/results") {
+        self.request(url, "list", move |result| {
+            if !matches!(&result, Ok(response) if budget_is_spent(response)) {
+                for ((at, _), outcome) in dois.iter().zip(self.read_list(&dois, result)) {
+                    outcomes[*at] = Some(outcome);
+                }
+            }
+            self.lists(chunks, outcomes)
+        })
+    }
+
+    fn read_list(
+        &self,
+        dois: &[(usize, Doi)],
+        result: Result<LookupResponse, RequestFailure>,
+    ) -> Vec<Outcome> {
+        let value = match record(&self.settings, result, &[], "/results") {
             Ok(value) => value,
-            Err(unanswered) => return Listed::Failed(unanswered.into_failure()),
+            Err(unanswered) => {
+                return vec![Outcome::Failed(unanswered.into_failure()); dois.len()];
+            }
         };
         let known: Vec<(Doi, &Value)> = items(&value, "/results")
             .iter()
@@ -212,16 +201,38 @@ impl OpenAlex {
             Some((_, work)) => self.read(work),
             None => Outcome::not_found("OpenAlex does not know it"),
         };
-        Listed::Answered(dois.iter().map(|(_, doi)| outcome(doi)).collect())
+        dois.iter().map(|(_, doi)| outcome(doi)).collect()
     }
 
-    async fn ask(&self, ask: Ask, web: &dyn Web) -> Result<Answer, RequestFailure> {
-        let secrets = self.settings.secret_headers(&ask.url);
-        let answer = web.ask(ask.secrets(secrets)).await;
-        if let Ok(answer) = &answer {
-            self.purse.learn(answer);
-        }
-        answer
+    fn one<'a>(&'a self, work: &Work) -> WorkStep<'a> {
+        let Some(id) = single_id(work) else {
+            return Step::Done(Outcome::not_found("no identifier that OpenAlex knows"));
+        };
+        let mut url = self.settings.url(&API, &format!("works/{id}"));
+        url.query_pairs_mut().append_pair("select", FIELDS);
+        self.request(url, "single", move |result| {
+            Step::Done(match record(&self.settings, result, &[404, 410], "/id") {
+                Ok(value) => self.read(&value),
+                Err(unanswered) => unanswered.into_outcome("OpenAlex"),
+            })
+        })
+    }
+
+    /// Sends a request of a kind; its response says how many credits are left.
+    fn request<'a, T: 'a>(
+        &'a self,
+        url: Url,
+        kind: &'static str,
+        read: impl FnOnce(Result<LookupResponse, RequestFailure>) -> Step<'a, T> + Send + 'a,
+    ) -> Step<'a, T> {
+        let secrets = self.settings.secret_headers(&url);
+        let request = LookupRequest::metadata(url, ID.as_str()).kind(kind);
+        Step::request(request.secrets(secrets), move |result| {
+            if let Ok(response) = &result {
+                self.purse.learn(response);
+            }
+            read(result)
+        })
     }
 
     /// Reads one work.
@@ -238,7 +249,7 @@ impl OpenAlex {
                 location
                     .licence(text(spot, "/license").map(str::to_owned))
                     .version(version)
-                    .rewritten(self.settings.endpoints.of(&arxiv::API))
+                    .rewritten(&self.settings.endpoints.of(&arxiv::API))
             };
             locations
                 .extend(location_at(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
@@ -265,7 +276,7 @@ impl OpenAlex {
                 ID,
                 &mut learned,
             )
-            .map(|page| page.rewritten(self.settings.endpoints.of(&arxiv::API))),
+            .map(|page| page.rewritten(&self.settings.endpoints.of(&arxiv::API))),
         );
         let locations = distinct(best_first(locations).into_iter().chain(self.paid(work)));
         Outcome::of(
@@ -292,19 +303,13 @@ impl OpenAlex {
     }
 }
 
-enum Listed {
-    Answered(Vec<Outcome>),
-    Failed(RequestFailure),
-    BudgetSpent,
-}
-
 /// Tells a spent budget from a burst: the answer says how many credits the request needs and how
 /// many are left.
-fn budget_is_spent(answer: &Answer) -> bool {
-    if answer.status.as_u16() != 429 {
+fn budget_is_spent(response: &LookupResponse) -> bool {
+    if response.status.as_u16() != 429 {
         return false;
     }
-    let body = bounded_json::read(&answer.body).unwrap_or_default();
+    let body = bounded_json::read(&response.body).unwrap_or_default();
     let credits = |field: &str| body.get(field).and_then(Value::as_f64);
     matches!((credits("creditsRequired"), credits("creditsRemaining")), (Some(required), Some(remaining)) if remaining < required)
 }
@@ -372,7 +377,24 @@ impl Resolver for OpenAlex {
         BATCH
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(self.many(works, web))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        let mut listed: Vec<(usize, Doi)> = works
+            .iter()
+            .enumerate()
+            .filter_map(|(at, work)| Some((at, listable(work)?)))
+            .collect();
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
+        if listed.len() < 2 || !self.purse.is_unknown() {
+            return self.listed(works, &listed, outcomes);
+        }
+        // One by one costs nothing, and the response tells what is left for lists.
+        let (first, _) = listed.remove(0);
+        self.one(&works[first]).then(move |outcome| {
+            if outcome.is_put_off() {
+                return each(works, |_| Step::Done(outcome.clone()));
+            }
+            outcomes[first] = Some(outcome);
+            self.listed(works, &listed, outcomes)
+        })
     }
 }

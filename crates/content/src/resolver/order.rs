@@ -121,7 +121,7 @@ fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
         .iter()
         .map(|spec| match &spec.early {
             Some(early) if (early.when)(work) => (Position::Early(early.rank), *spec, early.why),
-            _ => (Position::Ranked(spec.rank), *spec, spec.why),
+            _ => (Position::Ranked(spec.rank), *spec, spec.source.about),
         })
         .collect();
     ranked.sort_by_key(|(position, ..)| *position);

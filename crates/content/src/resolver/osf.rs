@@ -6,6 +6,10 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{
+    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+};
 use serde_json::Value;
 use url::Url;
 
@@ -13,13 +17,10 @@ use super::deposit::{self, DepositedFile, Stated, Tie, is_pdf, without_version};
 use super::order::Preset;
 use super::reply::{record, text, title, year};
 use super::settings::Settings;
-use super::spec::{
-    Credential, Early, Endpoint, Mention, Need, Recipient, ResolverSpec, SecretHeader, Sent,
-};
-use super::{Outcome, Resolver, ResolverId};
+use super::spec::{Early, Mention, Need, ResolverSpec};
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, host_is, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Checksum, host_is, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -47,8 +48,12 @@ pub static TOKEN: Credential = Credential {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
-    credentials: &[&TOKEN],
+    source: SourceSpec {
+        endpoints: &[&API],
+        credentials: &[&TOKEN],
+        about: "it has the files of its own preprints",
+        ..SourceSpec::new(ID.as_str(), "OSF")
+    },
     needs: &[Need::OwnRecord],
     preset: Preset::Fast,
     rank: 66,
@@ -57,11 +62,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.mentions().any(claims),
         why: "the work is a preprint at OSF",
     }),
-    why: "it has the files of its own preprints",
     claims,
-    ..ResolverSpec::base(ID, "OSF", |settings| {
-        Arc::new(Osf::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Osf::new(Arc::clone(settings))))
 };
 
 /// The prefix of the DOIs of projects and registrations.
@@ -123,18 +125,19 @@ impl Osf {
         Self { settings }
     }
 
-    async fn look_up(&self, id: &str, mention: Mention<'_>, work: &Work, web: &dyn Web) -> Outcome {
-        let mut url = joined(
-            self.settings.endpoints.of(&API),
-            &format!("preprints/{id}/"),
-        );
+    fn look_up<'a>(&'a self, id: &'a str, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
+        let mut url = self.settings.url(&API, &format!("preprints/{id}/"));
         url.query_pairs_mut().append_pair("embed", "primary_file");
         let secrets = self.settings.secret_headers(&url);
-        let answer = web.ask(Ask::metadata(url, ID).secrets(secrets)).await;
-        match record(&self.settings, answer, &[404, 410], "/data/id") {
-            Ok(value) => read(id, &value, mention, work),
-            Err(unanswered) => unanswered.into_outcome("OSF"),
-        }
+        let request = LookupRequest::metadata(url, ID.as_str()).secrets(secrets);
+        Step::request(request, move |result| {
+            Step::Done(
+                match record(&self.settings, result, &[404, 410], "/data/id") {
+                    Ok(value) => read(id, &value, mention, work),
+                    Err(unanswered) => unanswered.into_outcome("OSF"),
+                },
+            )
+        })
     }
 }
 
@@ -210,9 +213,9 @@ impl Resolver for Osf {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         deposit::resolve(works, preprint_of, move |id, mention, work| {
-            Box::pin(self.look_up(id, mention, work, web))
+            self.look_up(id, mention, work)
         })
     }
 }

@@ -4,19 +4,20 @@
 //! article is looked up in the bucket, whose metadata names the files with their checksums. The
 //! article pages of PMC are never asked for: they answer robots with a puzzle.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 
-use super::join::join_all;
 use super::order::Preset;
 use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Need, ResolverSpec};
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
+use super::spec::{Early, Need, ResolverSpec};
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
-use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
 
 /// Its name.
@@ -37,7 +38,11 @@ pub(super) static BUCKET: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&CONVERTER, &BUCKET],
+    source: SourceSpec {
+        endpoints: &[&CONVERTER, &BUCKET],
+        about: "it may have the article among its open-access files",
+        ..SourceSpec::new(ID.as_str(), "PubMed Central")
+    },
     needs: &[Need::PmcId, Need::Doi, Need::PubMedId],
     preset: Preset::Fast,
     rank: 40,
@@ -46,11 +51,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.identifiers.pmcid.is_some(),
         why: "a PMC id is known, and its files need no page",
     }),
-    why: "it may have the article among its open-access files",
     has_xml: true,
-    ..ResolverSpec::base(ID, "PubMed Central", |settings| {
-        Arc::new(Pmc::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Pmc::new(Arc::clone(settings))))
 };
 
 /// Most identifiers of one conversion.
@@ -82,73 +84,51 @@ impl Pmc {
         Self { settings }
     }
 
-    async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        // The converter takes one kind of identifier at a time.
-        let unknown = || {
-            works
-                .iter()
-                .map(|work| &work.identifiers)
-                .filter(|ids| ids.pmcid.is_none())
+    /// Converts identifiers, one request after the other.
+    fn convert<'a>(
+        &'a self,
+        mut chunks: VecDeque<Vec<String>>,
+        mut converted: Vec<Converted>,
+    ) -> Step<'a, Vec<Converted>> {
+        let Some(asked) = chunks.pop_front() else {
+            return Step::Done(converted);
         };
-        let dois: Vec<String> = unknown()
-            .filter_map(|ids| ids.doi.as_ref())
-            .filter(|doi| !doi.as_str().contains(','))
-            .map(Doi::to_string)
-            .collect();
-        let pmids: Vec<String> = unknown()
-            .filter(|ids| ids.doi.is_none())
-            .filter_map(|ids| ids.pmid)
-            .map(|id| id.to_string())
-            .collect();
-        let mut converted = Vec::new();
-        for chunk in dois.chunks(BATCH).chain(pmids.chunks(BATCH)) {
-            converted.push(Converted {
-                asked: chunk.to_vec(),
-                records: self.convert(chunk, web).await,
-            });
-        }
-        let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
-            match articles_of(work, &converted) {
-                Ok(articles) => {
-                    // A user who names a version gets that one or none.
-                    let only =
-                        matches!(work.supplied(), Identifier::Pmcid(id) if id.version().is_some());
-                    Box::pin(
-                        async move { pmc_bucket::find(&self.settings, &articles, only, web).await },
-                    )
-                }
-                Err(failure) => Box::pin(std::future::ready(Outcome::Failed(failure))),
-            }
-        });
-        join_all(outcomes).await
-    }
-
-    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, RequestFailure> {
-        let mut url = self.settings.endpoints.of(&CONVERTER).clone();
+        let mut url = self.settings.endpoints.of(&CONVERTER);
         url.query_pairs_mut()
-            .append_pair("ids", &ids.join(","))
+            .append_pair("ids", &asked.join(","))
             .append_pair("format", "json")
             .append_pair("versions", "yes")
             .append_pair("tool", "docstokg");
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("email", mailto);
         }
-        match record(
-            &self.settings,
-            web.ask(Ask::metadata(url, ID)).await,
-            &[404],
-            "/records",
-        ) {
-            Ok(value) => Ok(items(&value, "/records").iter().map(converted).collect()),
-            Err(Unanswered::Missing(_)) => Ok(Vec::new()),
-            Err(Unanswered::Failed(failure)) => Err(failure),
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let records = match record(&self.settings, result, &[404], "/records") {
+                Ok(value) => Ok(items(&value, "/records").iter().map(read_record).collect()),
+                Err(Unanswered::Missing(_)) => Ok(Vec::new()),
+                Err(Unanswered::Failed(failure)) => Err(failure),
+            };
+            converted.push(Converted { asked, records });
+            self.convert(chunks, converted)
+        })
+    }
+
+    fn one<'a>(&'a self, work: &Work, converted: &[Converted]) -> WorkStep<'a> {
+        match articles_of(work, converted) {
+            Ok(articles) => {
+                // A user who names a version gets that one or none.
+                let only =
+                    matches!(work.supplied(), Identifier::Pmcid(id) if id.version().is_some());
+                pmc_bucket::find(&self.settings, articles, only)
+            }
+            Err(failure) => Step::Done(Outcome::Failed(failure)),
         }
     }
 }
 
 /// Reads one record: the current version where versions are listed, the article otherwise. Errors
 /// carry no id.
-fn converted(value: &Value) -> Record {
+fn read_record(value: &Value) -> Record {
     let current = items(value, "/versions").iter().find(|version| {
         matches!(version.get("current"), Some(Value::Bool(true)))
             || text(version, "/current") == Some("true")
@@ -212,7 +192,26 @@ impl Resolver for Pmc {
         BATCH
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(self.many(works, web))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        // The converter takes one kind of identifier at a time.
+        let unknown = || {
+            works
+                .iter()
+                .map(|work| &work.identifiers)
+                .filter(|ids| ids.pmcid.is_none())
+        };
+        let dois: Vec<String> = unknown()
+            .filter_map(|ids| ids.doi.as_ref())
+            .filter(|doi| !doi.as_str().contains(','))
+            .map(Doi::to_string)
+            .collect();
+        let pmids: Vec<String> = unknown()
+            .filter(|ids| ids.doi.is_none())
+            .filter_map(|ids| ids.pmid)
+            .map(|id| id.to_string())
+            .collect();
+        let chunks = dois.chunks(BATCH).chain(pmids.chunks(BATCH));
+        self.convert(chunks.map(<[_]>::to_vec).collect(), Vec::new())
+            .then(move |converted| each(works, |work| self.one(work, &converted)))
     }
 }

@@ -1,17 +1,19 @@
 //! The bucket in which `PubMed` Central keeps open-access articles, one folder per version.
 
+use std::collections::VecDeque;
+
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use serde_json::Value;
 use url::Url;
 
 use super::pmc::{BUCKET, ID};
 use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
-use super::xml::{Step, walk};
-use super::{Outcome, RequestFailure};
+use super::xml::{self, walk};
+use super::{Outcome, RequestFailure, Step, WorkStep};
 use crate::identifier::Pmcid;
-use crate::location::{Checksum, Location, Offers, distinct, joined};
+use crate::location::{Checksum, Location, Offers, distinct};
 use crate::reason::Reason;
-use crate::web::{Ask, Web};
 use crate::work::Learned;
 
 /// Statuses by which the bucket says that it does not have something.
@@ -22,30 +24,116 @@ const MOST_VERSIONS: usize = 5;
 
 /// Finds the files of articles: of the version named, else of the newest that has a PDF; XML is
 /// taken from the newest that has it. Manuscripts that several funders deposited are no versions of
-/// each other: each is a copy of its own.
-pub(super) async fn find(
-    settings: &Settings,
-    articles: &[Pmcid],
+/// each other: each is a copy of its own. `only` is whether a version named is the only one wanted.
+pub(super) fn find<'a>(settings: &'a Settings, articles: Vec<Pmcid>, only: bool) -> WorkStep<'a> {
+    let first = articles.first().copied();
+    let search = BucketSearch { settings, only };
+    let searched = search.articles(articles.into(), Files::default());
+    searched.then(move |(found, searched)| {
+        let otherwise = "PubMed Central has neither PDF nor XML of it";
+        Step::Done(match (searched, found.learned, first) {
+            (Err(failure), ..) if found.locations.is_empty() => Outcome::Failed(failure),
+            (_, Some(learned), _) => Outcome::of(distinct(found.locations), learned, otherwise),
+            (_, None, Some(article)) => absent(article),
+            (_, None, None) => Outcome::not_found("it is not in PubMed Central"),
+        })
+    })
+}
+
+/// The files found so far, and whether the search may go on.
+type Searched<T> = (Files, Result<T, RequestFailure>);
+
+/// A search for the files of one work.
+#[derive(Clone, Copy)]
+struct BucketSearch<'a> {
+    settings: &'a Settings,
     only: bool,
-    web: &dyn Web,
-) -> Outcome {
-    let mut found = Files::default();
-    for article in articles {
-        if let Err(failure) = found.look(settings, *article, only, web).await {
-            if found.locations.is_empty() {
-                return Outcome::Failed(failure);
+}
+
+impl<'a> BucketSearch<'a> {
+    /// Looks at articles until one has a PDF.
+    fn articles(self, mut articles: VecDeque<Pmcid>, found: Files) -> Step<'a, Searched<()>> {
+        let Some(article) = articles.pop_front() else {
+            return Step::Done((found, Ok(())));
+        };
+        self.article(article, found).then(move |(found, looked)| {
+            if looked.is_err() || found.has_pdf() {
+                Step::Done((found, looked))
+            } else {
+                self.articles(articles, found)
             }
-            break;
-        }
-        if found.has_pdf() {
-            break;
-        }
+        })
     }
-    let otherwise = "PubMed Central has neither PDF nor XML of it";
-    match (found.learned, articles.first()) {
-        (Some(learned), _) => Outcome::of(distinct(found.locations), learned, otherwise),
-        (None, Some(article)) => absent(*article),
-        (None, None) => Outcome::not_found("it is not in PubMed Central"),
+
+    /// Looks at the version named, then at the others.
+    fn article(self, article: Pmcid, found: Files) -> Step<'a, Searched<()>> {
+        let Some(named) = article.version() else {
+            return self.listed(article, found);
+        };
+        let named = self.version(article.at_version(named), found);
+        named.then(move |(found, looked)| {
+            if looked.is_err() || found.has_pdf() || self.only {
+                Step::Done((found, looked.map(|_| ())))
+            } else {
+                self.listed(article, found)
+            }
+        })
+    }
+
+    /// Lists the versions of an article, and looks at them. The dot at the end of the prefix matters:
+    /// without it the articles that begin with the same digits are listed too.
+    fn listed(self, article: Pmcid, found: Files) -> Step<'a, Searched<()>> {
+        let mut url = self.settings.endpoints.of(&BUCKET);
+        let prefix = format!("PMC{}.", article.number());
+        url.query_pairs_mut()
+            .append_pair("list-type", "2")
+            .append_pair("delimiter", "/")
+            .append_pair("prefix", &prefix);
+        Step::request(
+            LookupRequest::metadata(url, ID.as_str()),
+            move |result| match versions(self.settings, &prefix, result) {
+                Ok(mut versions) => {
+                    versions.retain(|version| Some(*version) != article.version());
+                    versions.sort_unstable_by(|a, b| b.cmp(a));
+                    versions.truncate(MOST_VERSIONS);
+                    self.newest(article, versions.into(), found)
+                }
+                Err(failure) => Step::Done((found, Err(failure))),
+            },
+        )
+    }
+
+    /// Looks at versions until one has a PDF. Another funder may have another manuscript.
+    fn newest(
+        self,
+        article: Pmcid,
+        mut versions: VecDeque<u32>,
+        found: Files,
+    ) -> Step<'a, Searched<()>> {
+        let Some(version) = versions.pop_front() else {
+            return Step::Done((found, Ok(())));
+        };
+        let version = self.version(article.at_version(version), found);
+        version.then(move |(found, looked)| match looked {
+            Ok(is_manuscript) if is_manuscript || !found.has_pdf() => {
+                self.newest(article, versions, found)
+            }
+            looked => Step::Done((found, looked.map(|_| ()))),
+        })
+    }
+
+    /// Looks at one version. Returns whether it is a manuscript.
+    fn version(self, version: Pmcid, mut found: Files) -> Step<'a, Searched<bool>> {
+        let path = format!("metadata/{version}.json");
+        let url = self.settings.url(&BUCKET, &path);
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            let looked = match record(self.settings, result, &MISSING, "/pmcid") {
+                Ok(metadata) => Ok(found.add(self.settings, version, &metadata)),
+                Err(Unanswered::Missing(_)) => Ok(false),
+                Err(Unanswered::Failed(failure)) => Err(failure),
+            };
+            Step::Done((found, looked))
+        })
     }
 }
 
@@ -65,62 +153,12 @@ impl Files {
             .any(|location| location.offers == Offers::Pdf)
     }
 
-    /// Looks at an article, version by version.
-    async fn look(
-        &mut self,
-        settings: &Settings,
-        article: Pmcid,
-        only: bool,
-        web: &dyn Web,
-    ) -> Result<(), RequestFailure> {
-        let named = article.version();
-        if let Some(version) = named {
-            self.look_at(settings, article.at_version(version), web)
-                .await?;
-            if self.has_pdf() || only {
-                return Ok(());
-            }
-        }
-        let mut versions = versions(settings, article, web).await?;
-        versions.retain(|version| Some(*version) != named);
-        versions.sort_unstable_by(|a, b| b.cmp(a));
-        for version in versions.into_iter().take(MOST_VERSIONS) {
-            let is_manuscript = self
-                .look_at(settings, article.at_version(version), web)
-                .await?;
-            if self.has_pdf() && !is_manuscript {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at one version. Returns whether it is a manuscript, of which another funder may have
-    /// another.
-    async fn look_at(
-        &mut self,
-        settings: &Settings,
-        version: Pmcid,
-        web: &dyn Web,
-    ) -> Result<bool, RequestFailure> {
-        let url = joined(
-            settings.endpoints.of(&BUCKET),
-            &format!("metadata/{version}.json"),
-        );
-        let metadata = match record(
-            settings,
-            web.ask(Ask::metadata(url, ID)).await,
-            &MISSING,
-            "/pmcid",
-        ) {
-            Ok(metadata) => metadata,
-            Err(Unanswered::Missing(_)) => return Ok(false),
-            Err(Unanswered::Failed(failure)) => return Err(failure),
-        };
+    /// Adds the files of one version. Returns whether it is a manuscript.
+    fn add(&mut self, settings: &Settings, version: Pmcid, metadata: &Value) -> bool {
         let is_manuscript = metadata.get("is_manuscript").and_then(Value::as_bool) == Some(true);
-        let number = text(&metadata, "/mid").map(str::to_owned);
+        let number = text(metadata, "/mid").map(str::to_owned);
         let is_another = is_manuscript && !self.manuscripts.contains(&number);
-        let (files, learned) = read(settings, version, &metadata);
+        let (files, learned) = read(settings, version, metadata);
         for file in files {
             let is_new = self
                 .locations
@@ -134,7 +172,7 @@ impl Files {
             self.manuscripts.push(number);
         }
         self.learned.get_or_insert(learned);
-        Ok(is_manuscript)
+        is_manuscript
     }
 }
 
@@ -147,35 +185,22 @@ fn absent(article: Pmcid) -> Outcome {
     }
 }
 
-/// Lists the versions. The dot at the end of the prefix matters: without it the articles that begin
-/// with the same digits are listed too.
-async fn versions(
+/// Reads a listing of versions.
+fn versions(
     settings: &Settings,
-    article: Pmcid,
-    web: &dyn Web,
+    prefix: &str,
+    result: Result<LookupResponse, RequestFailure>,
 ) -> Result<Vec<u32>, RequestFailure> {
-    let mut url = settings.endpoints.of(&BUCKET).clone();
-    let prefix = format!("PMC{}.", article.number());
-    url.query_pairs_mut()
-        .append_pair("list-type", "2")
-        .append_pair("delimiter", "/")
-        .append_pair("prefix", &prefix);
-    let answer = match sort(settings, web.ask(Ask::metadata(url, ID)).await, &MISSING) {
-        Ok(answer) => answer,
+    let response = match sort(settings, result, &MISSING) {
+        Ok(response) => response,
         Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
         Err(Unanswered::Failed(failure)) => return Err(failure),
     };
-    let folders = folders(&answer.body)
-        .ok_or_else(|| unreadable(settings, &answer, Reason::XmlError, "listing"))?;
+    let folders = folders(&response.body)
+        .ok_or_else(|| unreadable(settings, &response, Reason::XmlError, "listing"))?;
     Ok(folders
         .iter()
-        .filter_map(|folder| {
-            folder
-                .strip_prefix(&prefix)?
-                .strip_suffix('/')?
-                .parse()
-                .ok()
-        })
+        .filter_map(|folder| folder.strip_prefix(prefix)?.strip_suffix('/')?.parse().ok())
         .collect())
 }
 
@@ -183,7 +208,7 @@ async fn versions(
 fn folders(body: &[u8]) -> Option<Vec<String>> {
     let mut folders = Vec::new();
     let root = walk(body, |step| {
-        if let Step::Text([_, parent, name], text) = step
+        if let xml::Step::Text([_, parent, name], text) = step
             && parent == "CommonPrefixes"
             && name == "Prefix"
         {
@@ -237,5 +262,5 @@ fn object(settings: &Settings, text: &str) -> Option<(Url, Option<Checksum>)> {
     // Addresses of the older style have the bucket in their path.
     let path = named.path().trim_start_matches('/');
     let key = path.strip_prefix("pmc-oa-opendata/").unwrap_or(path);
-    Some((joined(settings.endpoints.of(&BUCKET), key), checksum))
+    Some((settings.url(&BUCKET, key), checksum))
 }

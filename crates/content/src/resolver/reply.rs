@@ -1,5 +1,6 @@
-//! Reads answers of services: what is an answer, what is a clean miss, what went wrong.
+//! Reads responses of services: what is a response, what is a clean miss, what went wrong.
 
+use docstokg_lookup::message::LookupResponse;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
@@ -10,13 +11,12 @@ use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
 pub(super) use crate::titles::clean as title;
-use crate::web::Answer;
 use crate::work::{Identifiers, Learned};
 
-/// How much of an answer is shown in a message, in characters.
+/// How much of a response is shown in a message, in characters.
 const PREVIEW_CHARS: usize = 200;
 
-/// Why there is no answer to read.
+/// Why there is no response to read.
 pub(super) enum Unanswered {
     /// The service says that it does not know the work.
     Missing(u16),
@@ -47,52 +47,52 @@ impl Unanswered {
     }
 }
 
-/// Sorts an answer: a success is given back, the given statuses are clean misses, the rest is a
+/// Sorts a response: a success is given back, the given statuses are clean misses, the rest is a
 /// failure with its reason.
 pub(super) fn sort(
     settings: &Settings,
-    result: Result<Answer, RequestFailure>,
+    result: Result<LookupResponse, RequestFailure>,
     missing: &[u16],
-) -> Result<Answer, Unanswered> {
-    let answer = result.map_err(|failure| {
+) -> Result<LookupResponse, Unanswered> {
+    let response = result.map_err(|failure| {
         Unanswered::Failed(RequestFailure {
             detail: settings.redact(&failure.detail),
             ..failure
         })
     })?;
-    let status = answer.status.as_u16();
+    let status = response.status.as_u16();
     match status {
-        200..=299 if status != 202 => Ok(answer),
+        200..=299 if status != 202 => Ok(response),
         _ if missing.contains(&status) => Err(Unanswered::Missing(status)),
-        _ => Err(Unanswered::Failed(refusal(settings, &answer))),
+        _ => Err(Unanswered::Failed(refusal(settings, &response))),
     }
 }
 
-/// Describes a status that is neither an answer nor a clean miss.
-pub(super) fn refusal(settings: &Settings, answer: &Answer) -> RequestFailure {
-    let host = answer.url.host_str().unwrap_or_default();
-    let (status, shown) = (answer.status.as_u16(), preview(&answer.body));
+/// Describes a status that is neither a response nor a clean miss.
+pub(super) fn refusal(settings: &Settings, response: &LookupResponse) -> RequestFailure {
+    let host = response.url.host_str().unwrap_or_default();
+    let (status, shown) = (response.status.as_u16(), preview(&response.body));
     let detail = settings.redact(&format!("{host} answered {status}: {shown}"));
-    RequestFailure::of_status(answer.status, detail, answer.disposition.clone())
+    RequestFailure::of_status(response.status, detail, response.disposition.clone())
 }
 
-/// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of
-/// an answer is a failure, not a miss.
+/// Sorts a response and reads it as JSON that has something at a pointer: an error in the shape of
+/// a response is a failure, not a miss.
 pub(super) fn record(
     settings: &Settings,
-    result: Result<Answer, RequestFailure>,
+    result: Result<LookupResponse, RequestFailure>,
     missing: &[u16],
     pointer: &str,
 ) -> Result<Value, Unanswered> {
-    let answer = sort(settings, result, missing)?;
-    let value = json(settings, &answer).map_err(Unanswered::Failed)?;
+    let response = sort(settings, result, missing)?;
+    let value = json(settings, &response).map_err(Unanswered::Failed)?;
     if value.pointer(pointer).is_some_and(|found| !found.is_null()) {
         Ok(value)
     } else {
         let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
         Err(Unanswered::Failed(unreadable(
             settings,
-            &answer,
+            &response,
             Reason::JsonError,
             &wanted,
         )))
@@ -100,26 +100,29 @@ pub(super) fn record(
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
-pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, RequestFailure> {
-    bounded_json::read(&answer.body)
+pub(super) fn json(
+    settings: &Settings,
+    response: &LookupResponse,
+) -> Result<Value, RequestFailure> {
+    bounded_json::read(&response.body)
         .filter(|value| value.is_object() || value.is_array())
-        .ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
+        .ok_or_else(|| unreadable(settings, response, Reason::JsonError, "JSON"))
 }
 
 /// Says that a body is not what it should be.
 pub(super) fn unreadable(
     settings: &Settings,
-    answer: &Answer,
+    response: &LookupResponse,
     reason: Reason,
     wanted: &str,
 ) -> RequestFailure {
-    let host = answer.url.host_str().unwrap_or_default();
-    let shown = if answer.body.is_empty() {
+    let host = response.url.host_str().unwrap_or_default();
+    let shown = if response.body.is_empty() {
         "an empty body".to_owned()
     } else {
-        preview(&answer.body)
+        preview(&response.body)
     };
-    let status = answer.status.as_u16();
+    let status = response.status.as_u16();
     let detail = format!("{host} answered {status} without the {wanted} it should have: {shown}");
     RequestFailure::new(reason, settings.redact(&detail), Some(status))
 }

@@ -1,6 +1,6 @@
 //! What is known about a resolver before it is asked.
 //!
-//! A resolver is one file: its [`ResolverSpec`], the requests it builds and the answers it reads.
+//! A resolver is one file: its [`ResolverSpec`], the requests it needs and the responses it reads.
 //! Names, order, presets, endpoints, credentials, the sentences of `explain` and the tables in
 //! `docs/reference/sources.md` all follow from the spec, so that adding a resolver is adding its
 //! file, its fixtures and one line in the list of [`specs`](super::specs).
@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use docstokg_lookup::catalogue::Described;
+use docstokg_lookup::source_spec::SourceSpec;
 use url::Url;
 
 use super::order::Preset;
@@ -19,16 +21,10 @@ use crate::work::Work;
 /// Describes a resolver.
 #[derive(Debug)]
 pub struct ResolverSpec {
-    /// Its name in config, on the command line and in manifests.
+    /// Its name, its services and its credentials.
+    pub source: SourceSpec,
+    /// Its name as a type.
     pub id: ResolverId,
-    /// Its name in sentences.
-    pub title: &'static str,
-    /// Other spellings that users may write.
-    pub aliases: &'static [&'static str],
-    /// The services it asks; the first is the one that look-ups go to.
-    pub endpoints: &'static [&'static Endpoint],
-    /// What it sends to identify its user, beside `identity.mailto`.
-    pub credentials: &'static [&'static Credential],
     /// What has to be known of a work: any one of these.
     pub needs: &'static [Need],
     /// What asking it costs.
@@ -39,8 +35,6 @@ pub struct ResolverSpec {
     pub rank: u8,
     /// Where it stands when a work is one of its own.
     pub early: Option<Early>,
-    /// Why it is asked, as `explain` and the table of sources say it.
-    pub why: &'static str,
     /// Whether it has full texts as XML.
     pub has_xml: bool,
     /// Whether a location of it is the work's file by its word alone; otherwise a file that names
@@ -52,71 +46,10 @@ pub struct ResolverSpec {
     pub build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
 }
 
-/// A service that a resolver asks.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Its key below `resolvers.endpoints` in the configuration.
-    pub key: &'static str,
-    /// Its public address.
-    pub address: &'static str,
-    /// What it is.
-    pub about: &'static str,
-}
-
-/// What identifies the user to a service.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Credential {
-    /// Its key below `resolvers` in the configuration.
-    pub key: &'static str,
-    /// The environment variable that replaces it.
-    pub variable: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// What holds where it is not configured.
-    pub default: &'static str,
-    /// How it reaches the service.
-    pub sent: Sent,
-}
-
-impl Credential {
-    /// Returns the header that carries it, if one does.
-    pub(super) const fn header(&self) -> Option<&SecretHeader> {
-        match &self.sent {
-            Sent::Header(header) => Some(header),
-            Sent::EmailAddress => None,
-        }
+impl Described for ResolverSpec {
+    fn source(&self) -> &SourceSpec {
+        &self.source
     }
-}
-
-/// How a credential reaches its service.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// As an e-mail address in the query.
-    EmailAddress,
-    /// In a header.
-    Header(SecretHeader),
-}
-
-/// A header with a credential in it, and the only hosts that get it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct SecretHeader {
-    /// The name of the header, in lower case.
-    pub name: &'static str,
-    /// What stands before the credential.
-    pub before: &'static str,
-    /// Which requests carry it.
-    pub to: Recipient,
-    /// A credential without which this one is not sent.
-    pub beside: Option<&'static Credential>,
-}
-
-/// Which requests carry a credential.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Recipient {
-    /// Those to these services, wherever they are configured to be.
-    Endpoints(&'static [&'static Endpoint]),
-    /// Those by https to this host, which answers nothing without the credential.
-    Host(&'static str),
 }
 
 /// Something that may be known of a work.
@@ -247,23 +180,15 @@ impl ResolverSpec {
     /// What most resolvers have in common: APIs whose word is taken, that know works by
     /// identifiers and need no credential.
     #[must_use]
-    pub const fn base(
-        id: ResolverId,
-        title: &'static str,
-        build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
-    ) -> Self {
+    pub const fn base(id: ResolverId, build: fn(&Arc<Settings>) -> Arc<dyn Resolver>) -> Self {
         Self {
+            source: SourceSpec::new(id.as_str(), id.as_str()),
             id,
-            title,
-            aliases: &[],
-            endpoints: &[],
-            credentials: &[],
             needs: &[Need::Doi],
             cost: Cost::Api,
             preset: Preset::Broad,
             rank: u8::MAX,
             early: None,
-            why: "",
             has_xml: false,
             vouches: true,
             claims: |_| false,

@@ -1,9 +1,8 @@
 //! Services for text mining of publishers: Crossref names their links, and each answers only to
 //! its own credential.
 
+use docstokg_lookup::source_spec::{Credential, Recipient, SecretHeader, Sent};
 use url::Url;
-
-use super::spec::{Credential, Recipient, SecretHeader, Sent};
 
 /// The host of Elsevier's service, as it documents it.
 const ELSEVIER: &str = "api.elsevier.com";

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Credential, Endpoint, Sent, SourceSpec};
 use serde_json::Value;
 
 use super::arxiv;
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Credential, Endpoint, ResolverSpec, Sent};
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
-use crate::location::{Location, Offers, best_first, joined};
+use super::spec::ResolverSpec;
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use crate::location::{Location, Offers, best_first};
 use crate::reason::Reason;
-use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -36,12 +36,15 @@ pub static EMAIL: Credential = Credential {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
-    credentials: &[&EMAIL],
+    source: SourceSpec {
+        endpoints: &[&API],
+        credentials: &[&EMAIL],
+        about: "it knows open copies by DOI",
+        ..SourceSpec::new(ID.as_str(), "Unpaywall")
+    },
     preset: Preset::Fast,
     rank: 20,
-    why: "it knows open copies by DOI",
-    ..ResolverSpec::base(ID, "Unpaywall", |settings| {
+    ..ResolverSpec::base(ID, |settings| {
         Arc::new(Unpaywall::new(Arc::clone(settings)))
     })
 };
@@ -59,21 +62,23 @@ impl Unpaywall {
         Self { settings }
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
-            return Outcome::not_found("no DOI to ask for");
+            return Step::Done(Outcome::not_found("no DOI to ask for"));
         };
         if let Some(why) = unavailable(&self.settings) {
-            return RequestFailure::new(Reason::ResolverUnavailable, why, None).into();
+            let failure = RequestFailure::new(Reason::ResolverUnavailable, why, None);
+            return Step::Done(failure.into());
         }
         let email = email(&self.settings).unwrap_or_default();
-        let mut url = joined(self.settings.endpoints.of(&API), &doi_path(doi));
+        let mut url = self.settings.url(&API, &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        match record(&self.settings, answer, &[404, 410], "/doi") {
-            Ok(value) => self.read(&value),
-            Err(unanswered) => unanswered.into_outcome("Unpaywall"),
-        }
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            Step::Done(match record(&self.settings, result, &[404, 410], "/doi") {
+                Ok(value) => self.read(&value),
+                Err(unanswered) => unanswered.into_outcome("Unpaywall"),
+            })
+        })
     }
 
     /// Reads one record. Copies under embargo are left out.
@@ -101,7 +106,7 @@ impl Unpaywall {
                     location
                         .licence(text(copy, "/license").map(str::to_owned))
                         .version(version)
-                        .rewritten(self.settings.endpoints.of(&arxiv::API)),
+                        .rewritten(&self.settings.endpoints.of(&arxiv::API)),
                 );
             }
         }
@@ -157,9 +162,7 @@ impl Resolver for Unpaywall {
         unavailable(&self.settings)
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(
-            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
-        )))
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        each(works, |work| self.one(work))
     }
 }

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
 use super::reply::{Unanswered, json, sort};
 use super::settings::Settings;
-use super::spec::{Cost, Endpoint, Need, ResolverSpec};
-use super::{Outcome, RequestFailure, Resolver, ResolverId};
-use crate::location::{Location, Offers, distinct, joined};
-use crate::web::{Ask, BoxFuture, Web};
+use super::spec::{Cost, Need, ResolverSpec};
+use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use crate::location::{Location, Offers, distinct};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -25,15 +26,16 @@ static ARCHIVE: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&ARCHIVE],
+    source: SourceSpec {
+        endpoints: &[&ARCHIVE],
+        about: "what is gone may have been kept; asked last",
+        ..SourceSpec::new(ID.as_str(), "the Wayback Machine")
+    },
     needs: &[Need::DeadLink],
     cost: Cost::Archive,
     rank: 100,
-    why: "what is gone may have been kept; asked last",
     vouches: false,
-    ..ResolverSpec::base(ID, "the Wayback Machine", |settings| {
-        Arc::new(Wayback::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Wayback::new(Arc::clone(settings))))
 };
 
 /// Most copies of one URL that are worth a try; they differ in content.
@@ -57,41 +59,46 @@ impl Wayback {
 
     /// Asks about each URL in turn: the service wants one request at a time, and stops listening to
     /// those who send more.
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let mut locations = Vec::new();
-        for gone in work.failed_urls.iter().take(MOST_URLS) {
-            match self.copies(gone, web).await {
-                Ok(copies) => locations.extend(copies),
-                Err(failure) if locations.is_empty() => return Outcome::Failed(failure),
-                Err(_) => break,
-            }
-        }
-        Outcome::of(distinct(locations), Learned::default(), "no copy was kept")
-    }
-
-    async fn copies(&self, gone: &Url, web: &dyn Web) -> Result<Vec<Location>, RequestFailure> {
-        let mut url = joined(self.settings.endpoints.of(&ARCHIVE), "cdx/search/cdx");
+    fn one<'a>(&'a self, gone: &'a [Url], mut found: Vec<Location>) -> WorkStep<'a> {
+        let Some((first, rest)) = gone.split_first() else {
+            return Step::Done(outcome(found));
+        };
+        let mut url = self.settings.url(&ARCHIVE, "cdx/search/cdx");
         url.query_pairs_mut()
-            .append_pair("url", gone.as_str())
+            .append_pair("url", first.as_str())
             .append_pair("output", "json")
             .append_pair("fl", "timestamp,original,mimetype,statuscode,digest,length")
             .append_pair("filter", "statuscode:200")
             .append_pair("filter", "mimetype:application/pdf")
             .append_pair("collapse", "digest")
             .append_pair("limit", "-8");
-        let answer = match sort(
-            &self.settings,
-            web.ask(Ask::metadata(url, ID)).await,
-            &[404],
-        ) {
-            Ok(answer) => answer,
+        Step::request(
+            LookupRequest::metadata(url, ID.as_str()),
+            move |result| match self.copies(result) {
+                Ok(copies) => {
+                    found.extend(copies);
+                    self.one(rest, found)
+                }
+                Err(failure) if found.is_empty() => Step::Done(Outcome::Failed(failure)),
+                Err(_) => Step::Done(outcome(found)),
+            },
+        )
+    }
+
+    /// Reads the copies of one URL.
+    fn copies(
+        &self,
+        result: Result<LookupResponse, RequestFailure>,
+    ) -> Result<Vec<Location>, RequestFailure> {
+        let response = match sort(&self.settings, result, &[404]) {
+            Ok(response) => response,
             Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
             Err(Unanswered::Failed(failure)) => return Err(failure),
         };
-        if answer.body.trim_ascii().is_empty() {
+        if response.body.trim_ascii().is_empty() {
             return Ok(Vec::new());
         }
-        let rows = json(&self.settings, &answer)?;
+        let rows = json(&self.settings, &response)?;
         Ok(self.read(&rows))
     }
 
@@ -141,18 +148,19 @@ impl Wayback {
     }
 }
 
+fn outcome(found: Vec<Location>) -> Outcome {
+    Outcome::of(distinct(found), Learned::default(), "no copy was kept")
+}
+
 impl Resolver for Wayback {
     fn spec(&self) -> &'static ResolverSpec {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(async move {
-            let mut outcomes = Vec::with_capacity(works.len());
-            for work in works {
-                outcomes.push(self.one(work, web).await);
-            }
-            outcomes
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        each(works, |work| {
+            let gone = &work.failed_urls;
+            self.one(&gone[..gone.len().min(MOST_URLS)], Vec::new())
         })
     }
 }

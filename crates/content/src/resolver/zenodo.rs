@@ -6,17 +6,18 @@
 
 use std::sync::Arc;
 
+use docstokg_lookup::message::LookupRequest;
+use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
 use serde_json::Value;
 
 use super::deposit::{self, DepositedFile, Stated};
 use super::order::Preset;
 use super::reply::{items, record, scalar, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
-use super::{Outcome, Resolver, ResolverId};
+use super::spec::{Early, Mention, Need, ResolverSpec};
+use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, host_is, joined, link};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::location::{Checksum, host_is, link};
 use crate::work::{Learned, Work};
 
 /// Its name.
@@ -30,7 +31,11 @@ static API: Endpoint = Endpoint {
 
 /// Describes it.
 pub static SPEC: ResolverSpec = ResolverSpec {
-    endpoints: &[&API],
+    source: SourceSpec {
+        endpoints: &[&API],
+        about: "it has the files of its own records",
+        ..SourceSpec::new(ID.as_str(), "Zenodo")
+    },
     needs: &[Need::OwnRecord],
     preset: Preset::Fast,
     rank: 62,
@@ -39,11 +44,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         when: |work| work.mentions().any(claims),
         why: "the work has a record at Zenodo",
     }),
-    why: "it has the files of its own records",
     claims,
-    ..ResolverSpec::base(ID, "Zenodo", |settings| {
-        Arc::new(Zenodo::new(Arc::clone(settings)))
-    })
+    ..ResolverSpec::base(ID, |settings| Arc::new(Zenodo::new(Arc::clone(settings))))
 };
 
 /// Kinds of records that are not texts.
@@ -100,22 +102,14 @@ impl Zenodo {
         Self { settings }
     }
 
-    async fn look_up(
-        &self,
-        number: u64,
-        mention: Mention<'_>,
-        work: &Work,
-        web: &dyn Web,
-    ) -> Outcome {
-        let url = joined(
-            self.settings.endpoints.of(&API),
-            &format!("records/{number}"),
-        );
-        let answer = web.ask(Ask::metadata(url, ID)).await;
-        match record(&self.settings, answer, &[404, 410], "/id") {
-            Ok(value) => read(number, &value, mention, work),
-            Err(unanswered) => unanswered.into_outcome("Zenodo"),
-        }
+    fn look_up<'a>(&'a self, number: u64, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
+        let url = self.settings.url(&API, &format!("records/{number}"));
+        Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
+            Step::Done(match record(&self.settings, result, &[404, 410], "/id") {
+                Ok(value) => read(number, &value, mention, work),
+                Err(unanswered) => unanswered.into_outcome("Zenodo"),
+            })
+        })
     }
 }
 
@@ -205,9 +199,9 @@ impl Resolver for Zenodo {
         &SPEC
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         deposit::resolve(works, number_of, move |number, mention, work| {
-            Box::pin(self.look_up(number, mention, work, web))
+            self.look_up(number, mention, work)
         })
     }
 }

@@ -12,8 +12,8 @@ use crate::artifact::{Candidate, Fetched, IN_FLIGHT, Page};
 use crate::location::Location;
 use crate::manifest::{Address, Attempt};
 use crate::reason::{Failure, Reason, Stage};
+use crate::request_failure::RequestFailure;
 use crate::resolver::landing;
-use crate::web::RequestFailure;
 
 /// A candidate location that is fetched.
 pub(super) struct Target {

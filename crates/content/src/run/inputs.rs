@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use docstokg_bulk::contained::contained;
+use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::queue::Queue;
 use tokio::sync::mpsc;
 
 use super::feed::hidden;
 use crate::identifier::Identifier;
 use crate::input::{BadLine, Format, InputReader, Line};
-use crate::web::BoxFuture;
 use crate::work::Work;
 
 /// How many lines are read at a time.

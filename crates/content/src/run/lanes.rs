@@ -71,9 +71,9 @@ impl Works {
     /// Returns the host that a resolver asks.
     pub(super) fn host_of_resolver(&self, resolver: ResolverId) -> String {
         let url = spec(resolver)
-            .and_then(|spec| spec.endpoints.first())
+            .and_then(|spec| spec.source.endpoints.first())
             .map(|endpoint| self.lookups.settings.endpoints.of(endpoint));
-        url.and_then(|url| Host::of(url).ok())
+        url.and_then(|url| Host::of(&url).ok())
             .map_or_else(|| resolver.to_string(), |host| host.to_string())
     }
 

@@ -1,4 +1,4 @@
-//! Steps that look for files: asking a resolver about works, and reading a page.
+//! Steps that look for files: looking works up with a resolver, and reading a page.
 
 use std::sync::Arc;
 
@@ -6,25 +6,26 @@ use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::{Disposition, RequestGroup};
+use docstokg_lookup::driver::look_up;
 
 use super::works::{ActiveWork, Works};
-use crate::hub_web::HubWeb;
 use crate::manifest::Attempt;
 use crate::reason::Reason;
 use crate::resolver::settings::Settings;
-use crate::resolver::{LandingPage, Outcome, Resolver, ResolverId, all, contained, landing};
+use crate::resolver::{LandingPage, Outcome, Resolver, ResolverId, all, landing, read_by, resolve};
 use crate::work::{Learned, Work};
+use crate::work_sender::WorkSender;
 
 /// What works are looked up with.
 pub(super) struct Lookups {
     pub(super) resolvers: Vec<Arc<dyn Resolver>>,
     pub(super) settings: Arc<Settings>,
     landing: LandingPage,
-    web: HubWeb,
+    web: WorkSender,
 }
 
 impl Lookups {
-    pub(super) fn new(web: HubWeb, settings: Arc<Settings>) -> Self {
+    pub(super) fn new(web: WorkSender, settings: Arc<Settings>) -> Self {
         Self {
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
@@ -68,8 +69,7 @@ impl Works {
         };
         let known: Vec<Work> = items.iter().map(|item| item.state.work.clone()).collect();
         let web = self.lookups.web.in_group(Arc::clone(requests));
-        let asked = contained::resolve(&**resolver, &known, &web);
-        let mut outcomes = asked.await.into_iter();
+        let mut outcomes = resolve(&**resolver, &known, &web).await.into_iter();
         if web.was_cancelled() {
             return Ok(());
         }
@@ -99,9 +99,9 @@ impl Works {
         };
         let begun = self.context.clock.runtime().boot();
         let web = self.lookups.web.in_group(Arc::clone(requests));
-        let work = Some(&item.state.work);
-        let page = self.lookups.landing.read(location.url, work, &web);
-        let outcome = page.await;
+        let (landing, work) = (&self.lookups.landing, &item.state.work);
+        let begin = || landing.read(location.url, Some(work));
+        let outcome = read_by(landing, look_up(begin, &web).await);
         if web.was_cancelled() {
             return Ok(());
         }

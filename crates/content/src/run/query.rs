@@ -4,18 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::queue::{Cursor, Queue, QueueError};
 use docstokg_hub::clock::Runtime;
+use docstokg_lookup::driver::RequestSender as _;
+use docstokg_lookup::message::LookupRequest;
 use serde_json::Value;
 use url::Url;
 
 use super::inputs::{Inputs, Read};
 use crate::bounded_json;
-use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
 use crate::resolver::settings::Settings;
 use crate::resolver::{OPENALEX, OPENALEX_API, OpenAlex, credits_left};
-use crate::web::{Ask, BoxFuture, Web};
+use crate::work_sender::WorkSender;
 
 /// Works per page, the most that the service gives.
 const PAGE: u64 = 100;
@@ -67,7 +69,7 @@ impl Query {
 
 /// Reads the works of a query.
 pub struct Pages {
-    web: HubWeb,
+    web: WorkSender,
     runtime: Arc<dyn Runtime>,
     queue: Queue,
     settings: Arc<Settings>,
@@ -84,7 +86,7 @@ impl Pages {
     /// Starts where the query stands.
     #[must_use]
     pub fn new(
-        web: HubWeb,
+        web: WorkSender,
         runtime: Arc<dyn Runtime>,
         queue: Queue,
         settings: Arc<Settings>,
@@ -221,10 +223,10 @@ impl Pages {
     async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let ask = Ask::metadata(url.clone(), OPENALEX)
+            let request = LookupRequest::metadata(url.clone(), OPENALEX.as_str())
                 .kind("list")
                 .secrets(self.settings.secret_headers(&url));
-            let disposition = match self.web.ask(ask).await {
+            let disposition = match self.web.send(request).await {
                 Ok(answer) if answer.status.is_success() => {
                     self.spent = credits_left(&answer) == Some(0);
                     return bounded_json::read(&answer.body)

@@ -21,12 +21,12 @@ use super::lookup::Lookups;
 use super::recorded::RecordedFiles;
 use crate::artifact::Fetcher;
 use crate::evidence::Examiner;
-use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::manifest::Records;
 use crate::reason::Reason;
 use crate::resolver::settings::Settings;
 use crate::work::Work;
+use crate::work_sender::WorkSender;
 use crate::work_state::{Awaiting, Goals, Step, WorkState};
 
 /// A work that is active.
@@ -54,7 +54,7 @@ impl Works {
     ) -> Result<Self, RunError> {
         let robots = robots(&settings, options.ignore_robots);
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
-        let web = HubWeb::new(context.clone(), robots.clone());
+        let web = WorkSender::new(context.clone(), robots.clone());
         let fetcher = Fetcher {
             context: context.clone(),
             robots,
@@ -238,8 +238,8 @@ fn robots(settings: &Settings, is_ignored: bool) -> RobotsPolicy {
     if is_ignored {
         return RobotsPolicy::Ignore;
     }
-    let services = settings.endpoints.all();
-    let services = services.filter_map(|url| Host::of(url).ok());
+    let services = settings.service_urls();
+    let services = services.filter_map(|url| Host::of(&url).ok());
     let text_mining = settings.text_mining_hosts().into_iter();
     let text_mining = text_mining.filter_map(|host| Host::parse(host).ok());
     RobotsPolicy::Obey {

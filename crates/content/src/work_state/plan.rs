@@ -121,7 +121,9 @@ impl WorkState {
         };
         let titles: Vec<&str> = asked
             .filter(knows_nothing)
-            .map(|asked| spec(asked.resolver).map_or(asked.resolver.as_str(), |spec| spec.title))
+            .map(|asked| {
+                spec(asked.resolver).map_or(asked.resolver.as_str(), |spec| spec.source.title)
+            })
             .collect();
         (titles.len() > 1).then(|| format!("none of {} names an open copy", titles.join(", ")))
     }

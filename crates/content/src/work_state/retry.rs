@@ -13,8 +13,8 @@ use docstokg_hub::{Disposition, RetryLater};
 use docstokg_policy::time::Timestamp;
 
 use super::Asked;
+use crate::request_failure::RequestFailure;
 use crate::resolver::{Cost, spec};
-use crate::web::RequestFailure;
 
 /// The longest that a work waits for a failing source that is asked when all others have failed.
 const LAST_RESORT_WAIT: Duration = Duration::from_secs(300);

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::landing_page::extract;
+use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::{
-    Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId, ResolverSpec,
-    Unpaywall, Wayback, contained,
+    Arxiv, BatchStep, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId,
+    ResolverSpec, Unpaywall, Wayback, WorkStep, resolve,
 };
 use docstokg_content::sniff::{classify, pdf_tail};
-use docstokg_content::web::{BoxFuture, Web};
 use docstokg_content::work::Work;
 use docstokg_content::{bot_challenge, titles};
 use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_lookup::driver::{BoxFuture, RequestSender};
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_origin_sim::hostile::{mutated, paper};
 use docstokg_policy::robots::Robots;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -170,36 +172,44 @@ proptest! {
 struct Panicking;
 
 static PANICKING: ResolverSpec =
-    ResolverSpec::base(ResolverId::new("panicking"), "panicking", |_| {
-        Arc::new(Panicking)
-    });
+    ResolverSpec::base(ResolverId::new("panicking"), |_| Arc::new(Panicking));
 
 impl Resolver for Panicking {
     fn spec(&self) -> &'static ResolverSpec {
         &PANICKING
     }
 
-    fn resolve<'a>(&'a self, works: &'a [Work], _: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(async move {
-            let read = |work: &Work| {
-                assert!(!work.work_id().contains("poison"), "a fault of a reader");
-                Outcome::NotFound {
-                    detail: "read".to_owned(),
-                    learned: docstokg_content::work::Learned::default(),
-                }
-            };
-            works.iter().map(read).collect()
-        })
+    fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
+        let read = |work: &'a Work| {
+            assert!(!work.work_id().contains("poison"), "a fault of a reader");
+            WorkStep::Done(Outcome::NotFound {
+                detail: "read".to_owned(),
+                learned: docstokg_content::work::Learned::default(),
+            })
+        };
+        BatchStep::Done(works.iter().map(read).collect())
+    }
+}
+
+/// Responds to nothing.
+struct NoNetwork;
+
+impl RequestSender for NoNetwork {
+    type Failure = RequestFailure;
+
+    fn send(
+        &self,
+        request: LookupRequest,
+    ) -> BoxFuture<'_, Result<LookupResponse, RequestFailure>> {
+        panic!("{request:?} is sent");
     }
 }
 
 #[test]
 fn a_reader_that_panics_fails_one_work_of_a_batch() {
     let works = ["10.1000/a", "10.1000/poison", "10.1000/b"].map(work);
-    let script = Script::new();
     let runtime = docstokg_origin_sim::Simulation::exact();
-    let outcomes =
-        runtime.block_on(async move { contained::resolve(&Panicking, &works, &script).await });
+    let outcomes = runtime.block_on(async move { resolve(&Panicking, &works, &NoNetwork).await });
     let said: Vec<&str> = outcomes
         .iter()
         .map(|outcome| {

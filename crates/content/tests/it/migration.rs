@@ -1,5 +1,8 @@
 //! Directories of runs that an earlier version began.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use docstokg_bulk::job::{Next, State as _};
 use docstokg_bulk::lane::LaneKey;
 use docstokg_bulk::queue::{Mode, Queue};
@@ -11,8 +14,6 @@ use docstokg_hub::Role;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
-
-use crate::script::run;
 
 fn open(path: &std::path::Path) -> Queue {
     Queue::open(path, Mode::Inline, &earlier_reasons()).unwrap()
@@ -47,6 +48,17 @@ fn earlier(directory: &TempDir) -> std::path::PathBuf {
         ))
         .unwrap();
     path
+}
+
+/// Runs a future that never waits for anything outside.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
 }
 
 #[test]

@@ -1,20 +1,20 @@
 //! A web that answers from a script and remembers what it was asked.
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_content::identifier::Identifier;
 use docstokg_content::location::Location;
 use docstokg_content::reason::Reason;
-use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::request_failure::RequestFailure;
+use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{Outcome, Resolver, crossref, openalex};
-use docstokg_content::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
 use docstokg_content::work::Work;
 use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
+use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use docstokg_lookup::step::Step;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
@@ -27,8 +27,8 @@ pub(crate) const MAIL: &str = "reader@library.edu";
 /// Answers by the beginning of the URL; the first that fits.
 #[derive(Default)]
 pub(crate) struct Script {
-    answers: Vec<(String, Result<Answer, RequestFailure>)>,
-    asked: Mutex<Vec<Ask>>,
+    answers: Vec<(String, Result<LookupResponse, RequestFailure>)>,
+    asked: Mutex<Vec<LookupRequest>>,
 }
 
 impl Script {
@@ -73,13 +73,10 @@ impl Script {
                 stated_by: StatedBy::Server,
             })
         });
-        let answer = Answer {
-            status: StatusCode::from_u16(status).unwrap(),
-            headers,
-            body: body.into(),
-            spooled: None,
-            url,
+        let status = StatusCode::from_u16(status).unwrap();
+        let answer = LookupResponse {
             disposition,
+            ..LookupResponse::new(url, status, headers, body.into())
         };
         self.answers.push((prefix.to_owned(), Ok(answer)));
         self
@@ -140,31 +137,46 @@ impl Script {
     }
 }
 
-impl Web for Script {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>> {
-        let url = ask.url.to_string();
-        self.asked.lock().unwrap().push(ask);
+/// Something that responds to requests at once.
+pub(crate) trait Responds {
+    /// Responds to a request.
+    fn respond(&self, request: LookupRequest) -> Result<LookupResponse, RequestFailure>;
+}
+
+impl Responds for Script {
+    fn respond(&self, request: LookupRequest) -> Result<LookupResponse, RequestFailure> {
+        let url = request.url.to_string();
+        self.asked.lock().unwrap().push(request);
         let answer = self
             .answers
             .iter()
             .find(|(prefix, _)| url.starts_with(prefix.as_str()))
             .map(|(_, answer)| answer.clone());
-        Box::pin(std::future::ready(answer.unwrap_or_else(|| {
+        answer.unwrap_or_else(|| {
             let text = format!("nothing is scripted for {url}");
             Err(RequestFailure::new(Reason::RequestException, text, None))
-        })))
+        })
     }
 }
 
-/// Runs a future that never waits for anything outside.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
+/// Feeds steps with responses until the look-up is over.
+pub(crate) fn finish<T>(mut step: Step<'_, T, RequestFailure>, web: &dyn Responds) -> T {
     loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
+        step = match step {
+            Step::Done(value) => return value,
+            Step::Request(pending) => {
+                let result = web.respond(pending.request.clone());
+                pending.next(result)
+            }
+            Step::Parse(pending) => pending.next(),
         }
     }
+}
+
+/// Looks up works, one after the other once the requests about all of them are sent.
+pub(crate) fn look_up(resolver: &dyn Resolver, works: &[Work], web: &dyn Responds) -> Vec<Outcome> {
+    let steps = finish(resolver.begin(works), web);
+    steps.into_iter().map(|step| finish(step, web)).collect()
 }
 
 /// Reads a fixture.
@@ -200,7 +212,7 @@ pub(crate) fn ask(resolver: &dyn Resolver, ids: &[&str], web: &Script) -> Vec<Ou
 }
 
 pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> Vec<Outcome> {
-    let outcomes = run(resolver.resolve(works, web));
+    let outcomes = look_up(resolver, works, web);
     assert_eq!(outcomes.len(), works.len());
     web.assert_secrets_stayed_home();
     let text = format!("{outcomes:?}");

@@ -10,7 +10,7 @@ use docstokg_content::resolver::{self, Applies, LandingPage, Outcome, Resolver, 
 use docstokg_content::work::{Learned, Work};
 use docstokg_origin_sim::scholarly::{Because, Faults, FileKind, Library, Names, Plan, Truth};
 
-use crate::script::run;
+use crate::script::{finish, look_up};
 
 // An obedient downloader in miniature: asks in order, keeps to robots.txt, judges bytes.
 mod downloader;
@@ -39,7 +39,7 @@ fn work(truth: &Truth) -> Work {
 /// Learns what the catalogue knows about works, in batches.
 fn learn(works: &mut [Work], resolver: &dyn Resolver, web: &Simulated) {
     for chunk in works.chunks_mut(resolver.batch()) {
-        let outcomes = run(resolver.resolve(chunk, web));
+        let outcomes = look_up(resolver, chunk, web);
         chunk.iter_mut().zip(outcomes).for_each(|(work, outcome)| {
             outcome
                 .learned()
@@ -69,7 +69,7 @@ fn everything(outcome: &Outcome, pages: &LandingPage, web: &Simulated) -> HashSe
         );
         let behind = match location.offers {
             Offers::Landing | Offers::Unknown | Offers::Html => {
-                run(pages.read(location.url.clone(), None, web))
+                finish(pages.read(location.url.clone(), None), web)
             }
             _ => Outcome::Found(resolver::Found {
                 locations: vec![location.clone()],
@@ -112,7 +112,7 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
             .unzip();
         let outcomes = asked
             .chunks(resolver.batch())
-            .flat_map(|chunk| run(resolver.resolve(chunk, &web)));
+            .flat_map(|chunk| look_up(&**resolver, chunk, &web));
         for ((truth, work), outcome) in truths.iter().zip(&asked).zip(outcomes) {
             assert_eq!(
                 resolver.applies(work),

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::identifier::Identifier;
 use docstokg_content::run::Options;
 use docstokg_content::run::inputs::Listed;
-use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_hub::Host;
 use docstokg_hub::policy::site::{RequestOperation, SiteOperation};

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::UnfinishedFiles;
+use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
 use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::input::{Format, InputReader};
-use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::endpoints;
+use docstokg_content::resolver::settings::Settings;
 use docstokg_content::run::inputs::Inputs;
 use docstokg_content::run::{Options, Run, open_directory, report};
-use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock, Random, Timestamp};
@@ -23,6 +24,7 @@ use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::transport::{Outgoing, Transport};
+use docstokg_lookup::credentials::Credentials;
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{FaultyTransport, Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
@@ -104,13 +106,11 @@ impl World {
             credentials: Credentials::default().with_mailto("reader@simulated-library.org"),
             ..Settings::default()
         };
-        let mut endpoints = serde_json::to_value(&settings.endpoints).unwrap();
-        for (name, value) in endpoints.as_object_mut().unwrap() {
-            if let Some(base) = endpoint(name) {
-                *value = base.into();
+        for service in endpoints() {
+            if let Some(base) = endpoint(service.key) {
+                settings.endpoints.set(service, Url::parse(&base).unwrap());
             }
         }
-        settings.endpoints = serde_json::from_value(endpoints).unwrap();
         Self {
             simulation,
             web,
@@ -194,7 +194,7 @@ impl World {
         let ended = self.simulation.block_on(async move {
             directory.recover().await.unwrap();
             let context = RunContext::begin(&hub, runtime, &directory, &watched, "run");
-            let certain = settings.endpoints.hosts();
+            let certain = settings.service_hosts();
             let context = context
                 .await
                 .unwrap()

@@ -65,7 +65,12 @@ impl Ontologies {
         let status = answer.head.status;
         if !status.is_success() {
             let host = url.host_str().unwrap_or_default();
-            return Err(verdict::of_status(status, &answer.journey, host, None));
+            return Err(verdict::of_status(
+                status,
+                answer.journey.disposition(),
+                host,
+                None,
+            ));
         }
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }

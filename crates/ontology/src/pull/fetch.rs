@@ -263,7 +263,7 @@ impl Ontologies {
         let status = done.head.status;
         let explained = self.explained_status(&target.location, status);
         let host = done.head.url.host_str().unwrap_or_default();
-        let judged = verdict::of_status(status, &done.journey, host, explained);
+        let judged = verdict::of_status(status, done.journey.disposition(), host, explained);
         match (judged, reset_in(&done.head.headers)) {
             (Verdict::Paused(later, absence, code), Some(reset)) => {
                 let wait = later.wait.max(reset);

@@ -1,37 +1,31 @@
-//! Asking a source where an ontology is.
+//! Looking an ontology up with a source.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use docstokg_bulk::contained::contained;
-use docstokg_bulk::patience::patient;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_config::bounded::read_bytes;
-use docstokg_hub::{Host, Request, RequestGroup, Response, Role, redact};
-use http::header::{ACCEPT, AUTHORIZATION};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use docstokg_hub::{Host, RequestGroup, redact};
+use docstokg_lookup::driver::{BoxFuture, RequestSender, look_up, unreadable};
+use docstokg_lookup::hub_sender::HubSender;
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::ontologies::{ActiveOntology, Ontologies};
 use super::state::{IsSent, PutOff, Step as PullStep};
 use super::verdict::{self, Verdict};
 use crate::library::Attempted;
-use crate::source::{Absence, AbsenceReason, Outcome, Place, Query, Reply, Source, Step};
+use crate::source::{Absence, AbsenceReason, FailedRequest, MAX_RESPONSE_BYTES, Outcome, Source};
 
-/// The largest answer of a source: the whole registry of the OBO Foundry has 0.6 MB.
-const MAX_ANSWER: u64 = 32 << 20;
 /// Said of a snapshot that is larger.
 const SNAPSHOT_HINT: &str = "which no registry is; name the right file";
-/// The most questions that one look-up takes.
-const MAX_QUESTIONS: u32 = 8;
-
-/// What a look-up came to.
-enum LookedUp {
-    Outcome(Outcome),
-    Verdict(Verdict, Option<Url>),
-}
 
 impl Ontologies {
-    /// Asks one source, and takes what it says into the state.
+    /// Looks an ontology up with one source, and takes what it says into the state.
     pub(super) async fn look_up(
         &self,
         item: &mut ActiveOntology,
@@ -55,152 +49,50 @@ impl Ontologies {
             return Ok(());
         };
         let step = PullStep::LookUp(number);
-        match self.dialog(source, item, requests).await {
-            LookedUp::Outcome(Outcome::Found(locations)) => {
+        let absence = match self.outcome_of(source, item, requests).await {
+            Outcome::Found(locations) => {
                 item.state.found(locations);
+                return Ok(());
             }
-            LookedUp::Outcome(Outcome::Absent(absence)) => {
-                item.state.failed(failure(&name, None, absence, None));
+            Outcome::Absent(absence) => absence,
+            Outcome::Failed(detail) => Absence {
+                reason: AbsenceReason::Unreachable,
+                detail,
+            },
+            Outcome::Interrupted(FailedRequest { url, verdict }) => {
+                return self.take_verdict(item, step, &name, url.as_deref(), verdict);
             }
-            LookedUp::Outcome(Outcome::Failed(detail)) => {
-                let absence = Absence {
-                    reason: AbsenceReason::Unreachable,
-                    detail,
-                };
-                item.state.failed(failure(&name, None, absence, None));
-            }
-            LookedUp::Verdict(verdict, url) => {
-                return self.take_verdict(item, step, &name, url.as_ref(), verdict);
-            }
-        }
+        };
+        item.state.failed(failure(&name, None, absence, None));
         Ok(())
     }
 
-    /// Goes through the questions of a source.
-    async fn dialog(
+    /// Looks an ontology up with a source.
+    async fn outcome_of(
         &self,
         source: &dyn Source,
         item: &mut ActiveOntology,
         requests: &Arc<RequestGroup>,
-    ) -> LookedUp {
-        let settings = &self.config.sources;
-        let title = source.spec().title;
-        let mut step = read_answer(title, || source.begin(&item.state.wanted, settings));
-        // After an outage a host is given one request to prove itself: the one that may succeed.
-        if let (true, Step::Ask(query)) = (item.state.is_repeated(), &step)
-            && let Some(instead) = source.instead_of(settings, query)
-        {
-            step = Step::Ask(instead);
+    ) -> Outcome {
+        let settings = &*self.config.sources;
+        let sender = SourceSender {
+            ontologies: self,
+            hub: self.sender.in_group(Arc::clone(requests)),
+            sent: AtomicU32::new(0),
+        };
+        let (wanted, is_repeated) = (&item.state.wanted, item.state.is_repeated());
+        let begin = || {
+            if is_repeated {
+                source.begin_again(wanted, settings)
+            } else {
+                source.begin(wanted, settings)
+            }
+        };
+        let outcome = look_up(begin, &sender).await;
+        for _ in 0..sender.sent.into_inner() {
+            item.state.count_attempt();
         }
-        let mut unanswered = None;
-        for _ in 0..MAX_QUESTIONS {
-            let query = match step {
-                Step::Done(outcome) => return LookedUp::Outcome(outcome),
-                Step::Ask(query) => query,
-            };
-            let reply = match &query.place {
-                Place::File(path) => match read_bytes(path, MAX_ANSWER, SNAPSHOT_HINT) {
-                    Ok(body) => Reply {
-                        status: StatusCode::OK,
-                        headers: HeaderMap::new(),
-                        body: body.into(),
-                    },
-                    Err(error) => {
-                        let detail = format!("{} cannot be read: {error}", path.display());
-                        return LookedUp::Outcome(Outcome::Absent(Absence {
-                            reason: AbsenceReason::Unclear,
-                            detail,
-                        }));
-                    }
-                },
-                Place::Web(url) => {
-                    item.state.count_attempt();
-                    match self.ask(source, &query, url, requests).await {
-                        Ok(reply) => reply,
-                        Err(verdict) => {
-                            let instead = source.instead_of(settings, &query);
-                            // What was asked first says when to come back.
-                            let first = unanswered.unwrap_or((verdict, url.clone()));
-                            match (&first.0, instead) {
-                                (Verdict::Later(..) | Verdict::Paused(..), Some(instead)) => {
-                                    unanswered = Some(first);
-                                    step = Step::Ask(instead);
-                                    continue;
-                                }
-                                _ => return LookedUp::Verdict(first.0, Some(first.1)),
-                            }
-                        }
-                    }
-                }
-            };
-            let wanted = &item.state.wanted;
-            step = read_answer(title, || source.next(wanted, settings, &query, &reply));
-        }
-        LookedUp::Outcome(Outcome::Failed(format!(
-            "{title} leads from one answer to the next"
-        )))
-    }
-
-    /// Asks a question; one that is the same for all ontologies is asked once.
-    async fn ask(
-        &self,
-        source: &dyn Source,
-        query: &Query,
-        url: &Url,
-        requests: &Arc<RequestGroup>,
-    ) -> Result<Reply, Verdict> {
-        if !query.is_shared {
-            return self.send(source, query, url, requests).await;
-        }
-        let cell = Arc::clone(self.shared.lock().entry(url.clone()).or_default());
-        let reply = cell.get_or_try_init(|| self.send(source, query, url, requests));
-        reply.await.cloned()
-    }
-
-    async fn send(
-        &self,
-        source: &dyn Source,
-        query: &Query,
-        url: &Url,
-        requests: &Arc<RequestGroup>,
-    ) -> Result<Reply, Verdict> {
-        let name = source.spec().name;
-        let url = self.config.gate.check(url).map_err(|error| {
-            Verdict::Never(
-                Absence {
-                    reason: AbsenceReason::Gate,
-                    detail: error.to_string(),
-                },
-                None,
-            )
-        })?;
-        let mut request = patient(Request::get(url.clone()))
-            .role(Role::Metadata)
-            .service(name)
-            .resolver(name)
-            .header(ACCEPT, HeaderValue::from_static(query.accept))
-            .max_body(MAX_ANSWER)
-            .redirect_gate(Arc::clone(&self.redirects))
-            .in_group(Arc::clone(requests));
-        if let Some(key) = self.config.sources.authorization(name) {
-            request = request.secret_header(AUTHORIZATION, key);
-        }
-        let answer = self.fetch_response(request).await?;
-        Self::reply(answer, &url)
-    }
-
-    /// Takes an answer that the source can read; one that asks to come back later is none.
-    fn reply(answer: Response, url: &Url) -> Result<Reply, Verdict> {
-        let status = answer.head.status;
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            let host = url.host_str().unwrap_or_default();
-            return Err(verdict::of_status(status, &answer.journey, host, None));
-        }
-        Ok(Reply {
-            status,
-            headers: answer.head.headers,
-            body: answer.body,
-        })
+        outcome.unwrap_or_else(|| Outcome::Failed(unreadable(source.spec().title)))
     }
 
     /// Takes a request that gave nothing into the state.
@@ -241,14 +133,88 @@ impl Ontologies {
     }
 }
 
-/// Lets a source read what came. Where it panics, the source has failed for this ontology, and the
-/// run goes on.
-pub(super) fn read_answer(title: &str, read: impl FnOnce() -> Step) -> Step {
-    contained(read).unwrap_or_else(|| {
-        Outcome::failed(format!(
-            "the answer of {title} could not be read; this is a fault of the program"
-        ))
-    })
+/// Sends the requests of one look-up.
+struct SourceSender<'a> {
+    ontologies: &'a Ontologies,
+    hub: HubSender,
+    /// Requests so far, those included that were held back.
+    sent: AtomicU32,
+}
+
+impl RequestSender for SourceSender<'_> {
+    type Failure = FailedRequest;
+
+    fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, FailedRequest>> {
+        Box::pin(async move {
+            if let Some(path) = &request.file {
+                return snapshot(path, &request.url);
+            }
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            let url = request.url.clone();
+            let response = if request.is_shared {
+                let shared = &self.ontologies.shared;
+                shared.get_or_send(&url, || self.respond(request)).await
+            } else {
+                self.respond(request).await
+            };
+            response.map_err(|verdict| FailedRequest {
+                url: Some(Box::new(url)),
+                verdict,
+            })
+        })
+    }
+}
+
+impl SourceSender<'_> {
+    /// Sends a request. A response that asks to come back later is not for the source.
+    async fn respond(&self, mut request: LookupRequest) -> Result<LookupResponse, Verdict> {
+        let config = &self.ontologies.config;
+        let gated = config.gate.check(&request.url);
+        request.url = gated.map_err(|error| {
+            let (reason, detail) = (AbsenceReason::Gate, error.to_string());
+            Verdict::Never(Absence { reason, detail }, None)
+        })?;
+        let host = request.url.host_str().unwrap_or_default().to_owned();
+        let key = config.sources.authorization(request.source);
+        let sent = self
+            .hub
+            .send(request.secrets(key.map(|key| (AUTHORIZATION, key))));
+        let response = sent
+            .await
+            .map_err(|failed| verdict::of_error(&failed.error, failed.disposition))?;
+        let status = response.status;
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(verdict::of_status(
+                status,
+                response.disposition,
+                &host,
+                None,
+            ));
+        }
+        Ok(response)
+    }
+}
+
+/// Reads a snapshot of a registry.
+fn snapshot(path: &Path, url: &Url) -> Result<LookupResponse, FailedRequest> {
+    let read = read_bytes(path, MAX_RESPONSE_BYTES, SNAPSHOT_HINT);
+    let body = read.map_err(|error: io::Error| FailedRequest {
+        url: None,
+        verdict: Verdict::Never(
+            Absence {
+                reason: AbsenceReason::Unclear,
+                detail: format!("{} cannot be read: {error}", path.display()),
+            },
+            None,
+        ),
+    })?;
+    let (status, headers) = (StatusCode::OK, HeaderMap::new());
+    Ok(LookupResponse::new(
+        url.clone(),
+        status,
+        headers,
+        body.into(),
+    ))
 }
 
 /// Records something that was tried and failed.
@@ -265,21 +231,5 @@ pub(super) fn failure(
         reason: Some(absence.reason),
         detail: Some(absence.detail),
         http_status: status,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_source_that_panics_has_failed_for_one_ontology() {
-        let odd: Vec<u8> = Vec::new();
-        let Step::Done(Outcome::Failed(why)) = read_answer("the registry", || {
-            Outcome::failed(format!("begins with {}", odd[0]))
-        }) else {
-            panic!("it has failed");
-        };
-        assert!(why.contains("the answer of the registry"), "{why}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docstokg_bulk::bounds::Bounds;
+use docstokg_bulk::contained::contained;
 use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State as _};
 use docstokg_bulk::lane::LaneKey;
@@ -12,25 +13,22 @@ use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{Host, RedirectGate, RequestGroup, Role};
+use docstokg_lookup::hub_sender::HubSender;
+use docstokg_lookup::shared_responses::SharedResponses;
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 use url::Url;
 
 use super::examine::Examiner;
-use super::lookup::read_answer;
 use super::state::{PullState, Step, Withheld};
 use super::{Asked, Options};
 use crate::config::OntologyConfig;
 use crate::library::Library;
 use crate::licence::LicenceGate;
-use crate::source::{Place, Query, Reply, Step as Asking};
+use crate::source::Step as LookupStep;
 use crate::wanted::{OntologyId, Wanted};
 
 /// An ontology that is active.
 pub(super) type ActiveOntology = ActiveItem<Ontologies>;
-
-/// An answer that serves every ontology of a run.
-pub(super) type SharedReply = Arc<OnceCell<Reply>>;
 
 /// What a pull knows about ontologies.
 pub(super) struct Ontologies {
@@ -43,7 +41,10 @@ pub(super) struct Ontologies {
     pub(super) upgraded: Arc<Mutex<BTreeSet<String>>>,
     pub(super) examiner: Arc<dyn Examiner>,
     pub(super) options: Options,
-    pub(super) shared: Mutex<HashMap<Url, SharedReply>>,
+    /// Sends the requests of look-ups.
+    pub(super) sender: HubSender,
+    /// Responses that serve every ontology.
+    pub(super) shared: SharedResponses,
     /// States by name whose addresses carry credentials, which the queue does not hold.
     pub(super) withheld: Mutex<HashMap<String, PullState>>,
 }
@@ -57,16 +58,20 @@ impl Ontologies {
         options: Options,
     ) -> Self {
         let upgraded: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let redirects = noting_upgrades(config.gate.for_redirects(), &upgraded);
         Self {
             licences: config.licences(),
-            redirects: noting_upgrades(config.gate.for_redirects(), &upgraded),
+            sender: HubSender::new(context.clone())
+                .with_redirect_gate(Arc::clone(&redirects))
+                .charging_services(),
+            redirects,
             upgraded,
             context,
             config,
             library,
             examiner,
             options,
-            shared: Mutex::default(),
+            shared: SharedResponses::default(),
             withheld: Mutex::default(),
         }
     }
@@ -164,16 +169,12 @@ impl Ontologies {
             Step::LookUp(source) => {
                 let settings = &self.config.sources;
                 let name = state.sources.get(source);
-                let begun = name.and_then(|name| settings.source(name)).map(|source| {
-                    let title = source.spec().title;
-                    read_answer(title, || source.begin(&state.wanted, settings))
-                });
+                let source = name.and_then(|name| settings.source(name))?;
                 // A snapshot on disk, or an address of the user's, is looked up without a network.
-                match begun {
-                    Some(Asking::Ask(Query {
-                        place: Place::Web(url),
-                        ..
-                    })) => Some(url),
+                match contained(|| source.begin(&state.wanted, settings))? {
+                    LookupStep::Request(first) if first.request.file.is_none() => {
+                        Some(first.request.url)
+                    }
                     _ => None,
                 }
             }

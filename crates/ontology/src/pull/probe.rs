@@ -118,7 +118,12 @@ impl Ontologies {
         let explained = self.explained_status(location, status);
         let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         if explained.is_some() || is_gone {
-            return Err(verdict::of_status(status, &answer.journey, host, explained));
+            return Err(verdict::of_status(
+                status,
+                answer.journey.disposition(),
+                host,
+                explained,
+            ));
         }
         // Addresses that are signed for GET alone refuse HEAD; servers without HEAD answer 405.
         let note = format!("{host} answered with status {} to HEAD", status.as_u16());

@@ -1,32 +1,18 @@
-//! What an answer, or the lack of one, means for the next step.
+//! What a response, or the lack of one, means for the next step.
 
 use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::{Disposition, ErrorKind, FetchError, Journey, Request, Response, RetryLater};
+use docstokg_hub::{Disposition, ErrorKind, FetchError, Request, Response};
 use http::StatusCode;
 use url::Url;
 
 use super::ontologies::Ontologies;
+pub(super) use crate::source::Verdict;
 use crate::source::{Absence, AbsenceReason};
 
 /// How long to stay away from a host that fails without saying for how long.
 const STAY_AWAY: Duration = Duration::from_secs(20);
-
-/// What a request that gave no file means.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// It is of no use to ask again.
-    Never(Absence, Option<u16>),
-    /// Come back after this time.
-    Later(Duration, Absence, Option<u16>),
-    /// A host is paused, throttles, may be down or is out of reach: come back when it says.
-    Paused(RetryLater, Absence, Option<u16>),
-    /// The run was cancelled before it was sent.
-    Cancelled,
-    /// The run cannot go on: the disk is full or cannot be written.
-    Halt(String),
-}
 
 fn unreachable(detail: String) -> Absence {
     Absence {
@@ -55,32 +41,7 @@ impl Ontologies {
 
     /// Judges a request that ended without an answer.
     async fn judge(&self, error: &FetchError) -> Verdict {
-        let detail = error.sentence();
-        match (self.context.connectivity.judge(error).await, &error.kind) {
-            (Disposition::Retry(later) | Disposition::Offline(later), _) => {
-                Verdict::Paused(later, unreachable(detail), None)
-            }
-            (Disposition::Cancelled, _) => Verdict::Cancelled,
-            (Disposition::LocalFault, ErrorKind::File { path, source }) => {
-                Verdict::Halt(format!("{path} cannot be written: {source}"))
-            }
-            (Disposition::LocalFault, _) => Verdict::Halt(detail),
-            // A name without an address is a dead link; the hub has asked for it several times.
-            (
-                Disposition::GiveUp,
-                ErrorKind::Fault {
-                    fault: Fault::Dns, ..
-                },
-            ) => Verdict::Never(unreachable(detail), None),
-            (Disposition::GiveUp, ErrorKind::Fault { .. } | ErrorKind::Deadline { .. }) => {
-                Verdict::Later(STAY_AWAY, unreachable(detail), None)
-            }
-            (Disposition::GiveUp, ErrorKind::Internal { .. } | ErrorKind::Redirect { .. }) => {
-                let reason = AbsenceReason::Gate;
-                Verdict::Never(Absence { reason, detail }, None)
-            }
-            (Disposition::GiveUp, _) => Verdict::Never(unreachable(detail), None),
-        }
+        of_error(error, self.context.connectivity.judge(error).await)
     }
 
     /// Says of a request that failed whether its address was plain http and was tried as https.
@@ -128,10 +89,40 @@ impl Ontologies {
     }
 }
 
+/// Judges a request that ended without a response, by what the run knows of the network.
+pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict {
+    let detail = error.sentence();
+    match (disposition, &error.kind) {
+        (Disposition::Retry(later) | Disposition::Offline(later), _) => {
+            Verdict::Paused(later, unreachable(detail), None)
+        }
+        (Disposition::Cancelled, _) => Verdict::Cancelled,
+        (Disposition::LocalFault, ErrorKind::File { path, source }) => {
+            Verdict::Halt(format!("{path} cannot be written: {source}"))
+        }
+        (Disposition::LocalFault, _) => Verdict::Halt(detail),
+        // A name without an address is a dead link; the hub has asked for it several times.
+        (
+            Disposition::GiveUp,
+            ErrorKind::Fault {
+                fault: Fault::Dns, ..
+            },
+        ) => Verdict::Never(unreachable(detail), None),
+        (Disposition::GiveUp, ErrorKind::Fault { .. } | ErrorKind::Deadline { .. }) => {
+            Verdict::Later(STAY_AWAY, unreachable(detail), None)
+        }
+        (Disposition::GiveUp, ErrorKind::Internal { .. } | ErrorKind::Redirect { .. }) => {
+            let reason = AbsenceReason::Gate;
+            Verdict::Never(Absence { reason, detail }, None)
+        }
+        (Disposition::GiveUp, _) => Verdict::Never(unreachable(detail), None),
+    }
+}
+
 /// Judges a status that brought no file. The source may have its own meaning for it.
 pub(super) fn of_status(
     status: StatusCode,
-    journey: &Journey,
+    disposition: Disposition,
     host: &str,
     explained: Option<Absence>,
 ) -> Verdict {
@@ -143,7 +134,7 @@ pub(super) fn of_status(
         reason: AbsenceReason::HttpStatus,
         detail: format!("{host} answered with status {}", status.as_u16()),
     };
-    match journey.disposition() {
+    match disposition {
         Disposition::Retry(later) => Verdict::Paused(later, absence, code),
         _ if status.is_server_error() => Verdict::Later(STAY_AWAY, absence, code),
         _ => Verdict::Never(absence, code),

@@ -1,12 +1,13 @@
 //! Bioregistry: download addresses collected from many registries.
 
+use docstokg_lookup::message::LookupResponse;
 use url::Url;
 
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
-    Step,
+    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
+    json_request, requested,
 };
 use crate::licence::Licence;
 use crate::wanted::{TargetFormat, Wanted};
@@ -15,19 +16,16 @@ use crate::wanted::{TargetFormat, Wanted};
 #[derive(Debug)]
 pub struct Bioregistry;
 
-const API: Endpoint = Endpoint {
+static API: Endpoint = Endpoint {
     key: "bioregistry",
-    base: "https://bioregistry.io",
+    address: "https://bioregistry.io",
     about: "Bioregistry",
 };
 
-const SPEC: SourceSpec = SourceSpec {
-    name: "bioregistry",
-    title: "Bioregistry",
-    endpoints: &[API],
-    credential: None,
-    rate: None,
+static SPEC: SourceSpec = SourceSpec {
+    endpoints: &[&API],
     about: "the Bioregistry, which collects download addresses",
+    ..SourceSpec::new("bioregistry", "Bioregistry")
 };
 
 /// The fields that hold addresses, in the order in which they are tried.
@@ -43,64 +41,66 @@ impl Source for Bioregistry {
         &SPEC
     }
 
-    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
         let prefix = wanted.extra("prefix").unwrap_or(wanted.id.as_str());
         let path = format!("/api/registry/{}?format=json", segment(prefix));
-        match settings.url(&API, &path) {
-            Some(url) => Step::Ask(Query::json("prefix", url)),
+        match settings.endpoints.with_path(&API, &path) {
+            Some(url) => requested(json_request(&SPEC, url), move |response| {
+                read(wanted, response)
+            }),
             None => Outcome::failed("the address of the service is not a URL"),
         }
     }
+}
 
-    fn next(&self, wanted: &Wanted, _: &SourceSettings, _: &Query, reply: &Reply) -> Step {
-        match reply.status.as_u16() {
-            200 => {}
-            404 => {
-                return Outcome::absent(
-                    AbsenceReason::NotListed,
-                    format!("the Bioregistry does not list {}", wanted.id),
-                );
-            }
-            _ => return json::bad_status(SPEC.title, reply),
-        }
-        let entry = match json::body(SPEC.title, reply) {
-            Ok(entry) => entry,
-            Err(step) => return *step,
-        };
-        let licence = text(&entry["license"]).and_then(Licence::read);
-        let mut locations: Vec<(usize, Location)> = Vec::new();
-        for (field, format) in FIELDS {
-            let Some(url) = text(&entry[field]).and_then(|url| Url::parse(url).ok()) else {
-                continue;
-            };
-            let rank = wanted.formats.iter().position(|wanted| *wanted == format);
-            if rank.is_none() && !wanted.formats.is_empty() {
-                continue;
-            }
-            locations.push((
-                rank.unwrap_or(0),
-                Location {
-                    format: Some(format),
-                    licence: licence.clone(),
-                    ..Location::new(SPEC.name, url)
-                },
-            ));
-        }
-        if locations.is_empty() {
+fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
+    match response.status.as_u16() {
+        200 => {}
+        404 => {
             return Outcome::absent(
-                AbsenceReason::NoFile,
-                format!(
-                    "the Bioregistry knows no address of a file of {}",
-                    wanted.id
-                ),
+                AbsenceReason::NotListed,
+                format!("the Bioregistry does not list {}", wanted.id),
             );
         }
-        locations.sort_by_key(|(rank, _)| *rank);
-        Step::Done(Outcome::Found(
-            locations
-                .into_iter()
-                .map(|(_, location)| location)
-                .collect(),
-        ))
+        _ => return json::bad_status(SPEC.title, response),
     }
+    let entry = match json::body(SPEC.title, response) {
+        Ok(entry) => entry,
+        Err(why) => return Outcome::failed(why),
+    };
+    let licence = text(&entry["license"]).and_then(Licence::read);
+    let mut locations: Vec<(usize, Location)> = Vec::new();
+    for (field, format) in FIELDS {
+        let Some(url) = text(&entry[field]).and_then(|url| Url::parse(url).ok()) else {
+            continue;
+        };
+        let rank = wanted.formats.iter().position(|wanted| *wanted == format);
+        if rank.is_none() && !wanted.formats.is_empty() {
+            continue;
+        }
+        locations.push((
+            rank.unwrap_or(0),
+            Location {
+                format: Some(format),
+                licence: licence.clone(),
+                ..Location::new(SPEC.name, url)
+            },
+        ));
+    }
+    if locations.is_empty() {
+        return Outcome::absent(
+            AbsenceReason::NoFile,
+            format!(
+                "the Bioregistry knows no address of a file of {}",
+                wanted.id
+            ),
+        );
+    }
+    locations.sort_by_key(|(rank, _)| *rank);
+    Step::Done(Outcome::Found(
+        locations
+            .into_iter()
+            .map(|(_, location)| location)
+            .collect(),
+    ))
 }

@@ -8,9 +8,7 @@ use http::HeaderMap;
 use http::header::LINK;
 use url::Url;
 
-use super::{
-    AbsenceReason, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec, Step,
-};
+use super::{AbsenceReason, Location, Outcome, Source, SourceSettings, SourceSpec, Step};
 use crate::wanted::Wanted;
 
 /// What is asked for first.
@@ -26,22 +24,14 @@ pub struct Direct(SourceSpec);
 
 /// Any address.
 pub static DIRECT: Direct = Direct(SourceSpec {
-    name: "direct",
-    title: "direct address",
-    endpoints: &[],
-    credential: None,
-    rate: None,
     about: "an address of your own (url), with content negotiation",
+    ..SourceSpec::new("direct", "direct address")
 });
 
 /// The address of a SKOS vocabulary, which is asked for in the same way.
 pub static SKOS: Direct = Direct(SourceSpec {
-    name: "skos",
-    title: "SKOS vocabulary",
-    endpoints: &[],
-    credential: None,
-    rate: None,
     about: "the address of a SKOS vocabulary (url), with content negotiation",
+    ..SourceSpec::new("skos", "SKOS vocabulary")
 });
 
 impl Source for Direct {
@@ -49,7 +39,7 @@ impl Source for Direct {
         &self.0
     }
 
-    fn begin(&self, wanted: &Wanted, _: &SourceSettings) -> Step {
+    fn begin<'a>(&'a self, wanted: &'a Wanted, _: &'a SourceSettings) -> Step<'a> {
         let Some(url) = &wanted.url else {
             return Outcome::absent(
                 AbsenceReason::Unclear,
@@ -63,10 +53,6 @@ impl Source for Direct {
             ..Location::new(self.0.name, url.clone())
         };
         Step::Done(Outcome::Found(vec![location(ACCEPT)]))
-    }
-
-    fn next(&self, _: &Wanted, _: &SourceSettings, _: &Query, _: &Reply) -> Step {
-        Outcome::failed("a direct address asks nothing")
     }
 }
 

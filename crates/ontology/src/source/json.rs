@@ -1,21 +1,20 @@
 //! Reading JSON of services whose fields may be missing, null, or the text "null".
 
 use docstokg_hub::redact_text;
+use docstokg_lookup::message::LookupResponse;
 use serde_json::Value as Json;
 
-use super::{Outcome, Reply, Step};
+use super::{Outcome, Step};
 
-/// Reads the body of an answer, or says what came instead.
-pub(super) fn body(source: &str, reply: &Reply) -> Result<Json, Box<Step>> {
-    serde_json::from_slice(&reply.body).map_err(|error| {
+/// Reads the body of a response; the error says what came instead.
+pub(super) fn body(source: &str, response: &LookupResponse) -> Result<Json, String> {
+    serde_json::from_slice(&response.body).map_err(|error| {
         // What came is quoted in records and on terminals.
-        let start = String::from_utf8_lossy(&reply.body[..reply.body.len().min(120)]);
+        let start = String::from_utf8_lossy(&response.body[..response.body.len().min(120)]);
         let words = start.split(|letter: char| letter.is_whitespace() || letter.is_control());
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         let preview = redact_text(&words.join(" "));
-        Box::new(Outcome::failed(format!(
-            "{source} did not answer with JSON ({error}): {preview}"
-        )))
+        format!("{source} did not answer with JSON ({error}): {preview}")
     })
 }
 
@@ -25,10 +24,10 @@ pub(super) fn text(value: &Json) -> Option<&str> {
     (!matches!(text, "" | "null" | "false" | "None")).then_some(text)
 }
 
-/// Says that a status is not an answer that this source can use.
-pub(super) fn bad_status(source: &str, reply: &Reply) -> Step {
+/// Ends a look-up: the status is not one that this source can use.
+pub(super) fn bad_status<'a>(source: &str, response: &LookupResponse) -> Step<'a> {
     Outcome::failed(format!(
         "{source} answered with status {}",
-        reply.status.as_u16()
+        response.status.as_u16()
     ))
 }

@@ -7,13 +7,14 @@
 mod dump;
 
 use docstokg_hub::redact;
+use docstokg_lookup::message::LookupResponse;
 use serde_json::Value as Json;
 use url::Url;
 
 use super::json::{self, text};
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
-    Step,
+    AbsenceReason, Endpoint, FailedRequest, Location, Outcome, Source, SourceSettings, SourceSpec,
+    Step, json_request, request_for,
 };
 use crate::pull::is_same_version;
 use crate::wanted::{TargetFormat, Wanted};
@@ -22,25 +23,23 @@ use crate::wanted::{TargetFormat, Wanted};
 #[derive(Debug)]
 pub struct Lov;
 
-const API: Endpoint = Endpoint {
+static API: Endpoint = Endpoint {
     key: "lov",
-    base: "https://lov.linkeddata.es",
+    address: "https://lov.linkeddata.es",
     about: "Linked Open Vocabularies",
 };
 
-const SPEC: SourceSpec = SourceSpec {
-    name: "lov",
-    title: "Linked Open Vocabularies",
-    endpoints: &[API],
-    credential: None,
+static SPEC: SourceSpec = SourceSpec {
+    endpoints: &[&API],
     rate: Some("1/second"),
     about: "Linked Open Vocabularies, by prefix or namespace",
+    ..SourceSpec::new("lov", "Linked Open Vocabularies")
 };
 
 /// The two paths of the API; which of them answers has changed over the years.
 const PATHS: [&str; 2] = ["/dataset/lov/api/v2", "/dataset/api/v2"];
-/// The question for the dump.
-const DUMP: &str = "dump";
+/// What the dump is requested as.
+const DUMP_TYPES: &str = "application/gzip, application/octet-stream;q=0.9, */*;q=0.1";
 /// A vocabulary that is always there.
 const CONTROL: &str = "skos";
 
@@ -49,61 +48,99 @@ impl Source for Lov {
         &SPEC
     }
 
-    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
-        ask("first", PATHS[0], name(wanted), settings)
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+        let lookup = VocabularyLookup { wanted, settings };
+        lookup.vocabulary(PATHS[0], move || {
+            lookup.vocabulary(PATHS[1], move || lookup.control())
+        })
     }
 
-    fn next(
-        &self,
-        wanted: &Wanted,
-        settings: &SourceSettings,
-        query: &Query,
-        reply: &Reply,
-    ) -> Step {
-        match (query.about, reply.status.as_u16()) {
-            ("control", 200) => Outcome::absent(
-                AbsenceReason::NotListed,
-                format!("Linked Open Vocabularies does not list {}", name(wanted)),
-            ),
-            ("control", status) => dump_query(settings).map_or_else(
-                || {
-                    Outcome::failed(format!(
-                        "Linked Open Vocabularies does not answer at present (status {status} for \
-                         a vocabulary that it has)"
-                    ))
-                },
-                Step::Ask,
-            ),
-            (DUMP, 200) => dump::read(wanted, name(wanted), query, reply),
-            (DUMP, status) => Outcome::failed(format!(
-                "Linked Open Vocabularies does not answer at present (status {status} for its dump)"
-            )),
-            (_, 200) => match json::body(SPEC.title, reply) {
-                Ok(vocabulary) => read(wanted, &vocabulary),
-                Err(step) => *step,
-            },
-            ("first", 404) => ask("second", PATHS[1], name(wanted), settings),
-            ("second", 404) => ask("control", PATHS[0], CONTROL, settings),
-            _ => json::bad_status(SPEC.title, reply),
-        }
-    }
-
-    fn instead_of(&self, settings: &SourceSettings, query: &Query) -> Option<Query> {
-        (query.about != DUMP)
-            .then(|| dump_query(settings))
-            .flatten()
+    fn begin_again<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+        VocabularyLookup { wanted, settings }.dump(None)
     }
 }
 
-/// Asks for the dump of the catalogue.
-fn dump_query(settings: &SourceSettings) -> Option<Query> {
-    let url = settings.url(&API, "/lov.n3.gz")?;
-    Some(Query {
-        about: DUMP,
-        place: super::Place::Web(url),
-        accept: "application/gzip, application/octet-stream;q=0.9, */*;q=0.1",
-        is_shared: true,
-    })
+/// A look-up of one vocabulary.
+#[derive(Clone, Copy)]
+struct VocabularyLookup<'a> {
+    wanted: &'a Wanted,
+    settings: &'a SourceSettings,
+}
+
+impl<'a> VocabularyLookup<'a> {
+    /// Requests the vocabulary at one of the two addresses of the API.
+    fn vocabulary(
+        self,
+        path: &str,
+        when_unknown: impl FnOnce() -> Step<'a> + Send + 'a,
+    ) -> Step<'a> {
+        self.request_info(path, name(self.wanted), move |response| {
+            match response.status.as_u16() {
+                200 => match json::body(SPEC.title, response) {
+                    Ok(vocabulary) => read(self.wanted, &vocabulary),
+                    Err(why) => Outcome::failed(why),
+                },
+                404 => when_unknown(),
+                _ => json::bad_status(SPEC.title, response),
+            }
+        })
+    }
+
+    /// Requests a vocabulary that is always there: a vocabulary is believed to be missing only if
+    /// the API has that one.
+    fn control(self) -> Step<'a> {
+        self.request_info(PATHS[0], CONTROL, move |response| {
+            match response.status.as_u16() {
+                200 => Outcome::absent(
+                    AbsenceReason::NotListed,
+                    format!(
+                        "Linked Open Vocabularies does not list {}",
+                        name(self.wanted)
+                    ),
+                ),
+                _ => self.dump(None),
+            }
+        })
+    }
+
+    /// Requests what the API knows of a vocabulary; where it does not respond, the dump may.
+    fn request_info(
+        self,
+        path: &str,
+        vocabulary: &str,
+        read: impl FnOnce(&LookupResponse) -> Step<'a> + Send + 'a,
+    ) -> Step<'a> {
+        let path = format!("{path}/vocabulary/info");
+        let Some(mut url) = self.settings.endpoints.with_path(&API, &path) else {
+            return Outcome::failed("the address of the service is not a URL");
+        };
+        url.query_pairs_mut().append_pair("vocab", vocabulary);
+        Step::request(json_request(&SPEC, url), move |result| match result {
+            Ok(response) => read(&response),
+            Err(failed) if failed.is_temporary() => self.dump(Some(failed)),
+            Err(failed) => Step::Done(Outcome::Interrupted(failed)),
+        })
+    }
+
+    /// Requests the dump of the catalogue. What failed before it says when to come back, if the dump
+    /// is not there either.
+    fn dump(self, failed: Option<FailedRequest>) -> Step<'a> {
+        let Some(url) = self.settings.endpoints.with_path(&API, "/lov.n3.gz") else {
+            return Outcome::failed("the address of the service is not a URL");
+        };
+        let base = url.clone();
+        let request = request_for(&SPEC, url, DUMP_TYPES).shared();
+        Step::request(request, move |result| match result {
+            Ok(response) => match response.status.as_u16() {
+                200 => dump::read(self.wanted, name(self.wanted), &base, &response.body),
+                status => Outcome::failed(format!(
+                    "Linked Open Vocabularies does not answer at present (status {status} for its \
+                     dump)"
+                )),
+            },
+            Err(own) => Step::Done(Outcome::Interrupted(failed.unwrap_or(own))),
+        })
+    }
 }
 
 fn name(wanted: &Wanted) -> &str {
@@ -113,17 +150,7 @@ fn name(wanted: &Wanted) -> &str {
         .unwrap_or(wanted.id.as_str())
 }
 
-fn ask(about: &'static str, path: &str, name: &str, settings: &SourceSettings) -> Step {
-    match settings.url(&API, &format!("{path}/vocabulary/info")) {
-        Some(mut url) => {
-            url.query_pairs_mut().append_pair("vocab", name);
-            Step::Ask(Query::json(about, url))
-        }
-        None => Outcome::failed("the address of the service is not a URL"),
-    }
-}
-
-fn read(wanted: &Wanted, vocabulary: &Json) -> Step {
+fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
     if !wanted.takes(TargetFormat::Ttl) {
         return Outcome::absent(
             AbsenceReason::Format,

@@ -3,14 +3,15 @@
 //! Files are PURLs that lead to wherever a project keeps its releases. The registry may also be a
 //! snapshot on disk, for work without a network.
 
+use docstokg_lookup::message::LookupResponse;
 use serde::Deserialize;
 use url::Url;
 
 use super::json;
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Place, Query, Reply, Source, SourceSettings,
-    SourceSpec, Step,
+    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
+    request_for, requested,
 };
 use crate::licence::Licence;
 use crate::wanted::{TargetFormat, Wanted};
@@ -19,20 +20,20 @@ use crate::wanted::{TargetFormat, Wanted};
 #[derive(Debug)]
 pub struct Obo;
 
-const REGISTRY: Endpoint = Endpoint {
+static REGISTRY: Endpoint = Endpoint {
     key: "obo",
-    base: "https://obofoundry.org",
+    address: "https://obofoundry.org",
     about: "OBO Foundry registry",
 };
 
-const SPEC: SourceSpec = SourceSpec {
-    name: "obo",
-    title: "OBO Foundry",
-    endpoints: &[REGISTRY],
-    credential: None,
-    rate: None,
+static SPEC: SourceSpec = SourceSpec {
+    endpoints: &[&REGISTRY],
     about: "the registry of the OBO Foundry, or a snapshot of it; files are PURLs",
+    ..SourceSpec::new("obo", "OBO Foundry")
 };
+
+/// What the registry is requested as.
+const MEDIA_TYPES: &str = "application/ld+json, application/json;q=0.9";
 
 /// What is looked for where the user names no format.
 const FORMATS: [TargetFormat; 3] = [TargetFormat::Owl, TargetFormat::Obo, TargetFormat::Json];
@@ -93,54 +94,46 @@ impl Source for Obo {
         &SPEC
     }
 
-    fn begin(&self, _: &Wanted, settings: &SourceSettings) -> Step {
-        let place = match &settings.obo_registry {
-            Some(path) => Place::File(path.clone()),
-            None => match settings.url(&REGISTRY, "/registry/ontologies.jsonld") {
-                Some(url) => Place::Web(url),
-                None => return Outcome::failed("the address of the registry is not a URL"),
-            },
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+        let path = "/registry/ontologies.jsonld";
+        let Some(url) = settings.endpoints.with_path(&REGISTRY, path) else {
+            return Outcome::failed("the address of the registry is not a URL");
         };
-        Step::Ask(Query {
-            about: "registry",
-            place,
-            accept: "application/ld+json, application/json;q=0.9",
-            is_shared: true,
-        })
-    }
-
-    fn next(&self, wanted: &Wanted, _: &SourceSettings, _: &Query, reply: &Reply) -> Step {
-        if !reply.status.is_success() {
-            return json::bad_status("the OBO Foundry registry", reply);
-        }
-        let registry: Registry = match serde_json::from_slice(&reply.body) {
-            Ok(registry) => registry,
-            Err(error) => {
-                return Outcome::failed(format!(
-                    "the OBO Foundry registry cannot be read: {error}"
-                ));
-            }
-        };
-        let id = wanted.id.as_str();
-        let is_named = |entry: &&Entry| entry.id.eq_ignore_ascii_case(id);
-        let has_prefix = |entry: &&Entry| {
-            let prefix = entry.preferred_prefix.as_deref();
-            prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
-        };
-        // Ontologies share prefixes: an ontology of this name comes before all of them.
-        let mut listed = registry.ontologies.iter();
-        let meant = listed.clone().find(is_named);
-        match meant.or_else(|| listed.find(has_prefix)) {
-            Some(entry) => found(entry, wanted),
-            None => Outcome::absent(
-                AbsenceReason::NotListed,
-                format!("{id} is not in the OBO Foundry registry"),
-            ),
-        }
+        let mut request = request_for(&SPEC, url, MEDIA_TYPES).shared();
+        request.file.clone_from(&settings.obo_registry);
+        requested(request, move |response| read(wanted, response))
     }
 }
 
-fn found(entry: &Entry, wanted: &Wanted) -> Step {
+fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
+    if !response.status.is_success() {
+        return json::bad_status("the OBO Foundry registry", response);
+    }
+    let registry: Registry = match serde_json::from_slice(&response.body) {
+        Ok(registry) => registry,
+        Err(error) => {
+            return Outcome::failed(format!("the OBO Foundry registry cannot be read: {error}"));
+        }
+    };
+    let id = wanted.id.as_str();
+    let is_named = |entry: &&Entry| entry.id.eq_ignore_ascii_case(id);
+    let has_prefix = |entry: &&Entry| {
+        let prefix = entry.preferred_prefix.as_deref();
+        prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
+    };
+    // Ontologies share prefixes: an ontology of this name comes before all of them.
+    let mut listed = registry.ontologies.iter();
+    let meant = listed.clone().find(is_named);
+    match meant.or_else(|| listed.find(has_prefix)) {
+        Some(entry) => found(entry, wanted),
+        None => Outcome::absent(
+            AbsenceReason::NotListed,
+            format!("{id} is not in the OBO Foundry registry"),
+        ),
+    }
+}
+
+fn found<'a>(entry: &Entry, wanted: &Wanted) -> Step<'a> {
     if entry.is_obsolete == Some(true) {
         let replaced = entry.replaced_by.as_ref().map(|by| match by {
             serde_json::Value::String(by) => by.clone(),

@@ -5,14 +5,15 @@
 //! ontology and says nothing.
 
 use docstokg_hub::redact_text;
+use docstokg_lookup::message::LookupResponse;
 use serde_json::Value as Json;
 use url::Url;
 
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
-    Step,
+    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
+    json_request, requested,
 };
 use crate::licence::Licence;
 use crate::wanted::Wanted;
@@ -23,30 +24,26 @@ pub struct Ols(SourceSpec);
 
 /// That of the EBI.
 pub static OLS: Ols = Ols(SourceSpec {
-    name: "ols",
-    title: "OLS4 (EBI)",
-    endpoints: &[Endpoint {
+    endpoints: &[&Endpoint {
         key: "ols",
-        base: "https://www.ebi.ac.uk/ols4",
+        address: "https://www.ebi.ac.uk/ols4",
         about: "Ontology Lookup Service of the EBI",
     }],
-    credential: None,
     rate: Some("4/second"),
     about: "the Ontology Lookup Service of the EBI",
+    ..SourceSpec::new("ols", "OLS4 (EBI)")
 });
 
 /// That of the TIB, which has other ontologies.
 pub static TIB: Ols = Ols(SourceSpec {
-    name: "tib",
-    title: "TIB Terminology Service",
-    endpoints: &[Endpoint {
+    endpoints: &[&Endpoint {
         key: "tib",
-        base: "https://api.terminology.tib.eu",
+        address: "https://api.terminology.tib.eu",
         about: "terminology service of the TIB",
     }],
-    credential: None,
     rate: Some("4/second"),
     about: "the terminology service of the TIB, with the API of OLS",
+    ..SourceSpec::new("tib", "TIB Terminology Service")
 });
 
 impl Source for Ols {
@@ -54,21 +51,25 @@ impl Source for Ols {
         &self.0
     }
 
-    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
         let id = wanted
             .extra("ols_id")
             .unwrap_or(wanted.id.as_str())
             .to_ascii_lowercase();
         let path = format!("/api/ontologies/{}", segment(&id));
-        match settings.url(&self.0.endpoints[0], &path) {
-            Some(url) => Step::Ask(Query::json("ontology", url)),
+        match settings.endpoints.with_path(self.0.endpoints[0], &path) {
+            Some(url) => requested(json_request(&self.0, url), move |response| {
+                self.next(wanted, response)
+            }),
             None => Outcome::failed("the address of the service is not a URL"),
         }
     }
+}
 
-    fn next(&self, wanted: &Wanted, _: &SourceSettings, _: &Query, reply: &Reply) -> Step {
+impl Ols {
+    fn next<'a>(&self, wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
         let title = self.0.title;
-        match reply.status.as_u16() {
+        match response.status.as_u16() {
             200 => {}
             404 => {
                 return Outcome::absent(
@@ -76,17 +77,15 @@ impl Source for Ols {
                     format!("{title} does not list {}", wanted.id),
                 );
             }
-            _ => return json::bad_status(title, reply),
+            _ => return json::bad_status(title, response),
         }
-        match json::body(title, reply) {
+        match json::body(title, response) {
             Ok(ontology) => self.read(wanted, &ontology),
-            Err(step) => *step,
+            Err(why) => Outcome::failed(why),
         }
     }
-}
 
-impl Ols {
-    fn read(&self, wanted: &Wanted, ontology: &Json) -> Step {
+    fn read<'a>(&self, wanted: &Wanted, ontology: &Json) -> Step<'a> {
         let config = &ontology["config"];
         let version = text(&ontology["version"]).or_else(|| text(&config["version"]));
         let licence = &config["license"];

@@ -5,6 +5,8 @@
 //! anything has changed. 403 (the licence keeps it back) and 404 (there is no file) are answers,
 //! not faults: asking again is of no use.
 
+use docstokg_lookup::message::LookupResponse;
+use docstokg_lookup::source_spec::{Recipient, SecretHeader, Sent};
 use http::StatusCode;
 use serde_json::Value as Json;
 use url::Url;
@@ -12,8 +14,8 @@ use url::Url;
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    Absence, AbsenceReason, Credential, Endpoint, Location, Outcome, Query, Reply, Source,
-    SourceSettings, SourceSpec, Step,
+    Absence, AbsenceReason, Credential, Endpoint, Location, Outcome, Source, SourceSettings,
+    SourceSpec, Step, json_request, requested,
 };
 use crate::licence::Licence;
 use crate::pull::is_same_version;
@@ -23,23 +25,39 @@ use crate::wanted::{TargetFormat, Wanted};
 #[derive(Debug)]
 pub struct Portal(SourceSpec);
 
+/// Returns the header in which a portal gets its key.
+pub(super) const fn key_header(endpoints: &'static [&'static Endpoint]) -> SecretHeader {
+    SecretHeader {
+        name: "authorization",
+        before: "apikey token=",
+        to: Recipient::Endpoints(endpoints),
+        beside: None,
+    }
+}
+
 macro_rules! portal {
-    ($name:literal, $title:literal, $base:literal, $variable:literal, $rate:literal) => {
-        Portal(SourceSpec {
-            name: $name,
-            title: $title,
-            endpoints: &[Endpoint {
+    ($name:literal, $title:literal, $address:literal, $variable:literal, $rate:literal) => {
+        Portal({
+            static API: Endpoint = Endpoint {
                 key: $name,
-                base: $base,
+                address: $address,
                 about: concat!("API of ", $title),
-            }],
-            credential: Some(Credential {
+            };
+            static ENDPOINTS: &[&Endpoint] = &[&API];
+            static KEY: Credential = Credential {
                 key: concat!("sources.", $name, ".key"),
                 variable: $variable,
                 about: concat!("API key of ", $title, ", from your account page there"),
-            }),
-            rate: Some($rate),
-            about: concat!($title, "; needs an API key"),
+                default: "none",
+                sent: Sent::Header(key_header(ENDPOINTS)),
+            };
+            SourceSpec {
+                endpoints: ENDPOINTS,
+                credentials: &[&KEY],
+                rate: Some($rate),
+                about: concat!($title, "; needs an API key"),
+                ..SourceSpec::new($name, $title)
+            }
         })
     };
 }
@@ -117,22 +135,25 @@ impl Portal {
     pub fn custom(name: &str, base: &Url) -> &'static Self {
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         let name = leak(name.to_owned());
-        let endpoint = Endpoint {
+        let endpoint: &'static Endpoint = Box::leak(Box::new(Endpoint {
             key: name,
-            base: leak(base.as_str().trim_end_matches('/').to_owned()),
+            address: leak(base.as_str().trim_end_matches('/').to_owned()),
             about: "a portal of the configuration",
-        };
+        }));
+        let endpoints: &'static [&'static Endpoint] = Box::leak(Box::new([endpoint]));
+        let credential: &'static Credential = Box::leak(Box::new(Credential {
+            key: leak(format!("sources.{name}.key")),
+            variable: leak(format!("{}_API_KEY", name.to_ascii_uppercase())),
+            about: "its API key",
+            default: "none",
+            sent: Sent::Header(key_header(endpoints)),
+        }));
         Box::leak(Box::new(Self(SourceSpec {
-            name,
-            title: name,
-            endpoints: Box::leak(Box::new([endpoint])),
-            credential: Some(Credential {
-                key: leak(format!("sources.{name}.key")),
-                variable: leak(format!("{}_API_KEY", name.to_ascii_uppercase())),
-                about: "its API key",
-            }),
+            endpoints,
+            credentials: Box::leak(Box::new([credential])),
             rate: Some("2/second"),
             about: "a portal of the configuration",
+            ..SourceSpec::new(name, name)
         })))
     }
 }
@@ -142,9 +163,10 @@ impl Source for Portal {
         &self.0
     }
 
-    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
-        if !settings.credentials.contains_key(self.0.name) {
-            let (key, variable) = self.0.credential.map_or(("", ""), |c| (c.key, c.variable));
+    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+        if settings.credentials.by_key(self.0.name).is_none() {
+            let credential = self.0.credentials.first();
+            let (key, variable) = credential.map_or(("", ""), |c| (c.key, c.variable));
             return Outcome::absent(
                 AbsenceReason::Credential,
                 format!(
@@ -154,31 +176,16 @@ impl Source for Portal {
             );
         }
         // Which submission has a version is known to the list of all of them alone.
-        let (about, asked) = match &wanted.version {
-            None => ("latest_submission", "latest_submission?display=all"),
-            Some(_) => ("submissions", "submissions?display=all"),
+        let submissions = match &wanted.version {
+            None => "latest_submission?display=all",
+            Some(_) => "submissions?display=all",
         };
-        let path = format!("/ontologies/{}/{asked}", segment(&acronym(wanted)));
-        match settings.url(&self.0.endpoints[0], &path) {
-            Some(url) => Step::Ask(Query::json(about, url)),
+        let path = format!("/ontologies/{}/{submissions}", segment(&acronym(wanted)));
+        match settings.endpoints.with_path(self.0.endpoints[0], &path) {
+            Some(url) => requested(json_request(&self.0, url), move |response| {
+                self.next(wanted, settings, response)
+            }),
             None => Outcome::failed("the address of the portal is not a URL"),
-        }
-    }
-
-    fn next(&self, wanted: &Wanted, settings: &SourceSettings, _: &Query, reply: &Reply) -> Step {
-        let title = self.0.title;
-        if reply.status == StatusCode::OK {
-            return match json::body(title, reply) {
-                Ok(answer) => match self.choose(wanted, &answer) {
-                    Ok(submission) => self.read(wanted, settings, submission),
-                    Err(step) => *step,
-                },
-                Err(step) => *step,
-            };
-        }
-        match self.explain(reply.status, wanted) {
-            Some(absence) => Step::Done(Outcome::Absent(absence)),
-            None => json::bad_status(title, reply),
         }
     }
 
@@ -207,6 +214,28 @@ impl Source for Portal {
 }
 
 impl Portal {
+    fn next<'a>(
+        &self,
+        wanted: &Wanted,
+        settings: &SourceSettings,
+        response: &LookupResponse,
+    ) -> Step<'a> {
+        let title = self.0.title;
+        if response.status == StatusCode::OK {
+            return match json::body(title, response) {
+                Ok(submissions) => match self.choose(wanted, &submissions) {
+                    Ok(submission) => self.read(wanted, settings, submission),
+                    Err(absence) => Step::Done(Outcome::Absent(absence)),
+                },
+                Err(why) => Outcome::failed(why),
+            };
+        }
+        match self.explain(response.status, wanted) {
+            Some(absence) => Step::Done(Outcome::Absent(absence)),
+            None => json::bad_status(title, response),
+        }
+    }
+
     /// Says what a status of a look-up means: 404 there is an acronym that is not known.
     fn explain(&self, status: StatusCode, wanted: &Wanted) -> Option<Absence> {
         if status == StatusCode::NOT_FOUND {
@@ -220,7 +249,7 @@ impl Portal {
 
     /// Returns the submission that is wanted: the only one of an answer, or the newest of a list
     /// that has the version.
-    fn choose<'a>(&self, wanted: &Wanted, answer: &'a Json) -> Result<&'a Json, Box<Step>> {
+    fn choose<'a>(&self, wanted: &Wanted, answer: &'a Json) -> Result<&'a Json, Absence> {
         let (Some(version), Some(all)) = (&wanted.version, answer.as_array()) else {
             return Ok(answer);
         };
@@ -234,19 +263,17 @@ impl Portal {
         let found = all.iter().filter(is_meant);
         found
             .max_by_key(|submission| submission["submissionId"].as_u64())
-            .ok_or_else(|| {
-                Box::new(Outcome::absent(
-                    AbsenceReason::Version,
-                    format!(
-                        "{} has no submission of {} with version {version}",
-                        self.0.title,
-                        acronym(wanted)
-                    ),
-                ))
+            .ok_or_else(|| Absence {
+                reason: AbsenceReason::Version,
+                detail: format!(
+                    "{} has no submission of {} with version {version}",
+                    self.0.title,
+                    acronym(wanted)
+                ),
             })
     }
 
-    fn read(&self, wanted: &Wanted, settings: &SourceSettings, submission: &Json) -> Step {
+    fn read<'a>(&self, wanted: &Wanted, settings: &SourceSettings, submission: &Json) -> Step<'a> {
         let title = self.0.title;
         let acronym = acronym(wanted);
         let Some(number) = submission["submissionId"].as_u64() else {
@@ -302,14 +329,14 @@ impl Portal {
         number: u64,
         submission: &Json,
     ) -> Option<Url> {
-        let base = settings.base(&self.0.endpoints[0])?;
+        let base = settings.base(self.0.endpoints[0])?;
         let own = format!("/submissions/{number}/download");
         let stated = text(&submission["links"]["download"])
             .and_then(|stated| Url::parse(stated).ok())
             .filter(|stated| stated.origin() == base.origin() && stated.path().ends_with(&own));
         stated.or_else(|| {
             let path = format!("/ontologies/{}{own}", segment(acronym));
-            settings.url(&self.0.endpoints[0], &path)
+            settings.endpoints.with_path(self.0.endpoints[0], &path)
         })
     }
 }

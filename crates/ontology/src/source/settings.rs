@@ -1,22 +1,22 @@
 //! Where services are, and the keys for them.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use docstokg_config::Hidden;
+use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::endpoints::Endpoints;
 use http::HeaderValue;
 use url::Url;
 
-use super::ontoportal::Portal;
+use super::ontoportal::{Portal, key_header};
 use super::{Endpoint, Source};
 
 /// Where services are, and the keys for them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSettings {
-    /// Addresses other than the public ones, by the key of the endpoint.
-    pub endpoints: BTreeMap<String, Url>,
+    /// Where the services are.
+    pub endpoints: Endpoints,
     /// Keys, by the name of the source.
-    pub credentials: BTreeMap<String, Hidden>,
+    pub credentials: Credentials,
     /// A snapshot of the OBO Foundry registry, used in place of the service.
     pub obo_registry: Option<PathBuf>,
     /// Portals that are not built in.
@@ -36,29 +36,17 @@ impl SourceSettings {
         })
     }
 
-    /// Returns the address of an endpoint with a path behind it.
-    #[must_use]
-    pub fn url(&self, endpoint: &Endpoint, path: &str) -> Option<Url> {
-        let base = match self.endpoints.get(endpoint.key) {
-            Some(base) => base.as_str().trim_end_matches('/').to_owned(),
-            None => endpoint.base.to_owned(),
-        };
-        Url::parse(&format!("{base}{path}")).ok()
-    }
-
     /// Returns the base address of an endpoint.
     #[must_use]
     pub fn base(&self, endpoint: &Endpoint) -> Option<Url> {
-        self.url(endpoint, "")
+        self.endpoints.with_path(endpoint, "")
     }
 
     /// Returns the key for a source, as the header that it is sent in.
     #[must_use]
     pub fn authorization(&self, source: &str) -> Option<HeaderValue> {
-        let key = self.credentials.get(source)?;
-        let mut value = HeaderValue::from_str(&format!("apikey token={}", key.0.trim())).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        let header = key_header(&[]).carrying(self.credentials.by_key(source)?)?;
+        Some(header.1)
     }
 }
 

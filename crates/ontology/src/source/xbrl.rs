@@ -1,21 +1,15 @@
 //! XBRL taxonomy packages: archives that a publisher offers at an address of its own.
 
-use super::{
-    AbsenceReason, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec, Step,
-};
+use super::{AbsenceReason, Location, Outcome, Source, SourceSettings, SourceSpec, Step};
 use crate::wanted::{TargetFormat, Wanted};
 
 /// Taxonomy packages.
 #[derive(Debug)]
 pub struct Xbrl;
 
-const SPEC: SourceSpec = SourceSpec {
-    name: "xbrl",
-    title: "XBRL taxonomy package",
-    endpoints: &[],
-    credential: None,
-    rate: None,
+static SPEC: SourceSpec = SourceSpec {
     about: "the address of an XBRL taxonomy package (url), a zip archive",
+    ..SourceSpec::new("xbrl", "XBRL taxonomy package")
 };
 
 impl Source for Xbrl {
@@ -23,7 +17,7 @@ impl Source for Xbrl {
         &SPEC
     }
 
-    fn begin(&self, wanted: &Wanted, _: &SourceSettings) -> Step {
+    fn begin<'a>(&'a self, wanted: &'a Wanted, _: &'a SourceSettings) -> Step<'a> {
         let Some(url) = &wanted.url else {
             return Outcome::absent(
                 AbsenceReason::Unclear,
@@ -40,9 +34,5 @@ impl Source for Xbrl {
             version: wanted.version.clone(),
             ..Location::new(SPEC.name, url.clone())
         }]))
-    }
-
-    fn next(&self, _: &Wanted, _: &SourceSettings, _: &Query, _: &Reply) -> Step {
-        Outcome::failed("a package asks nothing")
     }
 }

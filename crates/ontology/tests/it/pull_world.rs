@@ -8,13 +8,13 @@ use std::time::Duration;
 use docstokg_bulk::queue::Mode;
 use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::Ended;
-use docstokg_config::Hidden;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::Config;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::transport::Outgoing;
+use docstokg_lookup::credentials::Credentials;
 use docstokg_ontology::config::{OntologyConfig, OntologySettings};
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
@@ -91,7 +91,7 @@ impl World {
     pub(crate) fn within(simulation: Simulation, origins: Vec<Origin>) -> Self {
         let mut config = OntologySettings::default().resolve().unwrap();
         config.sources = Arc::new(SourceSettings {
-            credentials: [("bioportal".to_owned(), Hidden("s3cret".to_owned()))].into(),
+            credentials: Credentials::default().with_key("bioportal", "s3cret"),
             ..SourceSettings::default()
         });
         Self {

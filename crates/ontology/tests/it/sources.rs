@@ -1,10 +1,13 @@
 //! Every source against answers of its real shape.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use docstokg_config::Hidden;
+use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_ontology::source::{
-    AbsenceReason, Location, Outcome, Place, Query, Reply, Source, SourceSettings, Step, direct,
-    lov, named, obo, ols, ontoportal, xbrl,
+    Absence, AbsenceReason, FailedRequest, Location, Outcome, Source, SourceSettings, Step,
+    Verdict, direct, lov, named, obo, ols, ontoportal, xbrl,
 };
 use docstokg_ontology::wanted::{OntologyId, TargetFormat, Wanted};
 use http::{HeaderMap, StatusCode};
@@ -13,12 +16,13 @@ fn wanted(id: &str) -> Wanted {
     Wanted::new(OntologyId::parse(id).unwrap())
 }
 
-fn reply(status: u16, body: impl Into<Bytes>) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: body.into(),
-    }
+fn reply(status: u16, body: impl Into<Bytes>) -> LookupResponse {
+    LookupResponse::new(
+        "https://service.example/".parse().unwrap(),
+        StatusCode::from_u16(status).unwrap(),
+        HeaderMap::new(),
+        body.into(),
+    )
 }
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -26,45 +30,55 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn asked(step: Step) -> Query {
+fn asked(step: Step<'_>) -> LookupRequest {
     match step {
-        Step::Ask(query) => query,
-        Step::Done(outcome) => panic!("asks nothing: {outcome:?}"),
+        Step::Request(pending) => pending.request,
+        other => panic!("asks nothing: {other:?}"),
     }
 }
 
-fn url(query: &Query) -> &str {
-    match &query.place {
-        Place::Web(url) => url.as_str(),
-        Place::File(path) => panic!("asks the file {}", path.display()),
-    }
+fn url(request: &LookupRequest) -> &str {
+    assert_eq!(request.file, None);
+    request.url.as_str()
 }
 
-fn found(step: Step) -> Vec<Location> {
+fn found(step: Step<'_>) -> Vec<Location> {
     match step {
         Step::Done(Outcome::Found(locations)) => locations,
         other => panic!("not found: {other:?}"),
     }
 }
 
-fn absent(step: Step) -> (AbsenceReason, String) {
+fn absent(step: Step<'_>) -> (AbsenceReason, String) {
     match step {
         Step::Done(Outcome::Absent(absence)) => (absence.reason, absence.detail),
         other => panic!("not absent: {other:?}"),
     }
 }
 
-fn failed(step: Step) -> String {
+fn failed(step: Step<'_>) -> String {
     match step {
         Step::Done(Outcome::Failed(detail)) => detail,
         other => panic!("not failed: {other:?}"),
     }
 }
 
+/// Gives the first request of a look-up a response.
+fn answer<'a>(step: Step<'a>, reply: &LookupResponse) -> Step<'a> {
+    match step {
+        Step::Request(pending) => pending.next(Ok(reply.clone())),
+        other => panic!("asks nothing: {other:?}"),
+    }
+}
+
 /// Asks a source, and answers its only question.
-fn ask(source: &dyn Source, wanted: &Wanted, settings: &SourceSettings, reply: &Reply) -> Step {
-    let query = asked(source.begin(wanted, settings));
-    source.next(wanted, settings, &query, reply)
+fn ask<'a>(
+    source: &'a dyn Source,
+    wanted: &'a Wanted,
+    settings: &'a SourceSettings,
+    reply: &LookupResponse,
+) -> Step<'a> {
+    answer(source.begin(wanted, settings), reply)
 }
 
 fn urls(locations: &[Location]) -> Vec<&str> {
@@ -142,9 +156,10 @@ fn obo_says_why_there_is_none() {
     assert!(detail.contains("replaced by uberon"), "{detail}");
     assert_eq!(why("bmont").0, AbsenceReason::NoFile);
     assert_eq!(why("nosuch").0, AbsenceReason::NotListed);
-    let broken = ask(source, &wanted("hp"), &settings, &reply(200, "<html>"));
+    let hp = wanted("hp");
+    let broken = ask(source, &hp, &settings, &reply(200, "<html>"));
     assert!(failed(broken).contains("cannot be read"));
-    let down = ask(source, &wanted("hp"), &settings, &reply(503, ""));
+    let down = ask(source, &hp, &settings, &reply(503, ""));
     assert!(failed(down).contains("503"));
 }
 
@@ -172,7 +187,7 @@ fn obo_reads_a_snapshot_on_disk() {
         ..SourceSettings::default()
     };
     let query = asked(obo::Obo.begin(&wanted("hp"), &settings));
-    assert_eq!(query.place, Place::File("/data/ontologies.jsonld".into()));
+    assert_eq!(query.file, Some("/data/ontologies.jsonld".into()));
 }
 
 #[test]
@@ -180,7 +195,8 @@ fn ols_locations_are_taken_where_anybody_can_reach_them() {
     let (source, settings) = (&ols::OLS, SourceSettings::default());
     let query = asked(source.begin(&wanted("HP"), &settings));
     assert_eq!(url(&query), "https://www.ebi.ac.uk/ols4/api/ontologies/hp");
-    let read = |name: &str| ask(source, &wanted("x"), &settings, &reply(200, fixture(name)));
+    let any = wanted("x");
+    let read = |name: &str| ask(source, &any, &settings, &reply(200, fixture(name)));
     let locations = found(read("ols/hp.json"));
     assert_eq!(
         urls(&locations),
@@ -211,11 +227,11 @@ fn ols_locations_are_taken_where_anybody_can_reach_them() {
         absent(read("ols/null_strings.json")).0,
         AbsenceReason::NoFile
     );
-    let unknown = ask(source, &wanted("x"), &settings, &reply(404, "{}"));
+    let unknown = ask(source, &any, &settings, &reply(404, "{}"));
     assert_eq!(absent(unknown).0, AbsenceReason::NotListed);
     let page = ask(
         source,
-        &wanted("x"),
+        &any,
         &settings,
         &reply(200, "<html>maintenance</html>"),
     );
@@ -224,7 +240,7 @@ fn ols_locations_are_taken_where_anybody_can_reach_them() {
 
 fn with_key() -> SourceSettings {
     SourceSettings {
-        credentials: [("bioportal".to_owned(), Hidden("k3y".to_owned()))].into(),
+        credentials: Credentials::default().with_key("bioportal", "k3y"),
         ..SourceSettings::default()
     }
 }
@@ -239,7 +255,7 @@ fn portals_are_asked_by_submission() {
         "https://data.bioontology.org/ontologies/STY/latest_submission?display=all"
     );
     let body = fixture("bioportal/latest_submission.json");
-    let locations = found(source.next(&wanted("sty"), &settings, &query, &reply(200, body)));
+    let locations = found(ask(source, &wanted("sty"), &settings, &reply(200, body)));
     let location = &locations[0];
     assert_eq!(
         location.url.as_str(),
@@ -321,7 +337,7 @@ fn a_portal_of_the_users_own_is_asked_at_its_address() {
         &"https://onto.example.org/api/".parse().unwrap(),
     );
     let settings = SourceSettings {
-        credentials: [("portal-mine".to_owned(), Hidden("k".to_owned()))].into(),
+        credentials: Credentials::default().with_key("portal-mine", "k"),
         portals: vec![portal],
         ..SourceSettings::default()
     };
@@ -346,10 +362,10 @@ fn lov_gives_the_newest_version_with_a_file() {
         "https://lov.linkeddata.es/dataset/lov/api/v2/vocabulary/info?vocab=foaf"
     );
     let body = fixture("lov/foaf.json");
-    let locations = found(source.next(
+    let locations = found(ask(
+        source,
         &wanted("foaf"),
         &settings,
-        &query,
         &reply(200, body.clone()),
     ));
     assert_eq!(
@@ -361,7 +377,7 @@ fn lov_gives_the_newest_version_with_a_file() {
         version: Some("2005-07-27".to_owned()),
         ..wanted("foaf")
     };
-    let locations = found(source.next(&old, &settings, &query, &reply(200, body)));
+    let locations = found(ask(source, &old, &settings, &reply(200, body)));
     assert_eq!(locations[0].version.as_deref(), Some("2005-07-27"));
 }
 
@@ -369,23 +385,49 @@ fn lov_gives_the_newest_version_with_a_file() {
 fn lov_is_not_believed_before_a_control_answers() {
     let (source, settings) = (&lov::Lov, SourceSettings::default());
     let unknown = wanted("nosuch");
-    let first = asked(source.begin(&unknown, &settings));
     let no = reply(404, "Not found");
-    let second = asked(source.next(&unknown, &settings, &first, &no));
-    assert!(url(&second).starts_with("https://lov.linkeddata.es/dataset/api/v2/"));
-    let control = asked(source.next(&unknown, &settings, &second, &no));
-    assert!(url(&control).ends_with("vocab=skos"));
-    let listed = source.next(&unknown, &settings, &control, &reply(200, "{}"));
+    let first = || source.begin(&unknown, &settings);
+    let second = || answer(first(), &no);
+    assert!(url(&asked(second())).starts_with("https://lov.linkeddata.es/dataset/api/v2/"));
+    let control = || answer(second(), &no);
+    assert!(url(&asked(control())).ends_with("vocab=skos"));
+    let listed = answer(control(), &reply(200, "{}"));
     assert_eq!(absent(listed).0, AbsenceReason::NotListed);
     // Where the API does not answer, its dump may.
-    let dump = asked(source.next(&unknown, &settings, &control, &no));
-    assert!(url(&dump).ends_with("/lov.n3.gz"));
-    let down = source.next(&unknown, &settings, &dump, &no);
-    assert!(failed(down).contains("does not answer at present"));
-    let instead = source.instead_of(&settings, &first);
-    assert_eq!(instead.as_ref().map(url), Some(url(&dump)));
-    assert!(source.instead_of(&settings, &dump).is_none());
-    assert!(failed(source.next(&unknown, &settings, &first, &reply(503, ""))).contains("503"));
+    let dump = || answer(control(), &no);
+    assert!(url(&asked(dump())).ends_with("/lov.n3.gz"));
+    assert!(failed(answer(dump(), &no)).contains("does not answer at present"));
+    assert!(failed(answer(first(), &reply(503, ""))).contains("503"));
+    // After an outage the dump is the one request.
+    let again = asked(source.begin_again(&unknown, &settings));
+    assert_eq!(url(&again), url(&asked(dump())));
+}
+
+#[test]
+fn lov_says_when_to_come_back_where_neither_its_api_nor_its_dump_responds() {
+    let (settings, unknown) = (SourceSettings::default(), wanted("nosuch"));
+    let held_back = |seconds: u64, why: &str| FailedRequest {
+        url: None,
+        verdict: Verdict::Later(
+            Duration::from_secs(seconds),
+            Absence {
+                reason: AbsenceReason::Unreachable,
+                detail: why.to_owned(),
+            },
+            None,
+        ),
+    };
+    let Step::Request(first) = lov::Lov.begin(&unknown, &settings) else {
+        panic!("it begins with a request")
+    };
+    let Step::Request(dump) = first.next(Err(held_back(20, "the API"))) else {
+        panic!("the dump takes the place of the API")
+    };
+    assert!(url(&dump.request).ends_with("/lov.n3.gz"));
+    let Step::Done(outcome) = dump.next(Err(held_back(60, "the dump"))) else {
+        panic!("nothing takes the place of the dump")
+    };
+    assert_eq!(outcome, Outcome::Interrupted(held_back(20, "the API")));
 }
 
 #[test]
@@ -427,9 +469,9 @@ fn direct_addresses_and_packages_need_an_address_and_nothing_else() {
 #[test]
 fn an_answer_that_is_not_json_is_quoted_without_secrets_and_controls() {
     let (source, settings) = (&ols::OLS, SourceSettings::default());
-    let query = asked(source.begin(&wanted("hp"), &settings));
+    let hp = wanted("hp");
     let page = reply(200, "<p>closed for \u{9b}31m apikey=Pl4ntedZq81x\u{7}</p>");
-    let detail = failed(source.next(&wanted("hp"), &settings, &query, &page));
+    let detail = failed(ask(source, &hp, &settings, &page));
     assert!(detail.contains("closed for 31m apikey=***"), "{detail}");
     assert!(!detail.contains("Pl4ntedZq81x") && !detail.contains(char::is_control));
 }
@@ -437,14 +479,12 @@ fn an_answer_that_is_not_json_is_quoted_without_secrets_and_controls() {
 #[test]
 fn addresses_of_sources_are_recorded_without_credentials() {
     let settings = SourceSettings::default();
-    let query = asked(ols::OLS.begin(&wanted("hp"), &settings));
     let odd = r#"{"config": {"fileLocation": "ftp://x.org/hp?token=Pl4ntedZq81x"}}"#;
-    let (_, detail) = absent(ols::OLS.next(&wanted("hp"), &settings, &query, &reply(200, odd)));
+    let (_, detail) = absent(ask(&ols::OLS, &wanted("hp"), &settings, &reply(200, odd)));
     assert!(detail.contains("token=***"), "{detail}");
     let source = named("lov").unwrap();
-    let query = asked(source.begin(&wanted("foaf"), &settings));
     let listed = r#"{"versions": [{"issued": "2026-01-01", "fileURL": "https://x.org/f?token=Pl4ntedZq81x"}]}"#;
-    let places = found(source.next(&wanted("foaf"), &settings, &query, &reply(200, listed)));
+    let places = found(ask(source, &wanted("foaf"), &settings, &reply(200, listed)));
     assert_eq!(
         places[0].revision.as_deref(),
         Some("https://x.org/f?token=***")

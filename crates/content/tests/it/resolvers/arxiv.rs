@@ -1,6 +1,6 @@
 use docstokg_content::reason::Reason;
+use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::{Applies, Arxiv, Need, Resolver};
-use docstokg_content::web::RequestFailure;
 
 use crate::script::{Script, ask, fixture, resolve, settings, show, work};
 

@@ -1,8 +1,13 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::{Applies, Credential, Crossref, Need, Resolver, credentials};
+use docstokg_content::resolver::{Applies, Crossref, Need, Resolver, WorkStep, credentials};
+use docstokg_lookup::message::LookupResponse;
+use docstokg_lookup::source_spec::Credential;
+use http::{HeaderMap, StatusCode};
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::script::{
+    Script, ask, assert_bad_answers_have_reasons, finish, fixture, settings, show, work,
+};
 
 const API: &str = "https://api.crossref.org/works";
 const DATACITE: &str = "https://api.datacite.org/dois";
@@ -159,5 +164,43 @@ fn links_of_text_mining_services_are_taken_with_their_credentials_only() {
         "https://wiley.com/",
     ] {
         assert!(names(elsewhere).is_empty(), "{elsewhere}");
+    }
+}
+
+/// The table of a look-up by itself: what Crossref says of a DOI decides what comes next.
+#[test]
+fn each_response_gives_the_next_step() {
+    let (resolver, works) = (Crossref::new(settings()), [work("10.1000/a")]);
+    let next = |status: u16, body: &'static str| {
+        let mut steps = finish(resolver.begin(&works), &Script::new());
+        let Some(WorkStep::Request(pending)) = steps.pop() else {
+            panic!("one work is looked up by a request")
+        };
+        let url = pending.request.url.clone();
+        let status = StatusCode::from_u16(status).unwrap();
+        let response = LookupResponse::new(url, status, HeaderMap::new(), body.into());
+        match pending.next(Ok(response)) {
+            WorkStep::Request(pending) => pending.request.url.to_string(),
+            WorkStep::Done(outcome) => show(&outcome),
+            WorkStep::Parse(_) => "a page".to_owned(),
+        }
+    };
+    let record = r#"{"message": {"DOI": "10.1000/a"}}"#;
+    for (status, body, wanted) in [
+        (
+            404,
+            "Resource not found.",
+            "https://api.datacite.org/dois/10.1000/a",
+        ),
+        (
+            200,
+            record,
+            "not found: Crossref knows the work, but no link to its files\nlearned ",
+        ),
+        (200, "{}", "json_error Some(200) None"),
+        (500, "down", "http_status Some(500) None"),
+    ] {
+        let came = next(status, body);
+        assert!(came.starts_with(wanted), "{status} {body}: {came}");
     }
 }

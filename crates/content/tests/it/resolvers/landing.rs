@@ -1,7 +1,7 @@
 use docstokg_content::landing_page;
 use docstokg_content::reason::Reason;
+use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::{Applies, LandingPage, Need, Resolver};
-use docstokg_content::web::RequestFailure;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use url::Url;

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{Applies, Need, Osf, Resolver, osf};
 use docstokg_content::work::Work;
+use docstokg_lookup::credentials::Credentials;
 use url::Url;
 
 use crate::script::{

@@ -23,12 +23,12 @@ fn specs_are_complete_and_distinct() {
     );
     for spec in specs() {
         assert!(
-            !spec.why.is_empty() && !spec.title.is_empty(),
+            !spec.source.about.is_empty() && !spec.source.title.is_empty(),
             "{}",
             spec.id
         );
         assert!(
-            !spec.needs.is_empty() && !spec.endpoints.is_empty(),
+            !spec.needs.is_empty() && !spec.source.endpoints.is_empty(),
             "{}",
             spec.id
         );

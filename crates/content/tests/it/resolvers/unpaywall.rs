@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{Applies, Need, Resolver, Unpaywall};
+use docstokg_lookup::credentials::Credentials;
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 

@@ -1,6 +1,6 @@
 use docstokg_content::reason::Reason;
+use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::{Applies, Need, Resolver, Wayback};
-use docstokg_content::web::RequestFailure;
 use docstokg_content::work::Work;
 use url::Url;
 

@@ -14,7 +14,7 @@ use md5::{Digest, Md5};
 use url::Url;
 
 use super::web::Simulated;
-use crate::script::run;
+use crate::script::{finish, look_up};
 
 /// Asks one resolver after the other until a PDF is there.
 pub(super) struct Downloader<'a> {
@@ -46,7 +46,7 @@ impl<'a> Downloader<'a> {
                 .resolvers
                 .iter()
                 .find(|resolver| resolver.id() == next.resolver)?;
-            let outcome = run(resolver.resolve(std::slice::from_ref(&work), self.web)).remove(0);
+            let outcome = look_up(&**resolver, std::slice::from_ref(&work), self.web).remove(0);
             outcome
                 .learned()
                 .into_iter()
@@ -75,7 +75,7 @@ impl<'a> Downloader<'a> {
             }
             if location.offers == Offers::Landing {
                 if let Outcome::Found(found) =
-                    run(self.pages.read(location.url, Some(work), self.web))
+                    finish(self.pages.read(location.url, Some(work)), self.web)
                     && let Some(body) = self.first(found.locations, work, tried)
                 {
                     return Some(body);

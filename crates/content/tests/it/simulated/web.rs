@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_content::reason::Reason;
-use docstokg_content::resolver::endpoints::Endpoints;
-use docstokg_content::resolver::settings::{Credentials, Settings};
-use docstokg_content::web::{Answer, Ask, BoxFuture, RequestFailure, Web};
+use docstokg_content::request_failure::RequestFailure;
+use docstokg_content::resolver::endpoints;
+use docstokg_content::resolver::settings::Settings;
+use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::endpoints::Endpoints;
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Arrival, Piece, Reply};
 use docstokg_policy::time::{BootInstant, Timestamp};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 use url::Url;
+
+use crate::script::Responds;
 
 pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
@@ -37,18 +42,14 @@ impl Simulated {
 
     /// Returns settings with every service at its simulated place.
     pub(super) fn settings(&self) -> Arc<Settings> {
-        let serde_json::Value::Object(mut endpoints) =
-            serde_json::to_value(Endpoints::default()).unwrap()
-        else {
-            panic!("endpoints have names")
-        };
-        for (name, base) in &mut endpoints {
-            *base = self.library.endpoint(name).unwrap().into();
+        let mut places = Endpoints::default();
+        for endpoint in endpoints() {
+            let base = self.library.endpoint(endpoint.key).unwrap();
+            places.set(endpoint, Url::parse(&base).unwrap());
         }
-        let endpoints = serde_json::from_value(endpoints.into()).unwrap();
         let credentials = Credentials::default().with_mailto("reader@library.edu");
         Arc::new(Settings {
-            endpoints,
+            endpoints: places,
             credentials,
             ..Settings::default()
         })
@@ -63,7 +64,7 @@ impl Simulated {
     }
 
     /// Fetches a file; `None` when there is none.
-    pub(super) fn fetch(&self, url: &Url) -> Option<Answer> {
+    pub(super) fn fetch(&self, url: &Url) -> Option<LookupResponse> {
         self.get(url.clone())
             .ok()
             .filter(|answer| answer.status.is_success())
@@ -86,7 +87,7 @@ impl Simulated {
     }
 
     /// Follows redirects and tries again where that helps, as what is behind the seam does.
-    pub(super) fn get(&self, mut url: Url) -> Result<Answer, RequestFailure> {
+    pub(super) fn get(&self, mut url: Url) -> Result<LookupResponse, RequestFailure> {
         let failed = |text: &str| Err(RequestFailure::new(Reason::RequestException, text, None));
         for _ in 0..6 {
             let Some(reply) = self.once(&url) else {
@@ -105,7 +106,7 @@ impl Simulated {
     }
 }
 
-fn answer(url: Url, reply: &Reply) -> Answer {
+fn answer(url: Url, reply: &Reply) -> LookupResponse {
     let header = |(name, value): &(String, String)| {
         (
             HeaderName::try_from(name).unwrap(),
@@ -121,18 +122,12 @@ fn answer(url: Url, reply: &Reply) -> Answer {
         }
     };
     let body: Bytes = reply.pieces.iter().flat_map(bytes).collect();
-    Answer {
-        status: StatusCode::from_u16(reply.status).unwrap(),
-        headers,
-        body,
-        spooled: None,
-        url,
-        disposition: docstokg_hub::Disposition::GiveUp,
-    }
+    let status = StatusCode::from_u16(reply.status).unwrap();
+    LookupResponse::new(url, status, headers, body)
 }
 
-impl Web for Simulated {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, RequestFailure>> {
-        Box::pin(std::future::ready(self.get(ask.url)))
+impl Responds for Simulated {
+    fn respond(&self, request: LookupRequest) -> Result<LookupResponse, RequestFailure> {
+        self.get(request.url)
     }
 }

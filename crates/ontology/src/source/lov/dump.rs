@@ -9,7 +9,7 @@ use super::SPEC;
 use crate::format::unpack::{UnpackLimits, gunzip};
 use crate::format::{Format, Limits, Options, Problems, read_statements};
 use crate::pull::is_same_version;
-use crate::source::{AbsenceReason, Location, Outcome, Place, Query, Reply, Step};
+use crate::source::{AbsenceReason, Location, Outcome, Step};
 use crate::wanted::{TargetFormat, Wanted};
 
 const DISTRIBUTION: &str = "http://www.w3.org/ns/dcat#distribution";
@@ -25,15 +25,15 @@ struct Vocabulary {
 }
 
 /// Finds a vocabulary by its prefix or address, and the file of its newest version or of the one
-/// that is wanted.
-pub(super) fn read(wanted: &Wanted, name: &str, query: &Query, reply: &Reply) -> Step {
+/// that is wanted. `base` is the address of the dump.
+pub(super) fn read<'a>(wanted: &Wanted, name: &str, base: &Url, body: &[u8]) -> Step<'a> {
     if !wanted.takes(TargetFormat::Ttl) {
         return Outcome::absent(
             AbsenceReason::Format,
             format!("Linked Open Vocabularies has {name} as ttl only"),
         );
     }
-    let vocabularies = match vocabularies(name, query, &reply.body) {
+    let vocabularies = match vocabularies(name, base, body) {
         Ok(vocabularies) => vocabularies,
         Err(why) => {
             return Outcome::absent(
@@ -85,13 +85,10 @@ pub(super) fn read(wanted: &Wanted, name: &str, query: &Query, reply: &Reply) ->
 /// the address of the dump.
 fn vocabularies(
     name: &str,
-    query: &Query,
+    base: &Url,
     body: &[u8],
 ) -> Result<BTreeMap<String, Vocabulary>, String> {
-    let options = match &query.place {
-        Place::Web(url) => Options::with_base(url.as_str()),
-        Place::File(_) => Options::default(),
-    };
+    let options = Options::with_base(base.as_str());
     let limits = Limits::default();
     let mut problems = Problems::new(&limits);
     let mut found: BTreeMap<String, Vocabulary> = BTreeMap::new();

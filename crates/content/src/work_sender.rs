@@ -1,0 +1,61 @@
+//! Sends requests of resolvers through the hub; pages made for people are requested as robots.txt
+//! allows.
+
+use std::sync::Arc;
+
+use docstokg_bulk::run_context::RunContext;
+use docstokg_hub::{CookieJar, RequestGroup, RobotsPolicy};
+use docstokg_lookup::driver::{BoxFuture, RequestSender};
+use docstokg_lookup::hub_sender::{HubSender, PageRules};
+use docstokg_lookup::message::{LookupRequest, LookupResponse};
+
+use crate::bot_challenge;
+use crate::request_failure::RequestFailure;
+
+/// Sends requests through the hub.
+#[derive(Clone)]
+pub struct WorkSender(HubSender);
+
+impl WorkSender {
+    /// Makes the sender of a run; `robots` applies to pages and files, not to metadata.
+    #[must_use]
+    pub fn new(context: RunContext, robots: RobotsPolicy) -> Self {
+        Self(HubSender::new(context).with_pages(PageRules {
+            robots,
+            cookies: None,
+            is_final: bot_challenge::is_one,
+        }))
+    }
+
+    /// Returns the same sender, with a jar for the cookies of pages.
+    #[must_use]
+    pub fn with_cookies(self, cookies: Option<Arc<CookieJar>>) -> Self {
+        Self(self.0.with_cookies(cookies))
+    }
+
+    /// Returns the same sender for one step, whose requests belong to a group.
+    #[must_use]
+    pub fn in_group(&self, requests: Arc<RequestGroup>) -> Self {
+        Self(self.0.in_group(requests))
+    }
+
+    /// Tells whether a request was cancelled.
+    #[must_use]
+    pub fn was_cancelled(&self) -> bool {
+        self.0.was_cancelled()
+    }
+}
+
+impl RequestSender for WorkSender {
+    type Failure = RequestFailure;
+
+    fn send(
+        &self,
+        request: LookupRequest,
+    ) -> BoxFuture<'_, Result<LookupResponse, RequestFailure>> {
+        Box::pin(async move {
+            let sent = self.0.send(request).await;
+            sent.map_err(|failed| RequestFailure::of_error(&failed.error, failed.disposition))
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! The list of all sources, and what is derived from the list as a whole.
+
+use std::fmt::Write as _;
+
+use crate::source_spec::{Credential, Endpoint, SourceSpec};
+
+/// Something that a [`SourceSpec`] describes.
+pub trait Described {
+    /// Returns what describes it.
+    fn source(&self) -> &SourceSpec;
+}
+
+impl<T: Described + ?Sized> Described for &T {
+    fn source(&self) -> &SourceSpec {
+        (**self).source()
+    }
+}
+
+/// Finds the source of a name.
+pub fn named<T: Described>(sources: impl IntoIterator<Item = T>, name: &str) -> Option<T> {
+    sources
+        .into_iter()
+        .find(|listed| listed.source().name == name)
+}
+
+/// Returns the services of sources.
+pub fn endpoints<T: Described + ?Sized + 'static>(
+    sources: impl IntoIterator<Item = &'static T>,
+) -> impl Iterator<Item = &'static Endpoint> {
+    let endpoints = |listed: &'static T| listed.source().endpoints.iter();
+    sources.into_iter().flat_map(endpoints).copied()
+}
+
+/// Returns the credentials of sources.
+pub fn credentials<T: Described + ?Sized + 'static>(
+    sources: impl IntoIterator<Item = &'static T>,
+) -> impl Iterator<Item = &'static Credential> {
+    let credentials = |listed: &'static T| listed.source().credentials.iter();
+    sources.into_iter().flat_map(credentials).copied()
+}
+
+/// Writes a table in Markdown.
+#[must_use]
+pub fn markdown<const N: usize>(
+    columns: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut text = format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(N));
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_one_row_for_each_source() {
+        let rows = ["arxiv", "doaj"].map(|name| [name.to_owned(), name.to_uppercase()]);
+        assert_eq!(
+            markdown(["name", "title"], rows),
+            "| name | title |\n| --- | --- |\n| arxiv | ARXIV |\n| doaj | DOAJ |\n"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! What identifies the user to services.
+//!
+//! A credential goes to the host of its own service and to no other; [`secret_headers`] is the one
+//! function that hands credentials out, and it compares hosts. Nothing here prints a value: neither
+//! `Debug` nor any error.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use docstokg_config::Hidden;
+use http::{HeaderName, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+use crate::endpoints::Endpoints;
+use crate::source_spec::Credential;
+
+/// Shorter values are not searched for in texts: they would blot out half of it.
+const MIN_REDACTED_LENGTH: usize = 4;
+
+/// An e-mail address, and the credentials of single services by their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    mailto: Option<Hidden>,
+    by_key: BTreeMap<Cow<'static, str>, Hidden>,
+}
+
+impl Credentials {
+    /// Adds the e-mail address for services that want to be able to write to their users.
+    #[must_use]
+    pub fn with_mailto(mut self, address: impl Into<String>) -> Self {
+        self.mailto = Some(Hidden(address.into()));
+        self
+    }
+
+    /// Adds the credential of a service.
+    #[must_use]
+    pub fn with(self, credential: &'static Credential, value: impl Into<String>) -> Self {
+        self.with_key(credential.key, value)
+    }
+
+    /// Adds a credential under any key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        self.by_key.insert(key.into(), Hidden(value.into()));
+        self
+    }
+
+    /// Returns the e-mail address.
+    #[must_use]
+    pub fn mailto(&self) -> Option<&str> {
+        revealed(self.mailto.as_ref()?)
+    }
+
+    /// Returns the credential of a service, where it is set and not blank.
+    #[must_use]
+    pub fn get(&self, credential: &Credential) -> Option<&str> {
+        self.by_key(credential.key)
+    }
+
+    /// Returns the credential under a key, where it is set and not blank.
+    #[must_use]
+    pub fn by_key(&self, key: &str) -> Option<&str> {
+        revealed(self.by_key.get(key)?)
+    }
+
+    /// Returns a text without the credentials and the address, in case a response repeats them.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        self.mailto
+            .iter()
+            .chain(self.by_key.values())
+            .filter_map(revealed)
+            .filter(|value| value.len() >= MIN_REDACTED_LENGTH)
+            .fold(text.to_owned(), |text, value| {
+                let encoded = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
+                let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+                text.replace(value, "***")
+                    .replace(&encoded, "***")
+                    .replace(&form, "***")
+            })
+    }
+}
+
+/// Returns a value without white space around it; `None` when nothing is left. Services take a blank
+/// key for a wrong one.
+fn revealed(value: &Hidden) -> Option<&str> {
+    Some(value.0.trim()).filter(|value| !value.is_empty())
+}
+
+/// Returns the headers that identify the user to the host of a URL: the credentials of that service,
+/// and of no other.
+#[must_use]
+pub fn secret_headers(
+    known: impl Iterator<Item = &'static Credential>,
+    credentials: &Credentials,
+    endpoints: &Endpoints,
+    url: &Url,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let sent = |credential: &'static Credential| {
+        let header = credential.header()?;
+        let value = credentials.get(credential)?;
+        let is_complete = header
+            .beside
+            .is_none_or(|beside| credentials.get(beside).is_some());
+        let is_sent = is_complete && endpoints.is_recipient(&header.to, url);
+        is_sent.then(|| header.carrying(value)).flatten()
+    };
+    known.filter_map(sent).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source_spec::{Endpoint, Recipient, SecretHeader, Sent};
+
+    static API: Endpoint = Endpoint {
+        key: "example",
+        address: "https://api.example.org/",
+        about: "an example",
+    };
+
+    static KEY: Credential = Credential {
+        key: "example_key",
+        variable: "EXAMPLE_KEY",
+        about: "the key",
+        default: "none",
+        sent: Sent::Header(SecretHeader {
+            name: "authorization",
+            before: "Bearer ",
+            to: Recipient::Endpoints(&[&API]),
+            beside: None,
+        }),
+    };
+
+    #[test]
+    fn a_credential_goes_to_its_own_service_and_is_never_shown() {
+        let credentials = Credentials::default()
+            .with(&KEY, " s3cret\n")
+            .with_mailto("a@b.org");
+        let headers = |url: &str| {
+            let url = url.parse().unwrap();
+            secret_headers(
+                [&KEY].into_iter(),
+                &credentials,
+                &Endpoints::default(),
+                &url,
+            )
+        };
+        let sent = headers("https://api.example.org/works");
+        assert_eq!(sent[0].1.to_str().unwrap(), "Bearer s3cret");
+        assert!(sent[0].1.is_sensitive());
+        assert!(headers("https://api.example.com/works").is_empty());
+        assert!(!format!("{credentials:?}").contains("s3cret"));
+        assert_eq!(credentials.redact("a%40b.org s3cret"), "*** ***");
+    }
+}

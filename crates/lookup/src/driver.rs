@@ -1,0 +1,195 @@
+//! Runs look-ups to their end: sends the requests that their steps name, and reads the responses.
+//!
+//! A reader that panics is a fault of this program, met by one response. The look-up that met the
+//! fault has no result then, and the run goes on.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use docstokg_bulk::blocking::run_blocking;
+use docstokg_bulk::contained::contained;
+pub use docstokg_bulk::job::BoxFuture;
+
+use crate::message::{LookupRequest, LookupResponse};
+use crate::step::{BatchStep, Step};
+
+/// Sends the requests of look-ups: the hub in programs, a script in tests.
+pub trait RequestSender: Send + Sync {
+    /// A request that brought no response.
+    type Failure: Send;
+
+    /// Sends a request and reads the body of its response into memory, or into a file where the
+    /// request says so.
+    fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, Self::Failure>>;
+}
+
+/// Looks up one subject; `None` if reading panicked.
+pub async fn look_up<'a, T: Send, F: Send>(
+    begin: impl FnOnce() -> Step<'a, T, F> + Send,
+    sender: &dyn RequestSender<Failure = F>,
+) -> Option<T> {
+    run_contained(async { run_step(begin(), sender).await }).await
+}
+
+/// Looks up several subjects together. Where reading panics, each subject is looked up by itself,
+/// and the one that makes it panic has `None`. Results are in the order of the subjects.
+pub async fn look_up_batch<'a, S: Sync, T: Send, F: Send>(
+    subjects: &'a [S],
+    begin: impl Fn(&'a [S]) -> BatchStep<'a, T, F> + Send + Sync,
+    sender: &dyn RequestSender<Failure = F>,
+) -> Vec<Option<T>> {
+    let together = run_contained(async { run_batch(begin(subjects), sender).await });
+    if let Some(results) = together.await {
+        return results.into_iter().map(Some).collect();
+    }
+    let mut results = Vec::with_capacity(subjects.len());
+    for subject in subjects {
+        let alone = if subjects.len() > 1 {
+            let subject = std::slice::from_ref(subject);
+            run_contained(async { run_batch(begin(subject), sender).await }).await
+        } else {
+            None
+        };
+        results.push(alone.and_then(|mut results| results.pop()));
+    }
+    results
+}
+
+/// Says what became of a look-up whose reader panicked, by the title of its source.
+#[must_use]
+pub fn unreadable(title: &str) -> String {
+    format!("the answer of {title} could not be read; this is a fault of the program")
+}
+
+async fn run_batch<T: Send, F: Send>(
+    step: BatchStep<'_, T, F>,
+    sender: &dyn RequestSender<Failure = F>,
+) -> Vec<T> {
+    let steps = run_step(step, sender).await;
+    run_all(steps.into_iter().map(|step| run_step(step, sender))).await
+}
+
+async fn run_step<T: Send, F: Send>(
+    mut step: Step<'_, T, F>,
+    sender: &dyn RequestSender<Failure = F>,
+) -> T {
+    loop {
+        step = match step {
+            Step::Done(value) => return value,
+            Step::Request(pending) => {
+                let (request, read) = pending.split();
+                read(sender.send(request).await)
+            }
+            Step::Parse(pending) => {
+                let (parse, next) = pending.split();
+                // What was parsed is with the next step; nothing is where parsing panicked.
+                let _ = run_blocking(parse).await;
+                next()
+            }
+        }
+    }
+}
+
+/// Runs a future to its end; `None` if it panicked.
+async fn run_contained<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        match contained(|| work.as_mut().poll(context)) {
+            Some(Poll::Ready(value)) => Poll::Ready(Some(value)),
+            Some(Poll::Pending) => Poll::Pending,
+            // It is not polled again.
+            None => Poll::Ready(None),
+        }
+    })
+    .await
+}
+
+/// Runs all futures together and returns what they gave, in their order. How many requests are under
+/// way at a time is the sender's business.
+async fn run_all<W: Future>(works: impl Iterator<Item = W>) -> Vec<W::Output> {
+    let mut slots: Vec<FutureSlot<W>> = works
+        .map(|work| FutureSlot::Running(Box::pin(work)))
+        .collect();
+    poll_fn(|context| {
+        let mut is_running = false;
+        for slot in &mut slots {
+            if let FutureSlot::Running(work) = slot {
+                match work.as_mut().poll(context) {
+                    Poll::Ready(value) => *slot = FutureSlot::Done(value),
+                    Poll::Pending => is_running = true,
+                }
+            }
+        }
+        if is_running {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+    let done = |slot| match slot {
+        FutureSlot::Done(value) => Some(value),
+        FutureSlot::Running(_) => None,
+    };
+    slots.into_iter().filter_map(done).collect()
+}
+
+enum FutureSlot<W: Future> {
+    Running(Pin<Box<W>>),
+    Done(W::Output),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use http::{HeaderMap, StatusCode};
+
+    use super::*;
+
+    /// Responds to every request with its path.
+    struct Echo;
+
+    impl RequestSender for Echo {
+        type Failure = ();
+
+        fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, ()>> {
+            let body = request.url.path().to_owned().into();
+            let response = LookupResponse::new(request.url, StatusCode::OK, HeaderMap::new(), body);
+            Box::pin(std::future::ready(Ok(response)))
+        }
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            if let Poll::Ready(value) = work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return value;
+            }
+        }
+    }
+
+    /// Returns the length of the body at a path; the path `/poison` makes the reader panic.
+    fn length(path: &str) -> Step<'_, usize, ()> {
+        let url = format!("https://service.example{path}").parse().unwrap();
+        Step::request(LookupRequest::metadata(url, "example"), move |result| {
+            assert!(path != "/poison", "a fault of a reader");
+            Step::Done(result.unwrap().body.len())
+        })
+    }
+
+    fn lengths<'a>(paths: &'a [&'a str]) -> BatchStep<'a, usize, ()> {
+        Step::Done(paths.iter().map(|path| length(path)).collect())
+    }
+
+    #[test]
+    fn a_reader_that_panics_costs_one_look_up_of_a_batch() {
+        let results = run(look_up_batch(&["/ab", "/poison", "/c"], lengths, &Echo));
+        assert_eq!(results, [Some(3), None, Some(2)]);
+        assert_eq!(run(look_up_batch(&["/poison"], lengths, &Echo)), [None]);
+        assert_eq!(run(look_up(|| length("/poison"), &Echo)), None);
+        assert_eq!(run(look_up(|| length("/a"), &Echo)), Some(2));
+    }
+}

@@ -1,0 +1,86 @@
+//! Where the services are: at their public addresses, or where a mirror or a simulated web takes
+//! their place.
+
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use crate::source_spec::{Endpoint, Recipient};
+
+/// The addresses of services, by the keys of their endpoints. A service without an address here is
+/// at its public one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Endpoints(BTreeMap<&'static str, Url>);
+
+impl Endpoints {
+    /// Returns the base URL of a service.
+    ///
+    /// # Panics
+    /// The public address of the endpoint is not a URL: a fault of its source.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "the public addresses are part of the program, and tests read them all"
+    )]
+    pub fn of(&self, endpoint: &Endpoint) -> Url {
+        self.0.get(endpoint.key).cloned().unwrap_or_else(|| {
+            Url::parse(endpoint.address).expect("the public addresses can be read")
+        })
+    }
+
+    /// Puts a service elsewhere.
+    pub fn set(&mut self, endpoint: &Endpoint, url: Url) {
+        self.0.insert(endpoint.key, url);
+    }
+
+    /// Returns the address of a path of a service; the path is encoded, begins with a slash, and may
+    /// have a query. `None` if that is not a URL.
+    #[must_use]
+    pub fn with_path(&self, endpoint: &Endpoint, path: &str) -> Option<Url> {
+        let base = self
+            .0
+            .get(endpoint.key)
+            .map_or(endpoint.address, Url::as_str);
+        Url::parse(&format!("{}{path}", base.trim_end_matches('/'))).ok()
+    }
+
+    /// Tells whether a request to a URL may carry the credential of a recipient.
+    #[must_use]
+    pub fn is_recipient(&self, recipient: &Recipient, url: &Url) -> bool {
+        match recipient {
+            Recipient::Endpoints(endpoints) => endpoints
+                .iter()
+                .any(|endpoint| self.of(endpoint).origin() == url.origin()),
+            Recipient::Host(host) => {
+                url.scheme() == "https" && url.host_str() == Some(host) && url.port().is_none()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static API: Endpoint = Endpoint {
+        key: "example",
+        address: "https://api.example.org/v2",
+        about: "an example",
+    };
+
+    static TO_API: Recipient = Recipient::Endpoints(&[&API]);
+
+    #[test]
+    fn a_mirror_takes_the_place_of_a_service() {
+        let mut endpoints = Endpoints::default();
+        let url = |endpoints: &Endpoints| endpoints.with_path(&API, "/works?a=1").unwrap();
+        assert_eq!(
+            url(&endpoints).as_str(),
+            "https://api.example.org/v2/works?a=1"
+        );
+        assert!(endpoints.is_recipient(&TO_API, &url(&endpoints)));
+        endpoints.set(&API, Url::parse("http://127.0.0.1:8080/").unwrap());
+        assert_eq!(url(&endpoints).as_str(), "http://127.0.0.1:8080/works?a=1");
+        assert!(!endpoints.is_recipient(&TO_API, &"https://api.example.org/".parse().unwrap()));
+    }
+}

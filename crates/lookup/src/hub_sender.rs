@@ -1,0 +1,208 @@
+//! Sends requests of look-ups through the hub; pages made for people are requested as robots.txt
+//! allows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use docstokg_bulk::patience::patient;
+use docstokg_bulk::run_context::RunContext;
+use docstokg_hub::{
+    CookieJar, Disposition, FetchError, Head, IsFinal, Journey, RedirectGate, Request,
+    RequestGroup, RobotsPolicy, SpooledBody,
+};
+use docstokg_policy::role::Role;
+
+use crate::message::{LookupRequest, LookupResponse};
+
+/// Sends requests through the hub of a run.
+#[derive(Clone)]
+pub struct HubSender {
+    context: RunContext,
+    pages: Option<PageRules>,
+    redirect_gate: Option<RedirectGate>,
+    charges_services: bool,
+    requests: Option<Arc<RequestGroup>>,
+    /// A request of this sender was cancelled: what a source makes of the rest is not a result.
+    was_cancelled: Arc<AtomicBool>,
+}
+
+/// How pages made for people are requested.
+#[derive(Clone)]
+pub struct PageRules {
+    /// Whether robots.txt is respected.
+    pub robots: RobotsPolicy,
+    /// Cookies that pages set, for the pages behind them.
+    pub cookies: Option<Arc<CookieJar>>,
+    /// Which responses are final whatever their status says.
+    pub is_final: IsFinal,
+}
+
+/// A request without a response.
+#[derive(Debug)]
+pub struct SendFailure {
+    /// What happened.
+    pub error: Box<FetchError>,
+    /// What a caller can do about it, by what the run knows of the network.
+    pub disposition: Disposition,
+}
+
+impl HubSender {
+    /// Makes the sender of a run.
+    #[must_use]
+    pub fn new(context: RunContext) -> Self {
+        Self {
+            context,
+            pages: None,
+            redirect_gate: None,
+            charges_services: false,
+            requests: None,
+            was_cancelled: Arc::default(),
+        }
+    }
+
+    /// Returns the same sender, with rules for pages. They do not apply to metadata.
+    #[must_use]
+    pub fn with_pages(self, pages: PageRules) -> Self {
+        Self {
+            pages: Some(pages),
+            ..self
+        }
+    }
+
+    /// Returns the same sender with rules for pages, which get another jar for their cookies.
+    #[must_use]
+    pub fn with_cookies(mut self, cookies: Option<Arc<CookieJar>>) -> Self {
+        if let Some(pages) = &mut self.pages {
+            pages.cookies = cookies;
+        }
+        self
+    }
+
+    /// Returns the same sender, which follows redirects only where the gate allows.
+    #[must_use]
+    pub fn with_redirect_gate(self, gate: RedirectGate) -> Self {
+        Self {
+            redirect_gate: Some(gate),
+            ..self
+        }
+    }
+
+    /// Returns the same sender, whose requests are charged to the service named like their source.
+    #[must_use]
+    pub fn charging_services(self) -> Self {
+        Self {
+            charges_services: true,
+            ..self
+        }
+    }
+
+    /// Returns the same sender for one look-up, whose requests belong to a group.
+    #[must_use]
+    pub fn in_group(&self, requests: Arc<RequestGroup>) -> Self {
+        Self {
+            requests: Some(requests),
+            was_cancelled: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Tells whether a request was cancelled.
+    #[must_use]
+    pub fn was_cancelled(&self) -> bool {
+        self.was_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// There is no response.
+    pub async fn send(&self, request: LookupRequest) -> Result<LookupResponse, SendFailure> {
+        let keep_in_memory = request.keep_in_memory;
+        let request = self.hub_request(request);
+        let hub = &self.context.hub;
+        let sent = if let Some(keep) = keep_in_memory {
+            let spooled = hub.fetch_spooled(request, keep).await;
+            spooled.map(|spooled| {
+                let beginning = spooled.body.beginning().clone();
+                let (head, body) = (spooled.head, Some(spooled.body));
+                self.response(head, beginning, body, &spooled.journey)
+            })
+        } else {
+            let fetched = hub.fetch(request).await;
+            fetched.map(|fetched| self.response(fetched.head, fetched.body, None, &fetched.journey))
+        };
+        match sent {
+            Ok(response) => Ok(response),
+            Err(error) => {
+                let disposition = self.context.connectivity.judge(&error).await;
+                if disposition == Disposition::Cancelled {
+                    self.was_cancelled.store(true, Ordering::Release);
+                }
+                Err(SendFailure {
+                    error: Box::new(error),
+                    disposition,
+                })
+            }
+        }
+    }
+
+    fn hub_request(&self, request: LookupRequest) -> Request {
+        let mut sent = patient(Request::get(request.url))
+            .role(request.role)
+            .resolver(request.source);
+        if self.charges_services {
+            sent = sent.service(request.source);
+        }
+        if let Some(pages) = self
+            .pages
+            .as_ref()
+            .filter(|_| request.role != Role::Metadata)
+        {
+            sent = sent
+                .discovered()
+                .robots(pages.robots.clone())
+                .final_when(pages.is_final);
+            if let Some(jar) = &pages.cookies {
+                sent = sent.cookies(Arc::clone(jar));
+            }
+        }
+        if let Some(gate) = &self.redirect_gate {
+            sent = sent.redirect_gate(Arc::clone(gate));
+        }
+        if let Some(requests) = &self.requests {
+            sent = sent.in_group(Arc::clone(requests));
+        }
+        if let Some(kind) = request.kind {
+            sent = sent.kind(kind);
+        }
+        if let Some(most) = request.max_body {
+            sent = sent.max_body(most);
+        }
+        for (name, value) in &request.headers {
+            sent = sent.header(name.clone(), value.clone());
+        }
+        for (name, value) in request.secret_headers {
+            sent = sent.secret_header(name, value);
+        }
+        sent
+    }
+
+    fn response(
+        &self,
+        head: Head,
+        body: Bytes,
+        spooled: Option<SpooledBody>,
+        journey: &Journey,
+    ) -> LookupResponse {
+        self.context.connectivity.note_response(journey);
+        LookupResponse {
+            status: head.status,
+            headers: head.headers,
+            body,
+            spooled: spooled.map(Arc::new),
+            url: head.url,
+            disposition: journey.disposition(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Requests and responses of look-ups.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use docstokg_hub::{Disposition, SpooledBody};
+use docstokg_policy::role::Role;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+/// The largest response of an API. A page of a hundred full records stays below half of it; responses
+/// without an end from a few services at once do not add up to more than a run may take.
+const MAX_RECORD_BYTES: u64 = 16 << 20;
+
+/// One GET request. Secrets travel apart from other headers, so that they stay out of logs and are
+/// dropped when a redirect leaves the host.
+#[derive(Clone)]
+pub struct LookupRequest {
+    /// What to get.
+    pub url: Url,
+    /// A file of the user's that takes the place of the response, such as a snapshot of a registry.
+    pub file: Option<PathBuf>,
+    /// What for.
+    pub role: Role,
+    /// The name of the source that needs the response.
+    pub source: &'static str,
+    /// The kind of request, where the host has a budget for it.
+    pub kind: Option<&'static str>,
+    /// Headers that may be logged.
+    pub headers: HeaderMap,
+    /// Headers that are never logged, and that stay with the host of `url`.
+    pub secret_headers: Vec<(HeaderName, HeaderValue)>,
+    /// The largest body accepted, in bytes; as configured when absent.
+    pub max_body: Option<u64>,
+    /// How much of the body is kept in memory until it is read, in bytes; all of it when absent.
+    pub keep_in_memory: Option<usize>,
+    /// Whether the response is the same for every look-up of a run, so that one request suffices.
+    pub is_shared: bool,
+}
+
+impl LookupRequest {
+    /// Requests a response of an API.
+    #[must_use]
+    pub fn metadata(url: Url, source: &'static str) -> Self {
+        Self::new(url, Role::Metadata, source).max_body(MAX_RECORD_BYTES)
+    }
+
+    /// Requests a page made for people.
+    #[must_use]
+    pub fn landing(url: Url, source: &'static str) -> Self {
+        Self::new(url, Role::Landing, source)
+    }
+
+    fn new(url: Url, role: Role, source: &'static str) -> Self {
+        Self {
+            url,
+            file: None,
+            role,
+            source,
+            kind: None,
+            headers: HeaderMap::new(),
+            secret_headers: Vec::new(),
+            max_body: None,
+            keep_in_memory: None,
+            is_shared: false,
+        }
+    }
+
+    /// Names the kind of request.
+    #[must_use]
+    pub const fn kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Adds a header that may be logged.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Adds headers that are never logged.
+    #[must_use]
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
+        self.secret_headers.extend(secrets);
+        self
+    }
+
+    /// Bounds the body, in bytes.
+    #[must_use]
+    pub const fn max_body(mut self, bytes: u64) -> Self {
+        self.max_body = Some(bytes);
+        self
+    }
+
+    /// Bounds how much of the body is in memory while it waits to be read: [`LookupResponse::read`]
+    /// gives all of it.
+    #[must_use]
+    pub const fn keep_in_memory(mut self, bytes: usize) -> Self {
+        self.keep_in_memory = Some(bytes);
+        self
+    }
+
+    /// Shares the response with the other look-ups of the run.
+    #[must_use]
+    pub const fn shared(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// Takes a file in place of the response.
+    #[must_use]
+    pub fn from_file(mut self, file: PathBuf) -> Self {
+        self.file = Some(file);
+        self
+    }
+}
+
+impl fmt::Debug for LookupRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secret: Vec<&HeaderName> = self.secret_headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("LookupRequest")
+            .field("host", &self.url.host_str())
+            .field("path", &self.url.path())
+            .field("file", &self.file)
+            .field("role", &self.role)
+            .field("source", &self.source)
+            .field("kind", &self.kind)
+            .field("headers", &self.headers)
+            .field("secret_headers", &secret)
+            .field("max_body", &self.max_body)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The response to a request.
+#[derive(Clone, Debug)]
+pub struct LookupResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, decoded; its beginning where the request keeps no more in memory.
+    pub body: Bytes,
+    /// The whole body, where the request bounds what is kept in memory.
+    pub spooled: Option<Arc<SpooledBody>>,
+    /// The URL that responded, after redirects.
+    pub url: Url,
+    /// What a caller can do about the response if it is a failure.
+    pub disposition: Disposition,
+}
+
+impl LookupResponse {
+    /// Describes a response that is not the hub's: a file in its place, or a fixture.
+    #[must_use]
+    pub const fn new(url: Url, status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        Self {
+            status,
+            headers,
+            body,
+            spooled: None,
+            url,
+            disposition: Disposition::GiveUp,
+        }
+    }
+
+    /// Returns the first `most` bytes of the body. It may block to read them from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, most: u64) -> io::Result<Bytes> {
+        if let Some(spooled) = &self.spooled {
+            return spooled.read(most);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(self.body.slice(..self.body.len().min(most)))
+    }
+
+    /// Returns a header as text, where it is text.
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}

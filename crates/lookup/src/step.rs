@@ -1,0 +1,203 @@
+//! What a look-up needs next.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::message::{LookupRequest, LookupResponse};
+
+/// What a look-up needs next. `T` is its result, `F` a request that brought no response.
+///
+/// A step is a value: whoever has the response to its request gets the next step from
+/// [`PendingRequest::next`], a driver as well as a table of responses in a test.
+#[derive(Debug)]
+pub enum Step<'a, T, F> {
+    /// The look-up is over.
+    Done(T),
+    /// A request has to be sent.
+    Request(Box<PendingRequest<'a, T, F>>),
+    /// A large response has to be parsed.
+    Parse(Box<PendingParse<'a, T, F>>),
+}
+
+/// A batch of look-ups: once the requests about the whole batch are sent, one step for each of its
+/// subjects, in their order. These steps are independent of each other.
+pub type BatchStep<'a, T, F> = Step<'a, Vec<Step<'a, T, F>>, F>;
+
+type ResponseReader<'a, T, F> =
+    Box<dyn FnOnce(Result<LookupResponse, F>) -> Step<'a, T, F> + Send + 'a>;
+
+type ParseJob = Box<dyn FnOnce() + Send>;
+
+type NextStep<'a, T, F> = Box<dyn FnOnce() -> Step<'a, T, F> + Send + 'a>;
+
+/// A request, and the reader of its response.
+pub struct PendingRequest<'a, T, F> {
+    /// The request.
+    pub request: LookupRequest,
+    read: ResponseReader<'a, T, F>,
+}
+
+/// A response whose parsing keeps a processor busy, and the function that uses what was parsed.
+pub struct PendingParse<'a, T, F> {
+    parse: ParseJob,
+    next: NextStep<'a, T, F>,
+}
+
+impl<'a, T: 'a, F: 'a> Step<'a, T, F> {
+    /// Sends a request, and reads its response.
+    pub fn request(
+        request: LookupRequest,
+        read: impl FnOnce(Result<LookupResponse, F>) -> Self + Send + 'a,
+    ) -> Self {
+        Self::Request(Box::new(PendingRequest {
+            request,
+            read: Box::new(read),
+        }))
+    }
+
+    /// Parses up to `most` bytes of a response apart from other work, and goes on with what `parse`
+    /// returned; with `None` if that panicked.
+    pub fn parse<P: Send + 'static>(
+        response: LookupResponse,
+        most: u64,
+        parse: impl FnOnce(io::Result<Bytes>) -> P + Send + 'static,
+        next: impl FnOnce(Option<P>) -> Self + Send + 'a,
+    ) -> Self {
+        let parsed = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&parsed);
+        Self::Parse(Box::new(PendingParse {
+            parse: Box::new(move || {
+                let value = parse(response.read(most));
+                *kept.lock() = Some(value);
+            }),
+            next: Box::new(move || {
+                let value = parsed.lock().take();
+                next(value)
+            }),
+        }))
+    }
+
+    /// Continues with the result.
+    pub fn then<U: 'a>(self, next: impl FnOnce(T) -> Step<'a, U, F> + Send + 'a) -> Step<'a, U, F> {
+        match self {
+            Self::Done(value) => next(value),
+            Self::Request(pending) => {
+                let PendingRequest { request, read } = *pending;
+                Step::request(request, move |result| read(result).then(next))
+            }
+            Self::Parse(pending) => {
+                let PendingParse { parse, next: read } = *pending;
+                Step::Parse(Box::new(PendingParse {
+                    parse,
+                    next: Box::new(move || read().then(next)),
+                }))
+            }
+        }
+    }
+}
+
+impl<'a, T, F> PendingRequest<'a, T, F> {
+    /// Reads what came of the request, and returns what the look-up needs next.
+    pub fn next(self, result: Result<LookupResponse, F>) -> Step<'a, T, F> {
+        (self.read)(result)
+    }
+
+    pub(crate) fn split(self) -> (LookupRequest, ResponseReader<'a, T, F>) {
+        (self.request, self.read)
+    }
+}
+
+impl<'a, T, F> PendingParse<'a, T, F> {
+    /// Parses the response on this thread, and returns what the look-up needs next. It may block to
+    /// read the response from a file.
+    pub fn next(self) -> Step<'a, T, F> {
+        (self.parse)();
+        (self.next)()
+    }
+
+    pub(crate) fn split(self) -> (ParseJob, NextStep<'a, T, F>) {
+        (self.parse, self.next)
+    }
+}
+
+impl<T, F> fmt::Debug for PendingRequest<'_, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.request.fmt(f)
+    }
+}
+
+impl<T, F> fmt::Debug for PendingParse<'_, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PendingParse")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, StatusCode};
+    use url::Url;
+
+    use super::*;
+
+    type TextStep<'a> = Step<'a, String, &'static str>;
+
+    fn request(path: &str) -> LookupRequest {
+        let url = Url::parse("https://service.example/").unwrap();
+        LookupRequest::metadata(url.join(path).unwrap(), "example")
+    }
+
+    fn response(body: &'static str) -> LookupResponse {
+        LookupResponse::new(
+            request("").url,
+            StatusCode::OK,
+            HeaderMap::new(),
+            body.into(),
+        )
+    }
+
+    fn text<'a>(path: &str) -> TextStep<'a> {
+        Step::request(request(path), |result: Result<_, &str>| match result {
+            Ok(response) => Step::Done(String::from_utf8_lossy(&response.body).into_owned()),
+            Err(why) => Step::Done(why.to_owned()),
+        })
+    }
+
+    #[test]
+    fn a_look_up_continues_behind_the_last_of_its_requests() {
+        let step = text("a")
+            .then(|first| text("b").then(move |second| Step::Done(format!("{first} {second}"))));
+        let Step::Request(first) = step else {
+            panic!("it begins with a request")
+        };
+        assert_eq!(first.request.url.path(), "/a");
+        let Step::Request(second) = first.next(Ok(response("one"))) else {
+            panic!("it goes on with a request")
+        };
+        assert_eq!(second.request.url.path(), "/b");
+        let Step::Done(text) = second.next(Err("none")) else {
+            panic!("it is over")
+        };
+        assert_eq!(text, "one none");
+    }
+
+    #[test]
+    fn what_was_parsed_is_there_for_the_next_step() {
+        let step: TextStep<'_> = Step::parse(
+            response("parsed"),
+            3,
+            |body| body.unwrap().len(),
+            |length| Step::Done(format!("{length:?}")),
+        );
+        let Step::Parse(pending) = step.then(|text| Step::Done(text + "!")) else {
+            panic!("it has something to parse")
+        };
+        let Step::Done(text) = pending.next() else {
+            panic!("it is over")
+        };
+        assert_eq!(text, "Some(3)!");
+    }
+}
