@@ -76,6 +76,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// Short windows of this length and more are filled in a share of their time by a run that is over
 /// after a few of them.
 const FILLED_FROM: Duration = Duration::from_secs(5);
+/// The longest window that headers declare and that is filled so: a minute, as hosts round it.
+const FILLED_UP_TO: Duration = Duration::from_secs(62);
 /// The part of such a window in which it is filled is one in so many.
 const FILLED_IN_PART: u32 = 10;
 /// Runs of this many windows and more space them evenly: that costs them 2 % at most.
@@ -228,7 +230,7 @@ fn evenly(window: &Window) -> Vec<Spacing> {
 /// window faster than evenly; zero requests are an unknown number.
 pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     let is_of_few_windows = backlog > 0 && backlog < few_windows(window);
-    let is_filled = (FILLED_FROM..=LONG).contains(&window.per) && is_of_few_windows;
+    let is_filled = (FILLED_FROM..=FILLED_UP_TO).contains(&window.per) && is_of_few_windows;
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 

@@ -19,9 +19,10 @@ use std::time::Duration;
 use super::{Quota, Reading, Source, Unit};
 use crate::time::BootInstant;
 
-/// The longest window that is implied: of a longer one a second of rounding is a small part, and the
-/// first request of a window that begins with the clock's hour may come late in it.
-const LONGEST_IMPLIED: Duration = Duration::from_secs(60);
+/// The longest window that is implied, a minute with its rounding: of a longer one a second of
+/// rounding is a small part, and the first request of a window that begins with the clock's hour may
+/// come late in it.
+const LONGEST_IMPLIED: Duration = Duration::from_secs(62);
 /// The shortest window that is implied: servers state whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
 /// By how much a reset may be longer than the window.
@@ -33,7 +34,7 @@ const MAX_BEFORE_TRIAL: u32 = 8;
 /// How many times as many responses have to come before the next trial after one that was refused.
 const TRIAL_GROWTH: u32 = 4;
 /// After this many windows without a refusal a length is proven.
-const PROVEN_WINDOWS: u32 = 4;
+const PROVEN_WINDOWS: u32 = 2;
 /// By how much a proven window is widened when a request is refused.
 const LATE_ARRIVAL_GUARD: Duration = Duration::from_millis(20);
 /// By how much such refusals widen a window at most.
@@ -381,7 +382,7 @@ mod tests {
     fn a_long_window_is_not_implied() {
         let mut window = ImpliedWindow::default();
         assert_eq!(completed(&mut window, reading(4, 9_000)), Some(9));
-        assert_eq!(completed(&mut window, reading(3, 61_000)), None);
+        assert_eq!(completed(&mut window, reading(3, 63_000)), None);
     }
 
     #[test]

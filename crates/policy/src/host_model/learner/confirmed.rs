@@ -8,9 +8,6 @@ use super::request_log::RequestLog;
 use super::units::{LearnerInstant, RequestRate, Seconds, stored_instant};
 use crate::pacing::fill_distance;
 
-/// The number of distances between requests over which they are kept on average.
-const MAX_AVERAGED_DISTANCES: f64 = 10.0;
-
 /// The quantity that a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LimitShape {
@@ -155,9 +152,6 @@ pub(super) struct WindowPace {
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
-    /// The distance is kept on average: otherwise each late wake-up would be lost. A search needs
-    /// exact distances, because some hosts count them.
-    pub(super) is_averaged: bool,
 }
 
 impl WindowPace {
@@ -172,12 +166,6 @@ impl WindowPace {
             let spaced = fill_distance(filled).min(0.98) * gap;
             return LearnerInstant::later(free, self.last_sent + spaced);
         }
-        if !self.is_averaged {
-            return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
-        }
-        let over = self.n.floor().min(MAX_AVERAGED_DISTANCES);
-        let on_average = log.nth_last(over).map(|at| at + (over * 1.005) * gap);
-        let spaced = self.last_sent + 0.9 * gap;
-        LearnerInstant::later(free, LearnerInstant::later(on_average, spaced))
+        LearnerInstant::later(free, self.last_sent + 1.005 * gap)
     }
 }

@@ -109,8 +109,6 @@ impl NextQuestion<'_> {
                 let mut pace = self.pace(limit.n() + extra, limit.window());
                 if is_probed {
                     pace.last_sent = pace.last_sent - (PROBE_ADVANCE * limit.window()) / limit.n();
-                } else {
-                    pace.is_averaged = true;
                 }
                 AllowedInstant::At(pace.next(&learner.log, self.now))
             }
@@ -154,7 +152,6 @@ impl NextQuestion<'_> {
             window,
             margin: self.learner.margin.wide(),
             last_sent: self.last_sent,
-            is_averaged: false,
         }
     }
 
