@@ -1,0 +1,238 @@
+//! The output of a download when it ends: figures, reasons, and how to continue.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use docstokg_bulk::directory::{Directory, UnfinishedFiles};
+use docstokg_bulk::progress::{Counters, RunProgress};
+use docstokg_bulk::scheduler::{RunEnd, RunError};
+use docstokg_content::reason::Reason;
+use docstokg_content::run::RunReport;
+use docstokg_hub::clock::{Clock, TokioRuntime};
+use docstokg_hub::config::show::change_hint;
+use docstokg_hub::forecast::SiteForecast;
+use docstokg_hub::json::whole_millis;
+use docstokg_hub::policy::rate::limit_in_words;
+use serde_json::{Value, json};
+
+use super::resume;
+use crate::arguments::GlobalArguments;
+use crate::exit::{self, CommandFailure};
+use crate::output;
+use crate::telemetry::RunRecording;
+use crate::view::{clock_time, length, mebibytes, plural};
+
+/// Prints how a run ended, and returns its exit code.
+pub(super) fn finish(
+    global: &GlobalArguments,
+    directory: &Directory,
+    progress: &RunProgress,
+    recording: &RunRecording,
+    is_partial: bool,
+    outcome: Option<Result<(RunEnd, RunReport), RunError>>,
+) -> Result<ExitCode, CommandFailure> {
+    // A list that was not read to its end is read again; its known works are skipped.
+    let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
+    let command = resume::command(is_read, &directory.path);
+    let resume = (command.as_deref()).unwrap_or("the same command with --resume");
+    let (ended, report) = match outcome {
+        Some(Ok(done)) => done,
+        Some(Err(error)) => {
+            directory.queue.close();
+            directory.clean_up(UnfinishedFiles::Keep);
+            output::hint(&format!(
+                "finished downloads are kept; continue with: {resume}"
+            ));
+            return Err(CommandFailure::Failed(error.into()));
+        }
+        None => {
+            directory.clean_up(UnfinishedFiles::Keep);
+            return Err(CommandFailure::Failed(anyhow::anyhow!(
+                "stopped at once; continue with: {resume}"
+            )));
+        }
+    };
+    directory.queue.close();
+    directory.clean_up(UnfinishedFiles::after(&ended));
+    let code = exit_code(&ended, &report, is_partial);
+    if global.json {
+        let mut shown =
+            serde_json::to_value(&report).context("the report cannot be written as JSON")?;
+        let manifest = directory.path.join("manifest.jsonl").display().to_string();
+        shown["ok"] = json!(code == ExitCode::SUCCESS);
+        shown["manifest"] = json!((!is_partial).then_some(manifest));
+        shown["telemetry_run"] = json!(recording.run.id);
+        add_end(&mut shown, &ended, &progress.listed());
+        if !matches!(ended, RunEnd::Complete) {
+            shown["continue_with"] = json!(command);
+        }
+        output::json(&shown);
+    } else {
+        for (work, url) in &progress.listed() {
+            output::line(&format!("{work}\t{url}"));
+        }
+    }
+    if let RunEnd::Offline { left } = &ended {
+        output::complain(&offline(*left));
+        output::hint(&format!("continue with: {resume}"));
+        return Ok(code);
+    }
+    if !global.quiet && !is_partial {
+        tell_results(directory, &ended, &report);
+    }
+    if let RunEnd::Deferred { due_in, .. } = &ended {
+        tell_waits(progress, *due_in);
+    }
+    if !matches!(ended, RunEnd::Complete) {
+        output::hint(&format!("continue with: {resume}"));
+    }
+    Ok(code)
+}
+
+/// Prints what a run came to, and where its results are.
+fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
+    output::tell(&sentence(ended, report));
+    let (out, page) = (&directory.path, directory.path.join("report.html"));
+    output::tell(&format!(
+        "docstokg: results: {}   details: docstokg summary {}",
+        page.display(),
+        out.display()
+    ));
+}
+
+/// Adds how the run ended, and the locations that `--list-only` found.
+fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
+    shown["offline"] = json!(matches!(ended, RunEnd::Offline { .. }));
+    if let RunEnd::Deferred { due_in, .. } = ended {
+        shown["cooldown_remaining_ms"] = json!(whole_millis(*due_in));
+    }
+    if !listed.is_empty() {
+        let listed = listed
+            .iter()
+            .map(|(work, url)| json!({ "work_id": work, "url": url }));
+        shown["listed"] = json!(listed.collect::<Vec<_>>());
+    }
+}
+
+fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
+    match ended {
+        RunEnd::Complete if report.inputs_unread => ExitCode::from(exit::EXIT_FAILED),
+        RunEnd::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Deferred { .. } => ExitCode::from(exit::EXIT_REFUSED),
+        _ => ExitCode::from(exit::EXIT_FAILED),
+    }
+}
+
+/// Formats what a run would do: how many works are known, how many are to download, and how long
+/// that takes at least.
+pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> String {
+    let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
+    let least = least.map_or_else(
+        || "time unknown".to_owned(),
+        |least| format!("at least {}{}", length(least.after), binding(&least)),
+    );
+    let known = if counters.already > 0 {
+        format!(", {} known from an earlier run", counters.already)
+    } else {
+        String::new()
+    };
+    let duplicates = if counters.duplicates > 0 {
+        format!(", {}", plural(counters.duplicates, "duplicate"))
+    } else {
+        String::new()
+    };
+    format!(
+        "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
+        plural(counters.items, "work")
+    )
+}
+
+/// Formats the limit that makes a dry run wait longest, and how to change it.
+fn binding(least: &SiteForecast) -> String {
+    let Some(limit) = &least.because else {
+        return String::new();
+    };
+    let (words, host) = (limit_in_words(&limit.window, limit.basis), &limit.host);
+    let hint = change_hint(host.as_str(), limit.role);
+    let hint = (limit.basis.is_configured()).then(|| format!("; {hint}"));
+    format!(", set by {words} at {host}{}", hint.unwrap_or_default())
+}
+
+/// Formats that there is no network, in one line.
+fn offline(left: u64) -> String {
+    let works = plural(left, "work");
+    format!(
+        "no network: names cannot be resolved or there is no route; nothing was sent, \
+         {works} remaining"
+    )
+}
+
+/// Prints which hosts the remaining works wait for.
+fn tell_waits(progress: &RunProgress, due_in: Duration) {
+    let now = TokioRuntime::default().wall();
+    for wait in progress.waiting().into_iter().take(5) {
+        let works = plural(wait.items, "work");
+        output::hint(&format!(
+            "{}: {}; next try at {} ({works})",
+            wait.host,
+            wait.why,
+            clock_time(wait.until)
+        ));
+    }
+    let until = clock_time(now + due_in);
+    let left = length(due_in);
+    output::hint(&format!("the next work is due at {until} (in {left})"));
+}
+
+fn sentence(ended: &RunEnd, report: &RunReport) -> String {
+    let RunReport {
+        saved,
+        failed,
+        left,
+        bytes_downloaded,
+        skipped,
+        bad_lines,
+        ..
+    } = report;
+    let all = saved + failed + left;
+    let size = mebibytes(*bytes_downloaded);
+    let mut text = format!(
+        "docstokg: downloaded {saved} of {} ({size:.1} MiB); {failed} not found",
+        plural(all, "work")
+    );
+    let mut notes = Vec::new();
+    if *skipped > 0 {
+        notes.push(plural(*skipped, "duplicate"));
+    }
+    if *bad_lines > 0 {
+        notes.push(format!("{} not recognised", plural(*bad_lines, "line")));
+    }
+    if !notes.is_empty() {
+        text.push_str(&format!("; {}", notes.join(", ")));
+    }
+    match ended {
+        RunEnd::Complete | RunEnd::Offline { .. } => {}
+        RunEnd::Stopped { .. } if report.inputs_unread => {
+            text.push_str(&format!("; stopped; {left} remaining"));
+        }
+        RunEnd::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining")),
+        RunEnd::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
+        RunEnd::BytesSpent { .. } => {
+            text.push_str(&format!("; stopped at --max-bytes; {left} remaining"));
+        }
+    }
+    if report.inputs_unread {
+        text.push_str(
+            "; the inputs were not read to their end: \
+             give them again to continue, known works are skipped",
+        );
+    }
+    for (reason, works) in &report.reason_totals {
+        let meaning = Reason::read(reason)
+            .map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
+        text.push_str(&format!("\n  {works}: {meaning} ({reason})"));
+    }
+    text
+}

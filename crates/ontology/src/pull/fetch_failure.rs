@@ -1,0 +1,142 @@
+//! What a response, or the lack of one, means for the next step.
+
+use std::time::Duration;
+
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::{Disposition, ErrorKind, FetchError, Request, Response};
+use http::StatusCode;
+use url::Url;
+
+use super::ontologies::OntologiesJob;
+pub(super) use crate::source::Verdict;
+use crate::source::{Absence, AbsenceReason};
+
+/// How long to stay away from a host that fails without saying for how long.
+const STAY_AWAY: Duration = Duration::from_secs(20);
+
+fn unreachable(detail: String) -> Absence {
+    Absence {
+        reason: AbsenceReason::Unreachable,
+        detail,
+    }
+}
+
+impl OntologiesJob {
+    /// Sends a request, and judges its failure.
+    pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
+        match self.context.hub.fetch(request).await {
+            Ok(response) => {
+                self.context.connectivity.note_response(&response.journey);
+                Ok(response)
+            }
+            Err(error) => Err(self.judge(&error).await),
+        }
+    }
+
+    /// Judges a request for a file that ended without an answer.
+    pub(super) async fn judge_file(&self, error: &FetchError) -> Verdict {
+        let verdict = self.judge(error).await;
+        self.explain(verdict, error)
+    }
+
+    /// Judges a request that ended without an answer.
+    async fn judge(&self, error: &FetchError) -> Verdict {
+        of_error(error, self.context.connectivity.judge(error).await)
+    }
+
+    /// Says of a request that failed whether its address was plain http and was tried as https.
+    fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
+        let url = Url::parse(&error.url).ok();
+        let Some(host) = url
+            .as_ref()
+            .filter(|url| url.scheme() == "https")
+            .and_then(Url::host_str)
+            .filter(|host| self.upgraded.lock().contains(*host))
+        else {
+            return verdict;
+        };
+        let explained = |mut absence: Absence| {
+            absence.detail += &format!(
+                "; the address is http: and was tried as https:; add {host} to \
+                 ontology.plain_http_hosts to fetch it without encryption"
+            );
+            absence
+        };
+        match verdict {
+            Verdict::Paused(later, absence, status) if self.is_without_https(error) => {
+                Verdict::Later(later.wait.max(STAY_AWAY), explained(absence), status)
+            }
+            Verdict::Paused(later, absence, status) => {
+                Verdict::Paused(later, explained(absence), status)
+            }
+            Verdict::Never(absence, status) => Verdict::Never(explained(absence), status),
+            Verdict::Later(wait, absence, status) => {
+                Verdict::Later(wait, explained(absence), status)
+            }
+            other => other,
+        }
+    }
+
+    /// Tells whether a failed connection may be the address's fault: nobody may serve https there. A
+    /// host that has served is down instead.
+    fn is_without_https(&self, error: &FetchError) -> bool {
+        match &error.kind {
+            ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
+                self.context.hub.last_served(host).is_none()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Judges a request that ended without a response, by what the run knows of the network.
+pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict {
+    let detail = error.sentence();
+    match (disposition, &error.kind) {
+        (Disposition::Retry(later) | Disposition::Offline(later), _) => {
+            Verdict::Paused(later, unreachable(detail), None)
+        }
+        (Disposition::Cancelled, _) => Verdict::Cancelled,
+        (Disposition::LocalFault, ErrorKind::File { path, source }) => {
+            Verdict::Halt(format!("{path} cannot be written: {source}"))
+        }
+        (Disposition::LocalFault, _) => Verdict::Halt(detail),
+        // A name without an address is a dead link; the hub has asked for it several times.
+        (
+            Disposition::GiveUp,
+            ErrorKind::Fault {
+                fault: Fault::Dns, ..
+            },
+        ) => Verdict::Never(unreachable(detail), None),
+        (Disposition::GiveUp, ErrorKind::Fault { .. } | ErrorKind::Deadline { .. }) => {
+            Verdict::Later(STAY_AWAY, unreachable(detail), None)
+        }
+        (Disposition::GiveUp, ErrorKind::Internal { .. } | ErrorKind::Redirect { .. }) => {
+            let reason = AbsenceReason::Gate;
+            Verdict::Never(Absence { reason, detail }, None)
+        }
+        (Disposition::GiveUp, _) => Verdict::Never(unreachable(detail), None),
+    }
+}
+
+/// Judges a status that brought no file. The source may have its own meaning for it.
+pub(super) fn of_status(
+    status: StatusCode,
+    disposition: Disposition,
+    host: &str,
+    explained: Option<Absence>,
+) -> Verdict {
+    let code = Some(status.as_u16());
+    if let Some(absence) = explained {
+        return Verdict::Never(absence, code);
+    }
+    let absence = Absence {
+        reason: AbsenceReason::HttpStatus,
+        detail: format!("{host} answered with status {}", status.as_u16()),
+    };
+    match disposition {
+        Disposition::Retry(later) => Verdict::Paused(later, absence, code),
+        _ if status.is_server_error() => Verdict::Later(STAY_AWAY, absence, code),
+        _ => Verdict::Never(absence, code),
+    }
+}

@@ -1,0 +1,98 @@
+//! States with addresses that carry credentials. The queue gets them without; the process that
+//! knows the addresses puts them back, and another one looks them up or asks the user again.
+
+use docstokg_hub::redact_text;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::super::address::{has_secret, without_secrets};
+use super::super::lookup::failure;
+use super::PullState;
+use crate::source::{Absence, AbsenceReason};
+
+/// What a persisted state lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(in super::super) enum WithheldSecrets {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Addresses that a source named: it can be asked again.
+    Locations,
+    /// What the user wrote: only the user can say it again.
+    Request,
+}
+
+impl PullState {
+    /// Returns what is not persisted of this state.
+    pub(in super::super) fn withheld(&self) -> WithheldSecrets {
+        let wanted = &self.wanted;
+        let pinned = self.pin.as_ref().map(|pin| &pin.url);
+        let mut own = [wanted.url.as_ref(), wanted.checksum_url.as_ref(), pinned]
+            .into_iter()
+            .flatten();
+        let mut extras = wanted.extras.values();
+        let found = if own.any(has_secret) || extras.any(|text| redact_text(text) != *text) {
+            WithheldSecrets::Request
+        } else if self.locations.iter().any(|place| has_secret(&place.url)) {
+            WithheldSecrets::Locations
+        } else {
+            WithheldSecrets::Nothing
+        };
+        // One that was read from the queue lacks what it lacked there.
+        self.withheld.max(found)
+    }
+
+    /// Returns the state as it may be persisted.
+    pub(super) fn without_secrets(&self) -> Self {
+        let mut kept = self.clone();
+        kept.withheld = self.withheld();
+        let hide = |url: &mut Url| *url = without_secrets(url);
+        kept.wanted.url.iter_mut().for_each(hide);
+        kept.wanted.checksum_url.iter_mut().for_each(hide);
+        for text in kept.wanted.extras.values_mut() {
+            *text = redact_text(text);
+        }
+        if let Some(pin) = &mut kept.pin {
+            hide(&mut pin.url);
+        }
+        for place in &mut kept.locations {
+            hide(&mut place.url);
+        }
+        kept
+    }
+
+    /// Puts back what was not persisted, as this process knows it.
+    pub(in super::super) fn restored(mut self, known: Self) -> Self {
+        (self.wanted, self.pin) = (known.wanted, known.pin);
+        self.locations = known.locations;
+        self.withheld = WithheldSecrets::Nothing;
+        self
+    }
+
+    /// Forgets the locations, so that the sources are asked for them again.
+    pub(in super::super) fn looking_again(mut self) -> Self {
+        self.locations = self
+            .pin
+            .iter()
+            .map(crate::lock::LockEntry::location)
+            .collect();
+        (self.next_source, self.next_location) = (0, 0);
+        self.later.clear();
+        self.withheld = WithheldSecrets::Nothing;
+        self
+    }
+
+    /// Ends an ontology whose address is not known here.
+    pub(in super::super) fn without_request(mut self) -> Self {
+        (self.sources, self.locations, self.later) = (Vec::new(), Vec::new(), Vec::new());
+        let absence = Absence {
+            reason: AbsenceReason::Unclear,
+            detail: "its address carries a credential, which is not kept: ask for it again with \
+                     --url or --spec"
+                .to_owned(),
+        };
+        // What was tried before says less than what has to be done.
+        self.tried = vec![failure("direct", None, absence, None)];
+        self
+    }
+}

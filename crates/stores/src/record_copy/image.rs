@@ -1,0 +1,121 @@
+//! A copy that is written and read as a whole, and to which the operations of all processes are
+//! applied one by one: for a record that is a log of operations.
+
+use std::sync::Arc;
+
+use docstokg_policy::breaker::Breaker;
+use docstokg_policy::budget::Budget;
+use docstokg_policy::extension::Extensions;
+use docstokg_policy::site::{Site, SiteOperation, SiteResult};
+use docstokg_policy::time::BootInstant;
+use serde::{Deserialize, Serialize};
+
+use super::{CorruptRecord, Replica};
+
+/// A whole site as bytes: its header, and the history of its budgets.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct SiteImage {
+    header: Vec<u8>,
+    histories: Vec<u8>,
+}
+
+impl Replica {
+    /// Applies an operation that a process recorded, at its instant. What it makes gets the id `id`,
+    /// and `who` opened what it opens.
+    pub(crate) fn apply(
+        &mut self,
+        operation: &SiteOperation<'_>,
+        id: u64,
+        who: &Arc<str>,
+        at: BootInstant,
+    ) -> SiteResult {
+        // What this process happens to remember must not matter: every other one comes to the same.
+        for budget in self.site.budgets_mut() {
+            budget.forget_windows();
+        }
+        // Numbers are counted up before they are used.
+        self.site.number_from(id.wrapping_sub(1));
+        let result = self.site.apply(operation, at);
+        self.site.sign(who);
+        // The log has the operation: what it changed is not recorded.
+        for budget in self.site.budgets_mut() {
+            budget.drain_journal(|_| ());
+        }
+        result
+    }
+
+    /// Returns the result of an operation if that changes nothing.
+    pub(crate) fn result_without_change(
+        &self,
+        operation: &SiteOperation<'_>,
+        now: BootInstant,
+    ) -> Option<SiteResult> {
+        let mut trial = self.site.clone();
+        for budget in trial.budgets_mut() {
+            budget.keep_journal();
+        }
+        let result = trial.apply(operation, now);
+        let mut changes = 0;
+        for budget in trial.budgets_mut() {
+            budget.drain_journal(|_| changes += 1);
+        }
+        let is_same = changes == 0 && self.header_of(&trial) == self.encode_header();
+        is_same.then_some(result)
+    }
+
+    /// Writes the whole copy.
+    pub(crate) fn write_image(&mut self) -> SiteImage {
+        self.include_all_budgets();
+        self.encode_snapshot();
+        SiteImage {
+            header: self.encode_header(),
+            histories: self.snapshot.clone(),
+        }
+    }
+
+    /// Replaces the whole copy by what a process wrote.
+    pub(crate) fn read_image(&mut self, image: &SiteImage) -> Result<(), CorruptRecord> {
+        self.clear();
+        self.header.clone_from(&image.header);
+        self.decode_header()?;
+        self.decode_snapshot(&image.histories)?;
+        self.include_all_budgets();
+        Ok(())
+    }
+
+    /// Replaces the whole copy by a site whose budgets have these names.
+    pub(crate) fn replace(&mut self, site: &mut Site, names: &[String]) {
+        self.clear();
+        let (breaker, isolated) = site.breakers();
+        self.site.set_breakers(breaker.clone(), isolated.to_vec());
+        self.site.set_extensions(site.extensions());
+        for (name, budget) in names.iter().zip(site.budgets_mut()) {
+            let index = self.budget(name);
+            self.site.budgets_mut()[index] = std::mem::take(budget);
+        }
+        self.include_all_budgets();
+    }
+
+    /// Returns the names of the budgets, in the order of this process.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn clear(&mut self) {
+        self.order.clear();
+        self.site.set_breakers(Breaker::default(), Vec::new());
+        self.site.set_extensions(Extensions::default());
+        for budget in self.site.budgets_mut() {
+            *budget = Budget::default();
+        }
+    }
+
+    /// Makes all budgets of this process budgets of the record.
+    pub(crate) fn include_all_budgets(&mut self) {
+        for index in 0..self.names.len() {
+            if !self.order.contains(&index) {
+                self.order.push(index);
+            }
+        }
+    }
+}
