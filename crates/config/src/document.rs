@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json, json};
 
 pub use key_list::markdown;
 
-use crate::node::Node;
-use crate::problem::Problem;
+use crate::node::ConfigNode;
+use crate::problem::ConfigProblem;
 use crate::reader::{self, MapReader};
-use crate::section::{Key, Section, closed_schema, merge};
+use crate::section::{ConfigKey, Section, closed_schema, merge};
 
 /// The sections of a program as the top level of a file, beside `version`.
 #[derive(Clone, Default)]
@@ -17,9 +17,9 @@ struct Document<T>(T);
 
 /// The key `version` in a section that may stand in a file of its own: checked, and not listed.
 #[derive(Clone, Debug, Default)]
-pub struct Version;
+pub struct VersionKey;
 
-impl Section for Version {
+impl Section for VersionKey {
     fn read(reader: &mut MapReader<'_>) -> Self {
         reader.version();
         Self
@@ -29,7 +29,7 @@ impl Section for Version {
         self
     }
 
-    fn keys(_: &str, _: &mut Vec<Key>) {}
+    fn keys(_: &str, _: &mut Vec<ConfigKey>) {}
 
     fn schema() -> Json {
         closed_schema(
@@ -46,7 +46,7 @@ impl Section for Version {
 
 impl<T: Section> Section for Document<T> {
     fn read(reader: &mut MapReader<'_>) -> Self {
-        Version::read(reader);
+        VersionKey::read(reader);
         Self(T::read(reader))
     }
 
@@ -58,8 +58,8 @@ impl<T: Section> Section for Document<T> {
         Self(T::defaults())
     }
 
-    fn keys(prefix: &str, keys: &mut Vec<Key>) {
-        keys.push(Key {
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>) {
+        keys.push(ConfigKey {
             path: format!("{prefix}version"),
             kind: "1",
             default: "1".to_owned(),
@@ -70,7 +70,7 @@ impl<T: Section> Section for Document<T> {
 
     fn schema() -> Json {
         let mut properties = Map::new();
-        merge(&mut properties, Version::schema()["properties"].take());
+        merge(&mut properties, VersionKey::schema()["properties"].take());
         merge(&mut properties, T::schema()["properties"].take());
         closed_schema(properties)
     }
@@ -81,14 +81,14 @@ impl<T: Section> Section for Document<T> {
 }
 
 /// Reads a whole file. An unknown key gets the nearest known one of all sections.
-pub fn read<T: Section>(node: Node, problems: &mut Vec<Problem>) -> T {
+pub fn read<T: Section>(node: ConfigNode, problems: &mut Vec<ConfigProblem>) -> T {
     let Document(sections) = reader::read("", node, &[], problems);
     sections
 }
 
 /// Returns every key.
 #[must_use]
-pub fn keys<T: Section>() -> Vec<Key> {
+pub fn keys<T: Section>() -> Vec<ConfigKey> {
     let mut keys = Vec::new();
     Document::<T>::keys("", &mut keys);
     keys

@@ -1,6 +1,6 @@
 //! Layers of settings, the later ones over the earlier ones: defaults < file < environment < flags.
 
-use crate::problem::{Problem, Problems};
+use crate::problem::{ConfigProblem, ConfigProblems};
 use crate::section::Section;
 
 /// The layers read so far, as one, and the problems found in them. The lowest layer has the
@@ -8,7 +8,7 @@ use crate::section::Section;
 #[derive(Clone, Debug)]
 pub struct Layers<T> {
     settings: T,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 impl<T: Section> Default for Layers<T> {
@@ -23,7 +23,7 @@ impl<T: Section> Default for Layers<T> {
 impl<T: Section> Layers<T> {
     /// Reads one more layer over those below. The reader sees what is below, and adds the problems
     /// that it finds.
-    pub fn add(&mut self, read: impl FnOnce(&T, &mut Vec<Problem>) -> T) {
+    pub fn add(&mut self, read: impl FnOnce(&T, &mut Vec<ConfigProblem>) -> T) {
         let upper = read(&self.settings, &mut self.problems);
         self.settings = upper.over(std::mem::take(&mut self.settings));
     }
@@ -34,8 +34,8 @@ impl<T: Section> Layers<T> {
     /// Every problem: those of all layers, and those that resolving finds.
     pub fn resolve<C>(
         self,
-        resolve: impl FnOnce(&T) -> Result<C, Vec<Problem>>,
-    ) -> Result<(C, T), Problems> {
+        resolve: impl FnOnce(&T) -> Result<C, Vec<ConfigProblem>>,
+    ) -> Result<(C, T), ConfigProblems> {
         let Self {
             settings,
             mut problems,
@@ -45,6 +45,6 @@ impl<T: Section> Layers<T> {
             Ok(_) => {}
             Err(found) => problems.extend(found),
         }
-        Err(Problems::sorted(problems))
+        Err(ConfigProblems::sorted(problems))
     }
 }

@@ -9,12 +9,12 @@
 //! This crate knows no section. What a value means, and which values contradict each other, is up
 //! to the crate that declares the section.
 
-pub mod bounded;
 pub mod document;
 mod layers;
-mod named;
+mod named_sections;
 pub mod node;
 mod problem;
+pub mod read_limited;
 pub mod reader;
 pub mod section;
 pub mod setting;
@@ -23,13 +23,13 @@ pub mod word;
 mod yaml;
 
 pub use layers::Layers;
-pub use named::{ByName, Named, Naming};
-pub use node::Node;
-pub use problem::{Problem, Problems, both, nearest};
+pub use named_sections::{ByName, NamedSections, Naming};
+pub use node::ConfigNode;
+pub use problem::{ConfigProblem, ConfigProblems, both, nearest};
 pub use reader::{MapReader, read};
-pub use section::{Key, Section, Unread};
-pub use setting::{Ceiling, Hidden, Names, Setting};
-pub use source::{Source, Sourced};
+pub use section::{ConfigKey, Section, UnreadSection};
+pub use setting::{Ceiling, HiddenText, NameList, Setting};
+pub use source::{SourcedValue, ValueSource};
 pub use yaml::{read_file, read_text};
 
 /// What the exported macros name.

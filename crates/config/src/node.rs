@@ -1,20 +1,20 @@
 //! Written configuration as a tree in which every value knows its position.
 
-use crate::problem::Problem;
-use crate::source::Source;
+use crate::problem::ConfigProblem;
+use crate::source::ValueSource;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct ConfigNode {
     /// Where it was written.
-    pub source: Source,
+    pub source: ValueSource,
     /// The value.
-    pub value: Value,
+    pub value: ConfigValue,
 }
 
 /// What can be written.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum ConfigValue {
     /// Nothing: `null`, or a key without a value.
     Null,
     /// `true` or `false`.
@@ -26,40 +26,40 @@ pub enum Value {
     /// A text; flags and variables have nothing else.
     Text(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<ConfigNode>),
     /// A mapping of keys.
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
-impl From<bool> for Value {
+impl From<bool> for ConfigValue {
     fn from(value: bool) -> Self {
         Self::Bool(value)
     }
 }
 
-impl From<i128> for Value {
+impl From<i128> for ConfigValue {
     fn from(number: i128) -> Self {
         Self::Int(number)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for ConfigValue {
     fn from(number: f64) -> Self {
         Self::Float(number)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for ConfigValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl<T: Into<Self>, const N: usize> From<[T; N]> for Value {
+impl<T: Into<Self>, const N: usize> From<[T; N]> for ConfigValue {
     /// Makes a list of defaults.
     fn from(items: [T; N]) -> Self {
-        let item = |item: T| Node {
-            source: Source::Default,
+        let item = |item: T| ConfigNode {
+            source: ValueSource::Default,
             value: item.into(),
         };
         Self::List(items.map(item).into())
@@ -68,22 +68,22 @@ impl<T: Into<Self>, const N: usize> From<[T; N]> for Value {
 
 /// One entry of a mapping.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct MappingEntry {
     /// The key.
     pub key: String,
     /// Where the key was written.
-    pub source: Source,
+    pub source: ValueSource,
     /// What it maps to.
-    pub node: Node,
+    pub node: ConfigNode,
 }
 
-impl Node {
+impl ConfigNode {
     /// Makes a text, as flags and variables have it.
     #[must_use]
-    pub fn text(text: &str, source: &Source) -> Self {
+    pub fn text(text: &str, source: &ValueSource) -> Self {
         Self {
             source: source.clone(),
-            value: Value::Text(text.to_owned()),
+            value: ConfigValue::Text(text.to_owned()),
         }
     }
 
@@ -92,21 +92,21 @@ impl Node {
     pub fn nested(path: &[&str], leaf: Self) -> Self {
         path.iter().rev().fold(leaf, |node, key| {
             let source = node.source.clone();
-            let entry = Entry {
+            let entry = MappingEntry {
                 key: (*key).to_owned(),
                 source: source.clone(),
                 node,
             };
             Self {
                 source,
-                value: Value::Map(vec![entry]),
+                value: ConfigValue::Map(vec![entry]),
             }
         })
     }
 
     /// Reads `key:value,key:value` (or with `=`), as flags and variables have it. A dot in a key
     /// leads into a group of keys.
-    pub fn pairs(text: &str, source: &Source, problems: &mut Vec<Problem>) -> Self {
+    pub fn pairs(text: &str, source: &ValueSource, problems: &mut Vec<ConfigProblem>) -> Self {
         let mut entries = Vec::new();
         for pair in text
             .split(',')
@@ -117,7 +117,7 @@ impl Node {
                 Some((key, value)) => {
                     put(&mut entries, key.trim(), Self::text(value.trim(), source));
                 }
-                None => problems.push(Problem::without_key(
+                None => problems.push(ConfigProblem::without_key(
                     source,
                     format!("'{pair}' is not KEY:VALUE"),
                 )),
@@ -125,16 +125,16 @@ impl Node {
         }
         Self {
             source: source.clone(),
-            value: Value::Map(entries),
+            value: ConfigValue::Map(entries),
         }
     }
 
     /// Marks it, and all below it, as written at `source`.
-    pub fn mark(&mut self, source: &Source) {
+    pub fn mark(&mut self, source: &ValueSource) {
         self.source = source.clone();
         match &mut self.value {
-            Value::List(items) => items.iter_mut().for_each(|item| item.mark(source)),
-            Value::Map(entries) => {
+            ConfigValue::List(items) => items.iter_mut().for_each(|item| item.mark(source)),
+            ConfigValue::Map(entries) => {
                 for entry in entries {
                     entry.source = source.clone();
                     entry.node.mark(source);
@@ -148,22 +148,22 @@ impl Node {
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.value {
-            Value::Null => "nothing".to_owned(),
-            Value::Bool(value) => value.to_string(),
-            Value::Int(value) => value.to_string(),
-            Value::Float(value) => value.to_string(),
-            Value::Text(text) => format!("'{text}'"),
-            Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a mapping".to_owned(),
+            ConfigValue::Null => "nothing".to_owned(),
+            ConfigValue::Bool(value) => value.to_string(),
+            ConfigValue::Int(value) => value.to_string(),
+            ConfigValue::Float(value) => value.to_string(),
+            ConfigValue::Text(text) => format!("'{text}'"),
+            ConfigValue::List(_) => "a list".to_owned(),
+            ConfigValue::Map(_) => "a mapping".to_owned(),
         }
     }
 }
 
 /// Puts a value under a key, or under a path of keys with dots between them.
-fn put(entries: &mut Vec<Entry>, path: &str, node: Node) {
+fn put(entries: &mut Vec<MappingEntry>, path: &str, node: ConfigNode) {
     let source = node.source.clone();
     let Some((group, rest)) = path.split_once('.') else {
-        return entries.push(Entry {
+        return entries.push(MappingEntry {
             key: path.to_owned(),
             source,
             node,
@@ -171,20 +171,20 @@ fn put(entries: &mut Vec<Entry>, path: &str, node: Node) {
     };
     let index = entries
         .iter()
-        .position(|entry| entry.key == group && matches!(entry.node.value, Value::Map(_)));
+        .position(|entry| entry.key == group && matches!(entry.node.value, ConfigValue::Map(_)));
     let index = index.unwrap_or_else(|| {
-        let empty = Node {
+        let empty = ConfigNode {
             source: source.clone(),
-            value: Value::Map(Vec::new()),
+            value: ConfigValue::Map(Vec::new()),
         };
-        entries.push(Entry {
+        entries.push(MappingEntry {
             key: group.to_owned(),
             source,
             node: empty,
         });
         entries.len() - 1
     });
-    if let Value::Map(inner) = &mut entries[index].node.value {
+    if let ConfigValue::Map(inner) = &mut entries[index].node.value {
         put(inner, rest, node);
     }
 }

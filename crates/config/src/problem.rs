@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::source::Source;
+use crate::source::ValueSource;
 
 /// Something that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where.
-    pub source: Source,
+    pub source: ValueSource,
     /// The key, with dots between its parts.
     pub key: String,
     /// What is wrong and what would be right.
@@ -17,9 +17,9 @@ pub struct Problem {
     pub suggestion: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// Makes a problem without a suggestion.
-    pub fn new(source: &Source, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(source: &ValueSource, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             source: source.clone(),
             key: key.into(),
@@ -29,7 +29,7 @@ impl Problem {
     }
 
     /// Makes a problem of a flag or a variable as a whole, which has no key.
-    pub fn without_key(source: &Source, message: impl Into<String>) -> Self {
+    pub fn without_key(source: &ValueSource, message: impl Into<String>) -> Self {
         Self::new(source, String::new(), message)
     }
 
@@ -40,7 +40,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.source)?;
         if !self.key.is_empty() {
@@ -57,22 +57,22 @@ impl fmt::Display for Problem {
 /// What is wrong with the configuration: every problem at once.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", lines(.0))]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-impl Problems {
+impl ConfigProblems {
     /// Returns the problems in the order of the lines of their file; what is not in a file comes
     /// last.
     #[must_use]
-    pub fn sorted(mut problems: Vec<Problem>) -> Self {
+    pub fn sorted(mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by_key(|problem| problem.source.line());
         Self(problems)
     }
 }
 
-fn lines(problems: &[Problem]) -> String {
+fn lines(problems: &[ConfigProblem]) -> String {
     problems
         .iter()
-        .map(Problem::to_string)
+        .map(ConfigProblem::to_string)
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -82,9 +82,9 @@ fn lines(problems: &[Problem]) -> String {
 /// # Errors
 /// At least one of them has problems.
 pub fn both<A, B>(
-    first: Result<A, Vec<Problem>>,
-    second: Result<B, Vec<Problem>>,
-) -> Result<(A, B), Vec<Problem>> {
+    first: Result<A, Vec<ConfigProblem>>,
+    second: Result<B, Vec<ConfigProblem>>,
+) -> Result<(A, B), Vec<ConfigProblem>> {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok((first, second)),
         (Err(mut problems), Err(more)) => {

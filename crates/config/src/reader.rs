@@ -1,18 +1,18 @@
 //! Reading sections out of a tree of nodes, collecting every problem on the way.
 
-use crate::node::{Entry, Node, Value};
-use crate::problem::{Problem, nearest};
+use crate::node::{ConfigNode, ConfigValue, MappingEntry};
+use crate::problem::{ConfigProblem, nearest};
 use crate::section::Section;
 use crate::setting::Setting;
-use crate::source::{Source, Sourced};
+use crate::source::{SourcedValue, ValueSource};
 
 /// Reads one mapping: takes the keys it knows, and complains about the rest.
 #[derive(Debug)]
 pub struct MapReader<'a> {
     path: String,
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
     known: Vec<&'static str>,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<ConfigProblem>,
 }
 
 /// Short names of keys, each with its full one.
@@ -22,9 +22,9 @@ pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
 /// section, empty for a whole file.
 pub fn read<T: Section>(
     path: &str,
-    node: Node,
+    node: ConfigNode,
     aliases: &[(&str, &str)],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> T {
     let mut reader = MapReader::new(path, node, problems);
     for (short, name) in aliases {
@@ -36,13 +36,13 @@ pub fn read<T: Section>(
 }
 
 impl<'a> MapReader<'a> {
-    fn new(path: &str, node: Node, problems: &'a mut Vec<Problem>) -> Self {
+    fn new(path: &str, node: ConfigNode, problems: &'a mut Vec<ConfigProblem>) -> Self {
         let entries = match node.value {
-            Value::Map(entries) => entries,
-            Value::Null => Vec::new(),
+            ConfigValue::Map(entries) => entries,
+            ConfigValue::Null => Vec::new(),
             _ => {
                 let message = format!("expected a mapping of keys, found {}", node.describe());
-                problems.push(Problem::new(&node.source, path, message));
+                problems.push(ConfigProblem::new(&node.source, path, message));
                 Vec::new()
             }
         };
@@ -64,19 +64,19 @@ impl<'a> MapReader<'a> {
         }
     }
 
-    fn pull(&mut self, name: &'static str) -> Option<Entry> {
+    fn pull(&mut self, name: &'static str) -> Option<MappingEntry> {
         self.known.push(name);
         let index = self.entries.iter().position(|entry| entry.key == name)?;
         Some(self.entries.remove(index))
     }
 
     /// Takes a value, if it is there and right.
-    pub fn take<T: Setting>(&mut self, name: &'static str) -> Option<Sourced<T>> {
+    pub fn take<T: Setting>(&mut self, name: &'static str) -> Option<SourcedValue<T>> {
         let entry = self.pull(name)?;
         match T::read(&entry.node) {
-            Ok(value) => Some(Sourced::new(value, entry.node.source)),
+            Ok(value) => Some(SourcedValue::new(value, entry.node.source)),
             Err(message) => {
-                let problem = Problem::new(&entry.node.source, self.key(name), message);
+                let problem = ConfigProblem::new(&entry.node.source, self.key(name), message);
                 self.problems.push(problem);
                 None
             }
@@ -96,8 +96,8 @@ impl<'a> MapReader<'a> {
         let Some(entry) = self.pull(name) else {
             return T::default();
         };
-        let node = if matches!(entry.node.value, Value::Text(_)) {
-            Node::nested(&[key], entry.node)
+        let node = if matches!(entry.node.value, ConfigValue::Text(_)) {
+            ConfigNode::nested(&[key], entry.node)
         } else {
             entry.node
         };
@@ -106,7 +106,7 @@ impl<'a> MapReader<'a> {
 
     /// Takes all entries that are left, each read as a section of its own: name, position of the
     /// name, section.
-    pub fn sections<T: Section>(&mut self) -> Vec<(String, Source, T)> {
+    pub fn sections<T: Section>(&mut self) -> Vec<(String, ValueSource, T)> {
         let entries = std::mem::take(&mut self.entries);
         entries
             .into_iter()
@@ -132,7 +132,7 @@ impl<'a> MapReader<'a> {
                 "version {} is not known; this program reads version 1",
                 version.value
             );
-            self.complain(Problem::new(&version.source, "version", message));
+            self.complain(ConfigProblem::new(&version.source, "version", message));
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> MapReader<'a> {
     }
 
     /// Adds a problem.
-    pub fn complain(&mut self, problem: Problem) {
+    pub fn complain(&mut self, problem: ConfigProblem) {
         self.problems.push(problem);
     }
 
@@ -156,7 +156,7 @@ impl<'a> MapReader<'a> {
                 Some(_) => "unknown key".to_owned(),
                 None => format!("unknown key; known here: {}", self.known.join(", ")),
             };
-            let problem = Problem::new(&entry.source, self.key(&entry.key), message);
+            let problem = ConfigProblem::new(&entry.source, self.key(&entry.key), message);
             self.complain(problem.suggesting(suggestion));
         }
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::node::{Node, Value};
+use crate::node::{ConfigNode, ConfigValue};
 use crate::reader::MapReader;
 use crate::setting::Setting;
-use crate::source::{Source, Sourced};
+use crate::source::{SourcedValue, ValueSource};
 
 /// A key, as the documentation has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ConfigKey {
     /// With dots between its parts.
     pub path: String,
     /// What kind of value.
@@ -37,7 +37,7 @@ pub trait Section: Clone + Default {
     }
 
     /// Adds its keys under a prefix.
-    fn keys(prefix: &str, keys: &mut Vec<Key>);
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>);
 
     /// Describes it as JSON schema.
     fn schema() -> Json;
@@ -48,9 +48,9 @@ pub trait Section: Clone + Default {
 
 /// A section that another crate owns and this program does not use: accepted, never read.
 #[derive(Clone, Debug, Default)]
-pub struct Unread;
+pub struct UnreadSection;
 
-impl Section for Unread {
+impl Section for UnreadSection {
     fn read(reader: &mut MapReader<'_>) -> Self {
         reader.skip_rest();
         Self
@@ -60,7 +60,7 @@ impl Section for Unread {
         self
     }
 
-    fn keys(_: &str, _: &mut Vec<Key>) {}
+    fn keys(_: &str, _: &mut Vec<ConfigKey>) {}
 
     fn schema() -> Json {
         json!({ "type": "object" })
@@ -76,14 +76,14 @@ impl Section for Unread {
 /// # Panics
 /// If the default is not a value of its type.
 #[must_use]
-pub fn default_value<T: Setting>(written: impl Into<Value>) -> Sourced<T> {
-    let source = Source::Default;
-    let node = Node {
+pub fn default_value<T: Setting>(written: impl Into<ConfigValue>) -> SourcedValue<T> {
+    let source = ValueSource::Default;
+    let node = ConfigNode {
         source: source.clone(),
         value: written.into(),
     };
     match T::read(&node) {
-        Ok(value) => Sourced::new(value, source),
+        Ok(value) => SourcedValue::new(value, source),
         Err(message) => panic!("a default is wrong: {message}"),
     }
 }
@@ -174,7 +174,7 @@ macro_rules! section {
         #[derive(Clone, Debug, Default)]
         pub struct $name {
             $( #[doc = "Keys of another section, at the same level."] pub $flat: $part, )*
-            $( $(#[doc = $doc])+ pub $field: Option<$crate::Sourced<$type>>, )*
+            $( $(#[doc = $doc])+ pub $field: Option<$crate::SourcedValue<$type>>, )*
             $( #[doc = "A nested group of keys."] pub $listed: $group, )*
             $( #[doc = "A nested group of keys."] pub $nested: $section, )*
         }
@@ -184,7 +184,7 @@ macro_rules! section {
             $( $(
                 /// Returns what is written for the key of this name, or else its default.
                 #[must_use]
-                pub fn $field(&self) -> $crate::Sourced<$type> {
+                pub fn $field(&self) -> $crate::SourcedValue<$type> {
                     let written = self.$field.clone();
                     written.unwrap_or_else(|| $crate::section::default_value($default))
                 }
@@ -219,9 +219,9 @@ macro_rules! section {
                 }
             }
 
-            fn keys(prefix: &str, keys: &mut Vec<$crate::Key>) {
+            fn keys(prefix: &str, keys: &mut Vec<$crate::ConfigKey>) {
                 $( <$part as $crate::Section>::keys(prefix, keys); )*
-                $( keys.push($crate::Key {
+                $( keys.push($crate::ConfigKey {
                     path: format!("{prefix}{}", stringify!($field)),
                     kind: <$type as $crate::Setting>::KIND,
                     default: $crate::section::default_text(

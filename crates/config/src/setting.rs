@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Node, Value};
+use crate::node::{ConfigNode, ConfigValue};
 
 /// A type of value that a key may have.
 pub trait Setting: Sized {
@@ -15,7 +15,7 @@ pub trait Setting: Sized {
     ///
     /// # Errors
     /// What is wrong, and what would be right.
-    fn read(node: &Node) -> Result<Self, String>;
+    fn read(node: &ConfigNode) -> Result<Self, String>;
 
     /// Describes it as JSON schema.
     fn schema() -> Json;
@@ -28,10 +28,10 @@ pub trait Setting: Sized {
 ///
 /// # Errors
 /// It is none.
-pub fn whole(node: &Node) -> Result<u64, String> {
+pub fn whole(node: &ConfigNode) -> Result<u64, String> {
     let number = match &node.value {
-        Value::Int(number) => Some(*number),
-        Value::Text(text) => text.trim().parse().ok(),
+        ConfigValue::Int(number) => Some(*number),
+        ConfigValue::Text(text) => text.trim().parse().ok(),
         _ => None,
     };
     match number {
@@ -48,18 +48,18 @@ pub fn whole(node: &Node) -> Result<u64, String> {
 
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(pub String);
+pub struct HiddenText(pub String);
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for HiddenText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }
 }
 
-impl Setting for Hidden {
+impl Setting for HiddenText {
     const KIND: &'static str = "text, never shown";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         // The value may be a key: it is not repeated in the message.
         String::read(node)
             .map(Self)
@@ -78,7 +78,7 @@ impl Setting for Hidden {
 impl Setting for u64 {
     const KIND: &'static str = "whole number";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         whole(node)
     }
 
@@ -94,7 +94,7 @@ impl Setting for u64 {
 impl Setting for u32 {
     const KIND: &'static str = "whole number";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         let number = whole(node)?;
         Self::try_from(number).map_err(|_| format!("{number} is too large"))
     }
@@ -115,10 +115,10 @@ pub struct Ceiling(pub Option<NonZeroU32>);
 impl Setting for Ceiling {
     const KIND: &'static str = "whole number, or null";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         match &node.value {
-            Value::Null => Ok(Self(None)),
-            Value::Text(text)
+            ConfigValue::Null => Ok(Self(None)),
+            ConfigValue::Text(text)
                 if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") =>
             {
                 Ok(Self(None))
@@ -139,7 +139,7 @@ impl Setting for Ceiling {
 impl Setting for NonZeroU32 {
     const KIND: &'static str = "whole number from 1";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         Self::new(u32::read(node)?).ok_or_else(|| "0 is too small; expected 1 or more".to_owned())
     }
 
@@ -155,15 +155,15 @@ impl Setting for NonZeroU32 {
 impl Setting for f64 {
     const KIND: &'static str = "number";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         let number = match &node.value {
             #[expect(
                 clippy::cast_precision_loss,
                 reason = "a setting beyond 2^53 is refused by its range"
             )]
-            Value::Int(number) => Some(*number as Self),
-            Value::Float(number) => Some(*number),
-            Value::Text(text) => text.trim().parse().ok(),
+            ConfigValue::Int(number) => Some(*number as Self),
+            ConfigValue::Float(number) => Some(*number),
+            ConfigValue::Text(text) => text.trim().parse().ok(),
             _ => None,
         };
         match number {
@@ -187,10 +187,10 @@ impl Setting for f64 {
 impl Setting for bool {
     const KIND: &'static str = "true or false";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         match &node.value {
-            Value::Bool(value) => Ok(*value),
-            Value::Text(text) => text
+            ConfigValue::Bool(value) => Ok(*value),
+            ConfigValue::Text(text) => text
                 .trim()
                 .to_ascii_lowercase()
                 .parse()
@@ -211,10 +211,10 @@ impl Setting for bool {
 impl Setting for String {
     const KIND: &'static str = "text";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         match &node.value {
-            Value::Text(text) => Ok(text.trim().to_owned()),
-            Value::Int(number) => Ok(number.to_string()),
+            ConfigValue::Text(text) => Ok(text.trim().to_owned()),
+            ConfigValue::Int(number) => Ok(number.to_string()),
             _ => Err(format!("expected a text, found {}", node.describe())),
         }
     }
@@ -230,7 +230,7 @@ impl Setting for String {
 
 /// Names, written as a list or joined by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(pub Vec<String>);
+pub struct NameList(pub Vec<String>);
 
 /// Splits names that are joined by commas.
 pub fn split_names(text: &str) -> impl Iterator<Item = &str> {
@@ -239,11 +239,11 @@ pub fn split_names(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-impl Setting for Names {
+impl Setting for NameList {
     const KIND: &'static str = "list of names";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        let ConfigValue::List(items) = &node.value else {
             let text = String::read(node)?;
             return Ok(Self(split_names(&text).map(str::to_owned).collect()));
         };

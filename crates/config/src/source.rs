@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum ValueSource {
     /// Built into the program, as a general default.
     Default,
     /// Shipped with the program for a known host.
@@ -25,7 +25,7 @@ pub enum Source {
     Program,
 }
 
-impl Source {
+impl ValueSource {
     /// Returns whether the user wrote it, and not the program that was built.
     #[must_use]
     pub const fn is_written(&self) -> bool {
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -57,22 +57,22 @@ impl fmt::Display for Source {
 
 /// A value, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sourced<T> {
+pub struct SourcedValue<T> {
     /// The value.
     pub value: T,
     /// Where it came from.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
-impl<T> Sourced<T> {
+impl<T> SourcedValue<T> {
     /// Joins a value and its source.
-    pub fn new(value: T, source: Source) -> Self {
+    pub fn new(value: T, source: ValueSource) -> Self {
         Self { value, source }
     }
 
     /// Changes the value and keeps the source.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Sourced<U> {
-        Sourced {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SourcedValue<U> {
+        SourcedValue {
             value: change(self.value),
             source: self.source,
         }

@@ -1,6 +1,6 @@
 //! Settings that are one word out of a few.
 
-use crate::node::{Node, Value};
+use crate::node::{ConfigNode, ConfigValue};
 use crate::problem::nearest;
 
 /// Declares an enum whose variants are words of the configuration.
@@ -28,7 +28,7 @@ macro_rules! words {
         impl $crate::Setting for $name {
             const KIND: &'static str = "word";
 
-            fn read(node: &$crate::Node) -> Result<Self, String> {
+            fn read(node: &$crate::ConfigNode) -> Result<Self, String> {
                 $crate::word::read(node, Self::WORDS)
             }
 
@@ -47,7 +47,7 @@ macro_rules! words {
 ///
 /// # Errors
 /// It is none of them; the message names all and the nearest.
-pub fn read<T: Copy>(node: &Node, words: &[(&str, T)]) -> Result<T, String> {
+pub fn read<T: Copy>(node: &ConfigNode, words: &[(&str, T)]) -> Result<T, String> {
     let list = || {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         match all.split_last() {
@@ -56,7 +56,7 @@ pub fn read<T: Copy>(node: &Node, words: &[(&str, T)]) -> Result<T, String> {
             None => String::new(),
         }
     };
-    let Value::Text(text) = &node.value else {
+    let ConfigValue::Text(text) = &node.value else {
         return Err(format!("expected {}, found {}", list(), node.describe()));
     };
     let text = text.trim();

@@ -7,27 +7,27 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
-use crate::bounded;
-use crate::node::{Entry, Node, Value};
-use crate::problem::Problem;
-use crate::source::Source;
+use crate::node::{ConfigNode, ConfigValue, MappingEntry};
+use crate::problem::ConfigProblem;
+use crate::read_limited;
+use crate::source::ValueSource;
 
 /// The largest file that is read. The longest lists of hosts have a few hundred KiB; the tree of a
 /// file takes a multiple of its size.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Reads a file as a tree, or says why it cannot be read.
-pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
+pub fn read_file(path: &Path, problems: &mut Vec<ConfigProblem>) -> Option<ConfigNode> {
     let shown = path.display().to_string();
     let hint = "which no configuration is; name the right file";
-    match bounded::read_text(path, MAX_FILE_BYTES, hint) {
+    match read_limited::read_text(path, MAX_FILE_BYTES, hint) {
         Ok(text) => read_text(&text, &shown, problems),
         Err(error) => {
-            let source = Source::File {
+            let source = ValueSource::File {
                 path: Arc::from(shown.as_str()),
                 line: 1,
             };
-            problems.push(Problem::without_key(
+            problems.push(ConfigProblem::without_key(
                 &source,
                 format!("the file cannot be read: {error}"),
             ));
@@ -38,23 +38,24 @@ pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
 
 /// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read
 /// all the same.
-pub fn read_text(text: &str, path: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+pub fn read_text(text: &str, path: &str, problems: &mut Vec<ConfigProblem>) -> Option<ConfigNode> {
     let path: Arc<str> = path.into();
-    let at = |line: u64| Source::File {
+    let at = |line: u64| ValueSource::File {
         path: Arc::clone(&path),
         line,
     };
     if text.trim().is_empty() {
-        return Some(Node {
+        return Some(ConfigNode {
             source: at(1),
-            value: Value::Map(Vec::new()),
+            value: ConfigValue::Map(Vec::new()),
         });
     }
     let mut complain = |error: &serde_saphyr::Error| {
         let line = error.location().map_or(1, |location| location.line());
-        problems.push(Problem::without_key(&at(line), message(error)));
+        problems.push(ConfigProblem::without_key(&at(line), message(error)));
     };
-    let read = |policy| serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(policy));
+    let read =
+        |policy| serde_saphyr::from_str_with_options::<Spanned<RawNode>>(text, options(policy));
     match read(DuplicateKeyPolicy::Error) {
         Ok(raw) => Some(positioned(raw, &path)),
         Err(error) => {
@@ -92,35 +93,38 @@ fn message(error: &serde_saphyr::Error) -> String {
     message.to_owned()
 }
 
-fn positioned(raw: Spanned<Raw>, path: &Arc<str>) -> Node {
-    let source = Source::File {
+fn positioned(raw: Spanned<RawNode>, path: &Arc<str>) -> ConfigNode {
+    let source = ValueSource::File {
         path: Arc::clone(path),
         line: raw.referenced.line().max(1),
     };
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Bool(value) => Value::Bool(value),
-        Raw::Int(value) => Value::Int(value),
-        Raw::Float(value) => Value::Float(value),
-        Raw::Text(text) => Value::Text(text),
-        Raw::List(list) => Value::List(
+        RawNode::Null => ConfigValue::Null,
+        RawNode::Bool(value) => ConfigValue::Bool(value),
+        RawNode::Int(value) => ConfigValue::Int(value),
+        RawNode::Float(value) => ConfigValue::Float(value),
+        RawNode::Text(text) => ConfigValue::Text(text),
+        RawNode::List(list) => ConfigValue::List(
             list.into_iter()
                 .map(|item| positioned(item, path))
                 .collect(),
         ),
-        Raw::Map(map) => Value::Map(
+        RawNode::Map(map) => ConfigValue::Map(
             map.into_iter()
                 .map(|(key, node)| {
-                    let source = Source::File {
+                    let source = ValueSource::File {
                         path: Arc::clone(path),
                         line: key.referenced.line().max(1),
                     };
                     let mut node = positioned(node, path);
                     // The line of a nested mapping is that of its key: it is where a person looks.
-                    if matches!(node.value, Value::Map(_) | Value::List(_) | Value::Null) {
+                    if matches!(
+                        node.value,
+                        ConfigValue::Map(_) | ConfigValue::List(_) | ConfigValue::Null
+                    ) {
                         node.source = source.clone();
                     }
-                    Entry {
+                    MappingEntry {
                         key: key.value,
                         source,
                         node,
@@ -129,21 +133,21 @@ fn positioned(raw: Spanned<Raw>, path: &Arc<str>) -> Node {
                 .collect(),
         ),
     };
-    Node { source, value }
+    ConfigNode { source, value }
 }
 
 /// The tree as the library hands it out.
-enum Raw {
+enum RawNode {
     Null,
     Bool(bool),
     Int(i128),
     Float(f64),
     Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+    List(Vec<Spanned<RawNode>>),
+    Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawVisitor)
     }
@@ -152,57 +156,57 @@ impl<'de> Deserialize<'de> for Raw {
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+    type Value = RawNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_none<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<RawNode, E> {
+        Ok(RawNode::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Int(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<RawNode, E> {
+        Ok(RawNode::Int(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
-        Ok(Raw::Int(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<RawNode, E> {
+        Ok(RawNode::Int(value.into()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
-        Ok(Raw::Int(value))
+    fn visit_i128<E>(self, value: i128) -> Result<RawNode, E> {
+        Ok(RawNode::Int(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Raw::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<RawNode, E> {
+        Ok(RawNode::Float(value))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<RawNode, E> {
+        Ok(RawNode::Text(text.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(RawNode::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawNode, A::Error> {
         let mut map = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             map.push(entry);
         }
-        Ok(Raw::Map(map))
+        Ok(RawNode::Map(map))
     }
 }

@@ -1,6 +1,6 @@
 //! The keys of a configuration as Markdown, for the documentation.
 
-use crate::section::Key;
+use crate::section::ConfigKey;
 
 /// Columns of a line. Only code and links may be longer.
 const LINE_COLUMNS: usize = 120;
@@ -9,7 +9,7 @@ const LINE_COLUMNS: usize = 120;
 ///
 /// A group that has the same keys as an earlier one refers to it.
 #[must_use]
-pub fn markdown(keys: &[Key]) -> String {
+pub fn markdown(keys: &[ConfigKey]) -> String {
     let mut groups: Vec<KeyGroup<'_>> = Vec::new();
     for key in keys {
         let (path, name) = key.path.rsplit_once('.').unwrap_or(("", &key.path));
@@ -46,7 +46,7 @@ struct KeyGroup<'a> {
 }
 
 /// Writes a key as an item of a list, broken into lines.
-fn list_item(key: &Key, name: &str) -> String {
+fn list_item(key: &ConfigKey, name: &str) -> String {
     let text = format!(
         "- `{name}`: {} (default: {}). {}",
         key.kind, key.default, key.about

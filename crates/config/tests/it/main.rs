@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
 
 use docstokg_config::{
-    Ceiling, Hidden, Layers, Named, Naming, Node, Problem, Source, Unread, both, document, nearest,
-    read_text, section, words,
+    Ceiling, ConfigNode, ConfigProblem, HiddenText, Layers, NamedSections, Naming, UnreadSection,
+    ValueSource, both, document, nearest, read_text, section, words,
 };
 
 words! {
@@ -49,7 +49,7 @@ section! {
     Basics {
         /// The most guests
         guests: Ceiling => "none",
-        +orders: Named<ByGuest, TeaSettings>,
+        +orders: NamedSections<ByGuest, TeaSettings>,
     }
 }
 
@@ -58,9 +58,9 @@ section! {
     House {
         ..basics: Basics,
         /// What the safe opens with
-        code: Hidden => "none",
+        code: HiddenText => "none",
         @tea: TeaSettings,
-        @garden: Unread,
+        @garden: UnreadSection,
     }
 }
 
@@ -118,14 +118,14 @@ fn later_layers_win_key_by_key_and_keep_their_source() {
     });
     layers.add(|below, problems| {
         assert!(below.tea.kind.is_some());
-        let source = Source::Flag("--order".into());
-        let pairs = Node::pairs("orders.Ann.steep_s:7", &source, problems);
+        let source = ValueSource::Flag("--order".into());
+        let pairs = ConfigNode::pairs("orders.Ann.steep_s:7", &source, problems);
         document::read(pairs, problems)
     });
     let ((), house) = layers.resolve(|_| Ok(())).expect("no problem");
     let (name, tea) = &house.basics.orders.0[0];
     assert_eq!(name, "ann");
-    let source = |set: &Source| set.to_string();
+    let source = |set: &ValueSource| set.to_string();
     assert_eq!(
         (
             tea.kind.as_ref().map(|set| source(&set.source)),
@@ -147,8 +147,8 @@ fn a_default_is_the_lowest_layer_and_below_names_it_is_left_out() {
     let mut layers = Layers::<House>::default();
     layers.add(|below, _| {
         let source =
-            |set: Option<&docstokg_config::Sourced<Tea>>| set.map(|set| set.source.clone());
-        assert_eq!(source(below.tea.kind.as_ref()), Some(Source::Default));
+            |set: Option<&docstokg_config::SourcedValue<Tea>>| set.map(|set| set.source.clone());
+        assert_eq!(source(below.tea.kind.as_ref()), Some(ValueSource::Default));
         house
     });
     let ((), house) = layers.resolve(|_| Ok(())).expect("no problem");
@@ -165,14 +165,14 @@ fn problems_of_layers_and_of_resolving_come_together_by_line() {
         let node = read_text("tea:\n  kind: 5\n", "house.yaml", problems).expect("YAML");
         document::read(node, problems)
     });
-    let line = |line| Source::File {
+    let line = |line| ValueSource::File {
         path: "house.yaml".into(),
         line,
     };
     let found = layers.resolve(|_| {
         both::<(), ()>(
-            Err(vec![Problem::new(&Source::Program, "c", "last")]),
-            Err(vec![Problem::new(&line(1), "a", "first")]),
+            Err(vec![ConfigProblem::new(&ValueSource::Program, "c", "last")]),
+            Err(vec![ConfigProblem::new(&line(1), "a", "first")]),
         )
     });
     let text = found.expect_err("problems").to_string();

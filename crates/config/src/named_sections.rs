@@ -4,9 +4,9 @@ use std::fmt::{Debug, Display};
 
 use serde_json::{Value as Json, json};
 
-use crate::problem::Problem;
+use crate::problem::ConfigProblem;
 use crate::reader::MapReader;
-use crate::section::{Key, Section};
+use crate::section::{ConfigKey, Section};
 
 /// A kind of name.
 pub trait Naming: Clone + Default {
@@ -45,22 +45,22 @@ impl Naming for ByName {
 
 /// A section under each of several names.
 #[derive(Clone, Debug)]
-pub struct Named<N: Naming, T>(pub Vec<(N::Name, T)>);
+pub struct NamedSections<N: Naming, T>(pub Vec<(N::Name, T)>);
 
-impl<N: Naming, T> Default for Named<N, T> {
+impl<N: Naming, T> Default for NamedSections<N, T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<N: Naming, T> Named<N, T> {
+impl<N: Naming, T> NamedSections<N, T> {
     /// Returns what stands under each name.
     pub fn iter(&self) -> std::slice::Iter<'_, (N::Name, T)> {
         self.0.iter()
     }
 }
 
-impl<'a, N: Naming, T> IntoIterator for &'a Named<N, T> {
+impl<'a, N: Naming, T> IntoIterator for &'a NamedSections<N, T> {
     type Item = &'a (N::Name, T);
     type IntoIter = std::slice::Iter<'a, (N::Name, T)>;
 
@@ -69,7 +69,7 @@ impl<'a, N: Naming, T> IntoIterator for &'a Named<N, T> {
     }
 }
 
-impl<N: Naming, T: Section> Section for Named<N, T> {
+impl<N: Naming, T: Section> Section for NamedSections<N, T> {
     /// Reads every entry; a name in several spellings is there once.
     fn read(reader: &mut MapReader<'_>) -> Self {
         let mut named: Vec<(N::Name, T)> = Vec::new();
@@ -84,7 +84,7 @@ impl<N: Naming, T: Section> Section for Named<N, T> {
                 }
                 Err(message) => message,
             };
-            reader.complain(Problem::new(&source, reader.key(&text), problem));
+            reader.complain(ConfigProblem::new(&source, reader.key(&text), problem));
         }
         Self(named)
     }
@@ -104,7 +104,7 @@ impl<N: Naming, T: Section> Section for Named<N, T> {
         Self(lower)
     }
 
-    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>) {
         T::keys(&format!("{prefix}{}.", N::PLACEHOLDER), keys);
     }
 
