@@ -44,7 +44,7 @@ impl Default for AdaptivePolicy {
 
 /// An answer, and when a request last waited for the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedResponse {
     /// Whether the origin throttled.
     pub throttled: bool,
     /// When the last wait for the rate ended.
@@ -53,7 +53,7 @@ pub struct Observed {
 
 /// The answers of the running window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct ThrottleWindow {
     started: BootInstant,
     calls: u32,
     throttled: u32,
@@ -70,13 +70,13 @@ pub struct Adjustment {
     pub reason: &'static str,
 }
 
-impl Counts {
+impl ThrottleWindow {
     /// Takes in an answer, and decides on the multiplier when a window has ended before it.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,
         multiplier: Multiplier,
-        answer: Observed,
+        answer: ObservedResponse,
         now: BootInstant,
     ) -> Option<Adjustment> {
         let adjustment = if self.calls > 0 && self.started + policy.window <= now {
@@ -137,8 +137,8 @@ mod tests {
         BootInstant::from_micros(seconds * 1_000_000)
     }
 
-    fn waited(throttled: bool, second: u64) -> Observed {
-        Observed {
+    fn waited(throttled: bool, second: u64) -> ObservedResponse {
+        ObservedResponse {
             throttled,
             waited_at: Some(at(second)),
         }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn many_throttled_answers_lower_the_rate_and_few_raise_it() {
         let policy = AdaptivePolicy::default();
-        let mut counts = Counts::default();
+        let mut counts = ThrottleWindow::default();
         let mut multiplier = Multiplier::FULL;
         let mut seen = Vec::new();
         for second in 0..400 {
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn a_rate_that_nothing_waits_for_is_not_raised() {
         let policy = AdaptivePolicy::default();
-        let mut counts = Counts::default();
+        let mut counts = ThrottleWindow::default();
         let lowered = Multiplier::from_share(0.5);
         for second in 0..400 {
-            let answer = Observed {
+            let answer = ObservedResponse {
                 throttled: false,
                 waited_at: None,
             };
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn it_stays_within_its_bounds() {
         let policy = AdaptivePolicy::default();
-        let mut counts = Counts::default();
+        let mut counts = ThrottleWindow::default();
         let mut multiplier = Multiplier::FULL;
         for second in 0..1_000 {
             multiplier = counts

@@ -24,11 +24,11 @@ mod trip;
 
 pub use policy::{BreakerPolicy, RollingWindow};
 pub use settle::Settlement;
-pub use state::{Admission, OpenReason, State, Transition};
-use trip::{Past, Trip};
+pub use state::{BreakerAdmission, BreakerState, OpenReason, Transition};
+use trip::{FailureHistory, TripState};
 
 /// How long the failures of a host without requests are remembered.
-const FORGET: Duration = Duration::from_secs(3_600);
+const FAILURE_MEMORY: Duration = Duration::from_secs(3_600);
 
 /// The state of one breaker. One without failures takes a few words; the rest is allocated on the
 /// first failure.
@@ -36,8 +36,8 @@ const FORGET: Duration = Duration::from_secs(3_600);
 pub struct Breaker {
     generation: u32,
     failures: u32,
-    past: Option<Box<Past>>,
-    trip: Option<Box<Trip>>,
+    past: Option<Box<FailureHistory>>,
+    trip: Option<Box<TripState>>,
 }
 
 impl Breaker {
@@ -64,11 +64,11 @@ impl Breaker {
 
     /// Returns the state at `now`.
     #[must_use]
-    pub fn state(&self, now: BootInstant) -> State {
+    pub fn state(&self, now: BootInstant) -> BreakerState {
         match &self.trip {
-            None => State::Closed,
-            Some(trip) if trip.until() > now => State::Open,
-            Some(_) => State::HalfOpen,
+            None => BreakerState::Closed,
+            Some(trip) if trip.until() > now => BreakerState::Open,
+            Some(_) => BreakerState::HalfOpen,
         }
     }
 
@@ -86,8 +86,8 @@ impl Breaker {
             None => self
                 .past
                 .as_ref()
-                .is_none_or(|past| past.failed_at + FORGET <= now),
-            Some(trip) => trip.until() + FORGET <= now,
+                .is_none_or(|past| past.failed_at + FAILURE_MEMORY <= now),
+            Some(trip) => trip.until() + FAILURE_MEMORY <= now,
         }
     }
 
@@ -105,8 +105,8 @@ impl Breaker {
         trip.half_open = true;
         trip.block = None;
         Some(Transition {
-            from: State::Open,
-            to: State::HalfOpen,
+            from: BreakerState::Open,
+            to: BreakerState::HalfOpen,
             fail_count: self.failures,
             reset: None,
             reason: None,
@@ -123,12 +123,12 @@ impl Breaker {
         role: Role,
         held: Option<u64>,
         now: BootInstant,
-    ) -> Admission {
+    ) -> BreakerAdmission {
         let Some(trip) = self.trip.as_deref() else {
-            return Admission::Permit;
+            return BreakerAdmission::Permit;
         };
         if trip.until() > now {
-            return Admission::Refused {
+            return BreakerAdmission::Refused {
                 until: trip.until(),
                 reason: trip.reason().clone(),
                 probing: false,
@@ -145,17 +145,17 @@ impl Breaker {
         if let Some(id) = held
             && out.clone().any(|lease| lease.id == id)
         {
-            return Admission::Probe {
+            return BreakerAdmission::Probe {
                 jitter: Duration::ZERO,
             };
         }
         if out.clone().count() < most {
-            return Admission::Probe {
+            return BreakerAdmission::Probe {
                 jitter: policy.jitter,
             };
         }
         let until = out.next().map_or(now + policy.reset, |lease| lease.expires);
-        Admission::Refused {
+        BreakerAdmission::Refused {
             until,
             reason: trip.reason.clone(),
             probing: true,
@@ -172,7 +172,7 @@ impl Breaker {
             .and_then(|trip| trip.block.as_ref())
             .map(|block| {
                 let (until, reason) = (BootInstant::ZERO, block.reason.clone());
-                Box::new(Trip::new(until, reason, Some(block.clone())))
+                Box::new(TripState::new(until, reason, Some(block.clone())))
             });
         Self {
             trip,

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::adaptive::{AdaptivePolicy, Adjustment, Counts, Observed};
+use crate::adaptive::{AdaptivePolicy, Adjustment, ObservedResponse, ThrottleWindow};
 use crate::extension::Extensions;
 use crate::rate::Window;
-use crate::ring::{Coarse, EXACT_LIMIT, Ring};
+use crate::ring::{BucketRing, EXACT_LIMIT, PermitRing};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
@@ -22,23 +22,23 @@ mod history;
 mod reservation;
 mod slots;
 
-pub(crate) use fit::Counted;
-pub use fit::Fit;
+pub(crate) use fit::CountedUse;
+pub use fit::WindowFit;
 pub use forecast::{Demand, Forecast};
 pub use history::History;
-pub(crate) use reservation::{Reservation, Stage};
+pub(crate) use reservation::{Reservation, ReservationStage};
 use slots::SlotLease;
 
 /// An hour, in microseconds.
-const HOUR: u64 = 3_600_000_000;
+const HOUR_MICROS: u64 = 3_600_000_000;
 /// How many of the latest waits are kept for display.
-const WAITS: usize = 8;
+const SHOWN_WAITS: usize = 8;
 /// How long an adaptive rate lasts without an answer: after that, its run was killed.
 const FORGET_RATE: Duration = Duration::from_secs(600);
 
 /// A wait that ended, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
+pub struct EndedWait {
     /// When it ended.
     pub at: BootInstant,
     /// How long it was.
@@ -47,7 +47,7 @@ pub struct Wait {
 
 /// A change of a budget's history. A shared store records these instead of the whole history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum BudgetChange {
     /// So much was used at an instant.
     Spent {
         /// How much.
@@ -65,14 +65,14 @@ pub enum Change {
 }
 
 /// The shared state of a budget. Its history (ring and buckets) is recorded separately: see
-/// [`Change`].
+/// [`BudgetChange`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Budget {
     #[serde(skip)]
-    ring: Ring,
+    ring: PermitRing,
     /// How many exact permits the windows of all processes need.
     keep: u32,
-    coarse: Vec<Coarse>,
+    coarse: Vec<BucketRing>,
     /// The signature of the windows that `keep` and `coarse` last accounted for, in this process.
     #[serde(skip)]
     remembered: u64,
@@ -82,23 +82,23 @@ pub struct Budget {
     reservations: Vec<Reservation>,
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
-    counts: Option<Box<Counts>>,
+    counts: Option<Box<ThrottleWindow>>,
     #[expect(
         clippy::box_collection,
         reason = "one word in each of very many budgets, most of which never have it"
     )]
-    waits: Option<Box<Vec<Wait>>>,
+    waits: Option<Box<Vec<EndedWait>>>,
     /// What later versions add.
     pub(crate) extensions: Extensions,
     #[serde(skip)]
     #[expect(clippy::box_collection, reason = "as above")]
-    journal: Option<Box<Vec<Change>>>,
+    journal: Option<Box<Vec<BudgetChange>>>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            ring: Ring::default(),
+            ring: PermitRing::default(),
             keep: 0,
             coarse: Vec::new(),
             remembered: 0,
@@ -135,7 +135,7 @@ impl Budget {
             return;
         }
         self.remembered = windows.signature;
-        let hours = |width: u64| u16::try_from(width.div_ceil(HOUR)).unwrap_or(u16::MAX);
+        let hours = |width: u64| u16::try_from(width.div_ceil(HOUR_MICROS)).unwrap_or(u16::MAX);
         self.reach = windows
             .rules()
             .iter()
@@ -155,7 +155,7 @@ impl Budget {
                     coarse.widen(width);
                 } else {
                     self.coarse.reserve_exact(1);
-                    self.coarse.push(Coarse::new(*window, width));
+                    self.coarse.push(BucketRing::new(*window, width));
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Budget {
             coarse.push(now, weight);
         }
         if let Some(journal) = &mut self.journal {
-            journal.push(Change::Spent { weight, at: now });
+            journal.push(BudgetChange::Spent { weight, at: now });
         }
     }
 
@@ -198,7 +198,7 @@ impl Budget {
             coarse.take_back(at, weight);
         }
         if let Some(journal) = &mut self.journal {
-            journal.push(Change::TakenBack { weight, at });
+            journal.push(BudgetChange::TakenBack { weight, at });
         }
     }
 
@@ -236,7 +236,7 @@ impl Budget {
             .iter_mut()
             .filter(|reservation| reservation.id == id)
         {
-            (reservation.stage, reservation.expires) = (Stage::Sent, until);
+            (reservation.stage, reservation.expires) = (ReservationStage::Sent, until);
         }
     }
 
@@ -250,7 +250,7 @@ impl Budget {
             .position(|reservation| reservation.expires <= now)
         {
             let reservation = self.reservations.remove(index);
-            if reservation.stage == Stage::Sent {
+            if reservation.stage == ReservationStage::Sent {
                 self.spend(reservation.weight, reservation.expires);
             }
         }
@@ -275,9 +275,9 @@ impl Budget {
     }
 
     /// Notes a wait that has ended.
-    pub fn note_wait(&mut self, wait: Wait) {
+    pub fn note_wait(&mut self, wait: EndedWait) {
         let waits = self.waits.get_or_insert_default();
-        if waits.len() >= WAITS {
+        if waits.len() >= SHOWN_WAITS {
             waits.remove(0);
         }
         waits.push(wait);
@@ -285,7 +285,7 @@ impl Budget {
 
     /// Returns the latest waits, oldest first.
     #[must_use]
-    pub fn waits(&self) -> &[Wait] {
+    pub fn waits(&self) -> &[EndedWait] {
         self.waits.as_deref().map_or(&[], Vec::as_slice)
     }
 
@@ -314,7 +314,7 @@ impl Budget {
         now: BootInstant,
     ) -> Option<Adjustment> {
         let waited_at = self.waits().last().map(|wait| wait.at);
-        let answer = Observed {
+        let answer = ObservedResponse {
             throttled,
             waited_at,
         };
@@ -350,11 +350,12 @@ impl Budget {
         let latest = self
             .coarse
             .iter()
-            .filter_map(Coarse::latest)
+            .filter_map(BucketRing::latest)
             .chain(self.ring.latest())
             .max();
         self.reservations.is_empty()
             && self.slots.is_empty()
-            && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
+            && latest
+                .is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR_MICROS) <= now)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a finished attempt means for the breaker, the retry plan and the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum AttemptMeaning {
     /// The origin is well.
     Success,
     /// The origin, or the way to it, is not well.
@@ -18,7 +18,7 @@ pub enum Outcome {
     Throttled,
 }
 
-impl Outcome {
+impl AttemptMeaning {
     /// Returns the word used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -82,7 +82,7 @@ impl Fault {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum AttemptEnding {
     /// With an answer.
     Status(StatusCode),
     /// Without one.
@@ -91,9 +91,9 @@ pub enum Ending {
 
 /// The classification of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class {
+pub struct AttemptClass {
     /// What it means.
-    pub outcome: Outcome,
+    pub outcome: AttemptMeaning,
     /// Whether the same request may do better in a while.
     pub transient: bool,
 }
@@ -129,48 +129,48 @@ impl Default for Classifier {
 impl Classifier {
     /// Returns whether a good answer took so long that it counts as a failure of the origin.
     #[must_use]
-    pub fn is_slow(&self, outcome: Outcome, took: Duration) -> bool {
-        outcome == Outcome::Success && self.slow_call.is_some_and(|most| took > most)
+    pub fn is_slow(&self, outcome: AttemptMeaning, took: Duration) -> bool {
+        outcome == AttemptMeaning::Success && self.slow_call.is_some_and(|most| took > most)
     }
 
     /// Classifies an ending.
     #[must_use]
-    pub fn classify(&self, ending: Ending) -> Class {
+    pub fn classify(&self, ending: AttemptEnding) -> AttemptClass {
         match ending {
             // Front ends close their connections after some number of requests, and requests that
             // were in flight are repeated. The origin has not answered: breakers do not count it.
-            Ending::Fault(Fault::ConnectionClosed) => Class {
-                outcome: Outcome::Neutral,
+            AttemptEnding::Fault(Fault::ConnectionClosed) => AttemptClass {
+                outcome: AttemptMeaning::Neutral,
                 transient: true,
             },
             // A certificate does not get better by asking again at once.
-            Ending::Fault(fault) => Class {
-                outcome: Outcome::Failure,
+            AttemptEnding::Fault(fault) => AttemptClass {
+                outcome: AttemptMeaning::Failure,
                 transient: fault != Fault::Tls,
             },
-            Ending::Status(status) => {
+            AttemptEnding::Status(status) => {
                 let outcome = self.outcome(status.as_u16());
-                let counts = matches!(outcome, Outcome::Failure | Outcome::Throttled);
+                let counts = matches!(outcome, AttemptMeaning::Failure | AttemptMeaning::Throttled);
                 // 501 and 505 say "never"; the others say "not now".
                 let transient = counts && !matches!(status.as_u16(), 501 | 505);
-                Class { outcome, transient }
+                AttemptClass { outcome, transient }
             }
         }
     }
 
-    fn outcome(&self, status: u16) -> Outcome {
+    fn outcome(&self, status: u16) -> AttemptMeaning {
         let failure = match &self.failure {
             Some(listed) => listed.contains(&status),
             None => status == 429 || status >= 500,
         };
         match status {
-            _ if self.throttled.contains(&status) => Outcome::Throttled,
-            _ if self.neutral.contains(&status) => Outcome::Neutral,
-            408 if self.count_408 => Outcome::Failure,
-            429 if failure => Outcome::Throttled,
-            _ if failure => Outcome::Failure,
-            200..=399 => Outcome::Success,
-            _ => Outcome::Neutral,
+            _ if self.throttled.contains(&status) => AttemptMeaning::Throttled,
+            _ if self.neutral.contains(&status) => AttemptMeaning::Neutral,
+            408 if self.count_408 => AttemptMeaning::Failure,
+            429 if failure => AttemptMeaning::Throttled,
+            _ if failure => AttemptMeaning::Failure,
+            200..=399 => AttemptMeaning::Success,
+            _ => AttemptMeaning::Neutral,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The semantics of an HTTP cache: what may be stored, what answers a request, and until when.
 //!
 //! The modules are ordered like RFC 9111: `storing` (section 3), `fields` (3.1, 3.2), `vary` (4.1),
-//! `lifetime` and `age` (4.2), `validation`, `answer` and `range` (4.3), `invalidation` (4.4),
+//! `lifetime` and `age` (4.2), `validation`, `served_part` and `range` (4.3), `invalidation` (4.4),
 //! `directives` (5.2); `reuse` joins them for one request. Also RFC 5861 (stale answers), RFC 8246
 //! (`immutable`) and, in shared mode, RFC 9213 (`CDN-Cache-Control`).
 //!
@@ -14,27 +14,27 @@
 //!
 //! ```
 //! use docstokg_policy::freshness::{
-//!     Answer, Digest, Exchange, Mode, Request, Response, Reuse, Rules, Storing, Times, answer,
-//!     reuse, select, storable,
+//!     CacheExchange, CacheMode, CacheRequest, Digest, ExchangeTimes, FreshnessRules,
+//!     OriginResponse, ReuseDecision, ServedPart, StorageDecision, answer, reuse, select, storable,
 //! };
 //! use docstokg_policy::time::Timestamp;
 //! use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 //!
-//! let rules = Rules::new(Mode::Private);
+//! let rules = FreshnessRules::new(CacheMode::Private);
 //! // In earnest a keyed cryptographic hash.
 //! let hash = |bytes: &[u8]| Digest([bytes.len() as u8; 32]);
 //! let asked = HeaderMap::new();
-//! let request = Request { method: &Method::GET, headers: &asked };
+//! let request = CacheRequest { method: &Method::GET, headers: &asked };
 //! let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
 //!
 //! // Nothing is stored: ask the origin, then decide whether to store its answer.
-//! assert_eq!(reuse(request, None, &rules, at(100)), Reuse::Miss);
+//! assert_eq!(reuse(request, None, &rules, at(100)), ReuseDecision::Miss);
 //! let mut answered = HeaderMap::new();
 //! answered.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
-//! let response = Response { status: StatusCode::OK, headers: &answered };
-//! let times = Times { sent: at(100), received: at(101) };
-//! let Storing::Store(stored) = storable(Exchange { request, response, times }, &rules, &hash)
-//! else {
+//! let response = OriginResponse { status: StatusCode::OK, headers: &answered };
+//! let times = ExchangeTimes { sent: at(100), received: at(101) };
+//! let exchange = CacheExchange { request, response, times };
+//! let StorageDecision::Store(stored) = storable(exchange, &rules, &hash) else {
 //!     panic!("an answer with a lifetime is stored");
 //! };
 //! assert!(stored.is_whole(9), "the body has arrived, nine bytes");
@@ -43,11 +43,11 @@
 //! let variants = [*stored];
 //! let chosen = select(request, &variants, &hash).map(|position| &variants[position]);
 //! let reused = reuse(request, chosen, &rules, at(130));
-//! let (Some(stored), Reuse::Fresh { age }) = (chosen, reused) else {
+//! let (Some(stored), ReuseDecision::Fresh { age }) = (chosen, reused) else {
 //!     panic!("it is fresh for a minute");
 //! };
 //! let answer = answer(request, stored, 9);
-//! assert_eq!(answer, Answer::Whole);
+//! assert_eq!(answer, ServedPart::Whole);
 //! let (status, headers) = stored.head(answer, age);
 //! assert_eq!(status, StatusCode::OK);
 //! assert_eq!(headers[header::AGE], "30");
@@ -65,7 +65,6 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 mod age;
-mod answer;
 mod date;
 mod directives;
 mod entity_tag;
@@ -76,6 +75,7 @@ mod lifetime;
 mod members;
 mod range;
 mod reuse;
+mod served_part;
 mod status;
 mod stored;
 mod storing;
@@ -83,23 +83,23 @@ mod targeted;
 mod validation;
 mod vary;
 
-pub use answer::{Answer, answer};
 pub use fields::{connection_options, is_hop_by_hop};
 pub use invalidation::invalidates;
 pub use range::ByteRange;
-pub use reuse::{Bypass, Reuse, StaleUse, Why, reuse};
+pub use reuse::{BypassReason, ReuseDecision, StaleUse, ValidationReason, reuse};
+pub use served_part::{ServedPart, answer};
 pub use status::is_stale_if_error_status;
-pub use stored::Stored;
-pub use storing::{NotStored, Storing, storable};
+pub use stored::StoredResponse;
+pub use storing::{NotStored, StorageDecision, storable};
 pub use validation::{FromHead, Update, Validators, freshen_from_head, update};
-pub use vary::{Digest, Hasher, VariantKey, select};
+pub use vary::{Digest, FieldHasher, VariantKey, select};
 
 /// The longest time that a delta-seconds value means (RFC 9111 section 1.2.2): 2^31 seconds.
 pub const MAX_DELTA: Duration = Duration::from_secs(1 << 31);
 
 /// Whose answers the cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Mode {
+pub enum CacheMode {
     /// Those of one user: `private` is storable, `s-maxage` and `CDN-Cache-Control` mean nothing.
     Private,
     /// Those of all clients of a gateway.
@@ -143,9 +143,9 @@ pub enum SetCookie {
 
 /// The rules of one cache for one host and role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
+pub struct FreshnessRules {
     /// Whose answers the cache holds.
-    pub mode: Mode,
+    pub mode: CacheMode,
     /// The lifetime of answers that state none. Off unless the operator asks for it.
     pub heuristic: Option<Heuristic>,
     /// What becomes of `Set-Cookie`.
@@ -154,10 +154,10 @@ pub struct Rules {
     pub overrides: Overrides,
 }
 
-impl Rules {
+impl FreshnessRules {
     /// Returns the rules of a cache that does what origins state and no more.
     #[must_use]
-    pub const fn new(mode: Mode) -> Self {
+    pub const fn new(mode: CacheMode) -> Self {
         Self {
             mode,
             heuristic: None,
@@ -174,7 +174,7 @@ impl Rules {
 
 /// A request as the cache sees it. The URL is the cache's key and not part of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct CacheRequest<'a> {
     /// The method.
     pub method: &'a Method,
     /// The header fields that the caller sends, before the cache adds its own validators.
@@ -183,7 +183,7 @@ pub struct Request<'a> {
 
 /// The head of a response as it came from the origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Response<'a> {
+pub struct OriginResponse<'a> {
     /// The status.
     pub status: StatusCode,
     /// The header fields.
@@ -192,7 +192,7 @@ pub struct Response<'a> {
 
 /// When an exchange with the origin took place, in wall time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct ExchangeTimes {
     /// When the request was sent (`request_time` of RFC 9111 section 4.2.3).
     pub sent: Timestamp,
     /// When the head of the response arrived (`response_time`).
@@ -201,11 +201,11 @@ pub struct Times {
 
 /// One exchange with the origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange<'a> {
+pub struct CacheExchange<'a> {
     /// What the caller asked for, before the cache added its own validators.
-    pub request: Request<'a>,
+    pub request: CacheRequest<'a>,
     /// What the origin answered.
-    pub response: Response<'a>,
+    pub response: OriginResponse<'a>,
     /// When.
-    pub times: Times,
+    pub times: ExchangeTimes,
 }

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::extension::Extensions;
 use crate::rate::Window;
 use crate::time::BootInstant;
@@ -235,11 +235,16 @@ impl HostModel {
 
     /// Takes in the headers of an answer whose body is still to come. Refusals are taken in when
     /// the attempt is settled.
-    fn receive_headers(&mut self, id: u64, outcome: Outcome, now: BootInstant) -> LearnEffect {
+    fn receive_headers(
+        &mut self,
+        id: u64,
+        outcome: AttemptMeaning,
+        now: BootInstant,
+    ) -> LearnEffect {
         let response = match outcome {
-            Outcome::Success => HostResponse::Served,
-            Outcome::Neutral => HostResponse::Neutral,
-            Outcome::Failure | Outcome::Throttled => return LearnEffect::default(),
+            AttemptMeaning::Success => HostResponse::Served,
+            AttemptMeaning::Neutral => HostResponse::Neutral,
+            AttemptMeaning::Failure | AttemptMeaning::Throttled => return LearnEffect::default(),
         };
         let learned = self.learned.as_mut();
         learned.map_or_else(LearnEffect::default, |own| own.heard(id, response, now))
@@ -254,15 +259,15 @@ impl HostModel {
         now: BootInstant,
     ) -> Option<ConfirmedLimit> {
         let response = match settled.outcome {
-            Outcome::Success => HostResponse::Served,
-            Outcome::Neutral => HostResponse::Neutral,
-            Outcome::Failure if settled.maybe_refused => HostResponse::Unavailable,
-            Outcome::Failure => HostResponse::Other,
-            Outcome::Throttled => HostResponse::Throttled {
+            AttemptMeaning::Success => HostResponse::Served,
+            AttemptMeaning::Neutral => HostResponse::Neutral,
+            AttemptMeaning::Failure if settled.maybe_refused => HostResponse::Unavailable,
+            AttemptMeaning::Failure => HostResponse::Other,
+            AttemptMeaning::Throttled => HostResponse::Throttled {
                 retry_after: settled.retry_after.map(|asked| now + asked),
             },
         };
-        if settled.outcome == Outcome::Throttled {
+        if settled.outcome == AttemptMeaning::Throttled {
             self.learned
                 .get_or_insert_with(|| LearnedLimits::from_history(history, now));
         }

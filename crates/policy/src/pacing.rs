@@ -47,7 +47,7 @@ impl Pacing {
 
 /// How a request is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum FitMode {
     /// By the windows and their spacing. `backlog` requests of the caller are still to come in each
     /// budget, this one included; zero if it does not know.
     Even {
@@ -59,10 +59,10 @@ pub(crate) enum Pace {
 }
 
 /// Distances shorter than this are spaced in groups, in microseconds: timers are no finer.
-const GROUPED: u64 = 20_000;
+const GROUPED_SPACING_MICROS: u64 = 20_000;
 /// Distances shorter than this are kept on average, in microseconds: each late wake-up would
 /// otherwise be lost.
-const AVERAGED: u64 = 50_000;
+const AVERAGED_SPACING_MICROS: u64 = 50_000;
 /// Over how many distances the average is kept.
 const AVERAGED_OVER: u32 = 10;
 /// The most that the guard adds to one distance, in microseconds.
@@ -71,7 +71,7 @@ const LARGEST_GUARD: u64 = 10_000;
 const LARGEST_GROUP: u64 = 400;
 /// Windows of this length and more are long. One that is spread is spread over this time: servers
 /// that count smoothly know seconds and minutes, longer quotas are counters.
-const LONG: Duration = Duration::from_secs(60);
+const LONG_WINDOW: Duration = Duration::from_secs(60);
 
 /// Short windows of this length and more are filled in a share of their time by a run that is over
 /// after a few of them.
@@ -158,7 +158,7 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
         let short = (list.iter()).filter(|window| window.per < below && is_spaced(window));
         short.max_by_key(|window| distance(window))
     };
-    if let Some(window) = slowest(LONG) {
+    if let Some(window) = slowest(LONG_WINDOW) {
         let mut spacings = of_short(window);
         if window.per >= FILLED_FROM {
             // While it is filled, the shorter ones are what is spaced.
@@ -174,7 +174,7 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
 
 /// Returns the spacing window of a long window.
 fn of_long(index: usize, window: &Window) -> Spacing {
-    spread_over(window, window.per.min(LONG), Some(index))
+    spread_over(window, window.per.min(LONG_WINDOW), Some(index))
 }
 
 /// Returns a spacing window that spreads the requests of a window over a shorter time.
@@ -187,7 +187,7 @@ fn spread_over(window: &Window, time: Duration, spread_of: Option<usize>) -> Spa
 
 /// Returns how many requests go together at this distance.
 fn group_at(distance: u64) -> u64 {
-    (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP)
+    (GROUPED_SPACING_MICROS / distance.max(1)).clamp(1, LARGEST_GROUP)
 }
 
 /// Returns the spacing windows of a short window.
@@ -212,7 +212,7 @@ fn evenly(window: &Window) -> Vec<Spacing> {
     let in_time = |group: u64| micros(window.per) * group / limit;
     let distance = in_time(1);
     let guard = (distance / 50).min(LARGEST_GUARD);
-    if distance >= AVERAGED {
+    if distance >= AVERAGED_SPACING_MICROS {
         return vec![Spacing::new(*window, 1, distance, guard, None)];
     }
     let group = group_at(distance);
@@ -228,7 +228,7 @@ fn evenly(window: &Window) -> Vec<Spacing> {
 /// window faster than evenly; zero requests are an unknown number.
 pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     let is_of_few_windows = backlog > 0 && backlog < few_windows(window);
-    let is_filled = (FILLED_FROM..=LONG).contains(&window.per) && is_of_few_windows;
+    let is_filled = (FILLED_FROM..=LONG_WINDOW).contains(&window.per) && is_of_few_windows;
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 

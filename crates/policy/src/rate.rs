@@ -98,14 +98,14 @@ impl FromStr for Window {
             .ok_or_else(|| wrong("the unit is not one of SECOND, MINUTE, HOUR, DAY"))?;
         let per = unit
             .checked_mul(multiple)
-            .filter(|per| *per <= LONGEST)
+            .filter(|per| *per <= MAX_WINDOW)
             .ok_or_else(|| wrong("the time is longer than 31 days"))?;
         Ok(Self { limit, per })
     }
 }
 
 /// The longest window. Stores remember a little longer than this.
-pub const LONGEST: Duration = Duration::from_secs(31 * 86_400);
+pub const MAX_WINDOW: Duration = Duration::from_secs(31 * 86_400);
 
 fn unit_length(unit: &str) -> Option<Duration> {
     Some(match unit.to_ascii_lowercase().as_str() {
@@ -188,7 +188,7 @@ mod tests {
         fn what_is_written_is_read_back(limit in 1u32.., per in 1u32..100_000, unit in 0usize..4) {
             let unit = [1u64, 60, 3_600, 86_400][unit];
             let per = Duration::from_secs(u64::from(per) * unit);
-            prop_assume!(per <= LONGEST);
+            prop_assume!(per <= MAX_WINDOW);
             let window = Window::new(NonZeroU32::new(limit).unwrap(), per);
             prop_assert_eq!(window.to_string().parse::<Window>().unwrap(), window);
         }

@@ -42,12 +42,12 @@ pub const MAX_RESET: Duration = Duration::from_secs(86_400);
 /// the host.
 const LONG_RESET: Duration = Duration::from_secs(60);
 
-/// The most quotas in one [`Reading`].
+/// The most quotas in one [`RateHeaderReading`].
 pub const MAX_QUOTAS: usize = 32;
 
 /// What the headers of one response say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct RateHeaderReading {
     /// The quotas, without duplicates, in an order that does not depend on that of the headers.
     pub quotas: Vec<Quota>,
     /// The most requests at a time: the least of those stated, and at least one.
@@ -75,7 +75,7 @@ pub struct Quota {
     /// or the resource that GitHub names. Requests of other partitions have quotas of their own.
     pub partition: Option<Box<str>>,
     /// The headers that state it.
-    pub source: Source,
+    pub source: RateHeaderFamily,
 }
 
 impl Quota {
@@ -111,7 +111,7 @@ pub enum Unit {
 
 /// The headers that state a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Source {
+pub enum RateHeaderFamily {
     /// `RateLimit` and `RateLimit-Policy`, as drafts 8 and later have them.
     RateLimit,
     /// `RateLimit: limit=10, remaining=5, reset=3`, the single field of draft 7.
@@ -126,7 +126,7 @@ pub enum Source {
 
 /// What is known about the headers of a host beforehand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct RateHeaderHints {
     /// How `RateLimit-Reset` and `X-RateLimit-Reset` are written.
     pub reset: ResetForm,
     /// The window of quotas whose headers state none.
@@ -155,13 +155,17 @@ pub enum ResetForm {
 /// 5.3); a structured field of which any part cannot be parsed is ignored as a whole (RFC 9651
 /// section 4.2).
 #[must_use]
-pub fn read(headers: &HeaderMap, received: Timestamp, hints: &Hints) -> Reading {
+pub fn read(
+    headers: &HeaderMap,
+    received: Timestamp,
+    hints: &RateHeaderHints,
+) -> RateHeaderReading {
     if !is_stated(headers) {
-        return Reading::default();
+        return RateHeaderReading::default();
     }
     let date = headers.get(http::header::DATE);
     let date = date.and_then(|date| http_date(date.to_str().ok()?));
-    let mut reader = Reader {
+    let mut reader = RateHeaderReader {
         headers,
         hints,
         sent: date.unwrap_or(received),
@@ -178,7 +182,7 @@ pub fn read(headers: &HeaderMap, received: Timestamp, hints: &Hints) -> Reading 
         .into_iter()
         .filter_map(|statement| statement.into_quota(hints.window))
         .collect();
-    Reading::new(quotas, concurrency, cost, malformed)
+    RateHeaderReading::new(quotas, concurrency, cost, malformed)
 }
 
 /// Returns whether a response may have rate headers; most have none. Takes one look at the first
@@ -195,7 +199,7 @@ fn may_state_a_rate(name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
 }
 
-impl Reading {
+impl RateHeaderReading {
     /// Returns whether a quota is spent that comes back only in a minute or later.
     #[must_use]
     pub fn is_spent_for_long(&self) -> bool {
@@ -240,15 +244,15 @@ impl Reading {
 }
 
 /// The headers, and how to read them.
-struct Reader<'a> {
+struct RateHeaderReader<'a> {
     headers: &'a HeaderMap,
-    hints: &'a Hints,
+    hints: &'a RateHeaderHints,
     /// When the response was sent, by the clock that its times of day follow.
     sent: Timestamp,
     malformed: u32,
 }
 
-impl Reader<'_> {
+impl RateHeaderReader<'_> {
     fn count_malformed(&mut self) {
         self.malformed = self.malformed.saturating_add(1);
     }
@@ -256,7 +260,7 @@ impl Reader<'_> {
 
 /// A quota as the headers state it, before the caps.
 #[derive(Clone, Debug)]
-struct Statement {
+struct DeclaredQuota {
     /// The name of its policy.
     name: Option<Box<str>>,
     unit: Unit,
@@ -265,11 +269,11 @@ struct Statement {
     remaining: Option<u64>,
     resets_in: Option<Duration>,
     partition: Option<Box<str>>,
-    source: Source,
+    source: RateHeaderFamily,
 }
 
-impl Statement {
-    fn new(source: Source) -> Self {
+impl DeclaredQuota {
+    fn new(source: RateHeaderFamily) -> Self {
         Self {
             name: None,
             unit: Unit::Requests,

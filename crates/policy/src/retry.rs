@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::classify::{Class, Outcome};
+use crate::classify::{AttemptClass, AttemptMeaning};
 use crate::time::BootInstant;
 
 /// How often and how patiently a request is tried again.
@@ -55,11 +55,11 @@ impl Repeatable {
 
 /// What is known when an attempt has ended badly.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedAttempt {
     /// Which attempt it was, from 1.
     pub attempt: u32,
     /// What it came to.
-    pub class: Class,
+    pub class: AttemptClass,
     /// Whether the request may be repeated.
     pub repeatable: Repeatable,
     /// The end of the block or open that the breaker now has: the retry comes no earlier.
@@ -78,7 +78,7 @@ pub struct Ended {
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryDecision {
     /// Return the result as it is.
     Stop(StopReason),
     /// Try again at this instant, and not earlier.
@@ -136,7 +136,7 @@ impl StopReason {
 #[must_use]
 pub fn wants_retry(
     policy: &RetryPolicy,
-    class: Class,
+    class: AttemptClass,
     repeatable: Repeatable,
     attempt: u32,
 ) -> bool {
@@ -152,22 +152,27 @@ pub fn wants_retry(
 /// none where the limiter learns: it holds all requests to the host back, this one among them, and
 /// a breaker opens for no longer than that.
 #[must_use]
-pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
+pub fn decide(
+    policy: &RetryPolicy,
+    ended: &EndedAttempt,
+    now: BootInstant,
+    jitter_sample: f64,
+) -> RetryDecision {
     if !ended.class.transient {
-        return Next::Stop(StopReason::Final);
+        return RetryDecision::Stop(StopReason::Final);
     }
     if ended.repeatable == Repeatable::No {
-        return Next::Stop(StopReason::NotRepeatable);
+        return RetryDecision::Stop(StopReason::NotRepeatable);
     }
     if ended.attempt >= policy.attempts.get() {
-        return Next::Stop(StopReason::Attempts);
+        return RetryDecision::Stop(StopReason::Attempts);
     }
     if ended.is_over_budget {
-        return Next::Stop(StopReason::RetryBudget);
+        return RetryDecision::Stop(StopReason::RetryBudget);
     }
     // A wait of zero says nothing about when to come back.
     let asked = ended.asked_until.filter(|asked| *asked > now);
-    let awaits_limit = ended.is_learned && ended.class.outcome == Outcome::Throttled;
+    let awaits_limit = ended.is_learned && ended.class.outcome == AttemptMeaning::Throttled;
     let own = || {
         if awaits_limit {
             return now;
@@ -179,21 +184,26 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
         && asked.is_none()
         && !ended.awaits_probe
     {
-        return Next::Stop(StopReason::BreakerOpen { until });
+        return RetryDecision::Stop(StopReason::BreakerOpen { until });
     }
     let at = asked.unwrap_or_else(own);
     let at = ended.open_until.map_or(at, |open| at.max(open));
     if at > ended.deadline {
-        Next::Stop(StopReason::Deadline { until: at })
+        RetryDecision::Stop(StopReason::Deadline { until: at })
     } else {
-        Next::RetryAt(at)
+        RetryDecision::RetryAt(at)
     }
 }
 
-fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, jitter_sample: f64) -> Duration {
+fn backoff(
+    policy: &RetryPolicy,
+    outcome: AttemptMeaning,
+    attempt: u32,
+    jitter_sample: f64,
+) -> Duration {
     let doublings = 1u32 << attempt.saturating_sub(1).min(20);
     let (full, least) = match outcome {
-        Outcome::Throttled => (
+        AttemptMeaning::Throttled => (
             policy.throttled_base.saturating_mul(2),
             policy.throttled_base,
         ),
@@ -211,10 +221,10 @@ mod tests {
 
     const NOW: BootInstant = BootInstant::from_micros(1_000_000_000);
 
-    fn ended(attempt: u32, outcome: Outcome) -> Ended {
-        Ended {
+    fn ended(attempt: u32, outcome: AttemptMeaning) -> EndedAttempt {
+        EndedAttempt {
             attempt,
-            class: Class {
+            class: AttemptClass {
                 outcome,
                 transient: true,
             },
@@ -228,10 +238,10 @@ mod tests {
         }
     }
 
-    fn wait(next: Next) -> Duration {
+    fn wait(next: RetryDecision) -> Duration {
         match next {
-            Next::RetryAt(at) => at.since(NOW),
-            Next::Stop(reason) => panic!("stopped: {reason:?}"),
+            RetryDecision::RetryAt(at) => at.since(NOW),
+            RetryDecision::Stop(reason) => panic!("stopped: {reason:?}"),
         }
     }
 
@@ -239,7 +249,7 @@ mod tests {
     fn backoff_doubles_with_half_of_it_fixed() {
         let policy = RetryPolicy::default();
         for (attempt, low, high) in [(1, 100, 200), (2, 200, 400), (3, 400, 800)] {
-            let ended = ended(attempt, Outcome::Failure);
+            let ended = ended(attempt, AttemptMeaning::Failure);
             assert_eq!(wait(decide(&policy, &ended, NOW, 0.0)).as_millis(), low);
             assert_eq!(wait(decide(&policy, &ended, NOW, 1.0)).as_millis(), high);
         }
@@ -248,17 +258,17 @@ mod tests {
     #[test]
     fn where_the_limiter_learns_a_throttled_request_has_no_backoff_of_its_own() {
         let policy = RetryPolicy::default();
-        let learned = |outcome| Ended {
+        let learned = |outcome| EndedAttempt {
             is_learned: true,
             ..ended(3, outcome)
         };
-        let next = decide(&policy, &learned(Outcome::Throttled), NOW, 1.0);
+        let next = decide(&policy, &learned(AttemptMeaning::Throttled), NOW, 1.0);
         assert_eq!(wait(next), Duration::ZERO);
-        let next = decide(&policy, &learned(Outcome::Failure), NOW, 1.0);
+        let next = decide(&policy, &learned(AttemptMeaning::Failure), NOW, 1.0);
         assert_eq!(wait(next), Duration::from_millis(800));
-        let asked = Ended {
+        let asked = EndedAttempt {
             asked_until: Some(NOW + Duration::from_secs(7)),
-            ..learned(Outcome::Throttled)
+            ..learned(AttemptMeaning::Throttled)
         };
         assert_eq!(
             wait(decide(&policy, &asked, NOW, 1.0)),
@@ -271,7 +281,7 @@ mod tests {
         assert_eq!(
             wait(decide(
                 &RetryPolicy::default(),
-                &ended(1, Outcome::Throttled),
+                &ended(1, AttemptMeaning::Throttled),
                 NOW,
                 0.0
             )),
@@ -281,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_never_cut() {
-        let mut ended = ended(1, Outcome::Throttled);
+        let mut ended = ended(1, AttemptMeaning::Throttled);
         ended.deadline = BootInstant::FAR;
         ended.asked_until = Some(NOW + Duration::from_secs(5_000));
         assert_eq!(
@@ -298,7 +308,7 @@ mod tests {
     #[test]
     fn a_wait_that_the_server_states_takes_the_place_of_the_backoff() {
         for attempt in 1..4 {
-            let mut ended = ended(attempt, Outcome::Throttled);
+            let mut ended = ended(attempt, AttemptMeaning::Throttled);
             ended.asked_until = Some(NOW + Duration::from_secs(1));
             let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 1.0));
             assert_eq!(at, Duration::from_secs(1), "attempt {attempt}");
@@ -312,47 +322,54 @@ mod tests {
     #[test]
     fn it_stops_for_the_right_reason() {
         let policy = RetryPolicy::default();
-        let stop = |ended: Ended| decide(&policy, &ended, NOW, 0.5);
-        let base = ended(1, Outcome::Failure);
-        let last = Ended { attempt: 4, ..base };
-        assert_eq!(stop(last), Next::Stop(StopReason::Attempts));
+        let stop = |ended: EndedAttempt| decide(&policy, &ended, NOW, 0.5);
+        let base = ended(1, AttemptMeaning::Failure);
+        let last = EndedAttempt { attempt: 4, ..base };
+        assert_eq!(stop(last), RetryDecision::Stop(StopReason::Attempts));
         assert_eq!(
-            stop(Ended {
+            stop(EndedAttempt {
                 repeatable: Repeatable::No,
                 ..base
             }),
-            Next::Stop(StopReason::NotRepeatable)
+            RetryDecision::Stop(StopReason::NotRepeatable)
         );
         assert_eq!(
-            stop(Ended {
-                class: Class {
-                    outcome: Outcome::Neutral,
+            stop(EndedAttempt {
+                class: AttemptClass {
+                    outcome: AttemptMeaning::Neutral,
                     transient: false
                 },
                 ..base
             }),
-            Next::Stop(StopReason::Final)
+            RetryDecision::Stop(StopReason::Final)
         );
         let until = NOW + Duration::from_secs(500);
         assert_eq!(
-            stop(Ended {
+            stop(EndedAttempt {
                 open_until: Some(until),
                 ..base
             }),
-            Next::Stop(StopReason::Deadline { until })
+            RetryDecision::Stop(StopReason::Deadline { until })
         );
-        let open = Ended {
+        let open = EndedAttempt {
             open_until: Some(NOW + Duration::from_secs(5)),
             awaits_probe: false,
             ..base
         };
         let until = NOW + Duration::from_secs(5);
-        assert_eq!(stop(open), Next::Stop(StopReason::BreakerOpen { until }));
-        let stated = Ended {
+        assert_eq!(
+            stop(open),
+            RetryDecision::Stop(StopReason::BreakerOpen { until })
+        );
+        let stated = EndedAttempt {
             asked_until: Some(until),
             ..open
         };
-        assert_eq!(stop(stated), Next::RetryAt(until), "the server stated it");
+        assert_eq!(
+            stop(stated),
+            RetryDecision::RetryAt(until),
+            "the server stated it"
+        );
         assert_eq!(Repeatable::of(&Method::POST), Repeatable::No);
         assert_eq!(Repeatable::of(&Method::PUT), Repeatable::Yes);
     }
@@ -365,12 +382,12 @@ mod tests {
             open in 0u64..10_000_000,
             jitter_sample in 0.0f64..1.0,
         ) {
-            let mut ended = ended(attempt, Outcome::Throttled);
+            let mut ended = ended(attempt, AttemptMeaning::Throttled);
             ended.deadline = BootInstant::FAR;
             ended.asked_until = Some(NOW + Duration::from_micros(asked));
             ended.open_until = Some(NOW + Duration::from_micros(open));
             let next = decide(&RetryPolicy::default(), &ended, NOW, jitter_sample);
-            let Next::RetryAt(at) = next else { panic!("stopped") };
+            let RetryDecision::RetryAt(at) = next else { panic!("stopped") };
             let stated = Duration::from_micros(asked.max(open));
             prop_assert!(at >= NOW + stated);
             prop_assert!(at <= NOW + stated.max(Duration::from_secs(30)));

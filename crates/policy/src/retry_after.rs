@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::time::Timestamp;
 
 /// Longer than any server means: a century. What is beyond it is cut to it.
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Reads a `Retry-After` value: how long from now on the server asks for no requests.
 ///
@@ -21,8 +21,8 @@ pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Opt
         return Some(
             value
                 .parse()
-                .map_or(LONGEST, Duration::from_secs)
-                .min(LONGEST),
+                .map_or(MAX_RETRY_AFTER, Duration::from_secs)
+                .min(MAX_RETRY_AFTER),
         );
     }
     if let Some((whole, fraction)) = value.split_once('.')
@@ -34,15 +34,18 @@ pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Opt
         return Some(
             whole
                 .parse::<u64>()
-                .map_or(LONGEST, |whole| {
+                .map_or(MAX_RETRY_AFTER, |whole| {
                     Duration::from_secs(whole.saturating_add(up))
                 })
-                .min(LONGEST),
+                .min(MAX_RETRY_AFTER),
         );
     }
     let until = http_date(value)?;
     let from = date.and_then(http_date).unwrap_or(now);
-    Some(Duration::from_micros(u64::try_from(until.micros_after(from)).unwrap_or(0)).min(LONGEST))
+    Some(
+        Duration::from_micros(u64::try_from(until.micros_after(from)).unwrap_or(0))
+            .min(MAX_RETRY_AFTER),
+    )
 }
 
 /// Reads an HTTP date in any of its three forms.
@@ -96,7 +99,10 @@ mod tests {
             ("1e3", None),
             ("12 seconds", None),
             (".5", None),
-            ("99999999999999999999999999", Some(LONGEST.as_secs())),
+            (
+                "99999999999999999999999999",
+                Some(MAX_RETRY_AFTER.as_secs()),
+            ),
         ] {
             assert_eq!(seconds(value, None), wait, "{value:?}");
         }

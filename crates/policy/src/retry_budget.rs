@@ -7,17 +7,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::time::{BootInstant, micros};
 
 /// What a retry after a transient fault costs.
-const TRANSIENT: u16 = 10;
+const TRANSIENT_COST: u16 = 10;
 /// What a retry after a throttling answer costs.
-const THROTTLED: u16 = 5;
+const THROTTLED_COST: u16 = 5;
 /// How much may be spent in advance: ten retries.
-const FREE: u16 = 10 * TRANSIENT;
+const ADVANCE_CREDIT: u16 = 10 * TRANSIENT_COST;
 /// What a success earns: a fifth of a retry.
-const EARNED: u16 = 2;
+const SUCCESS_CREDIT: u16 = 2;
 
 /// How long it takes until time alone earns a retry back, in microseconds.
 const FORGIVEN_AFTER: u64 = 60_000_000;
@@ -44,21 +44,21 @@ impl RetryBudget {
     }
 
     /// Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
-    pub fn settle(&mut self, outcome: Outcome, wants_retry: bool, now: BootInstant) -> bool {
+    pub fn settle(&mut self, outcome: AttemptMeaning, wants_retry: bool, now: BootInstant) -> bool {
         self.forgive(now);
         let cost = match outcome {
-            Outcome::Success => {
-                self.spent = self.spent.saturating_sub(EARNED);
+            AttemptMeaning::Success => {
+                self.spent = self.spent.saturating_sub(SUCCESS_CREDIT);
                 return true;
             }
-            Outcome::Neutral => 0,
-            Outcome::Failure => TRANSIENT,
-            Outcome::Throttled => THROTTLED,
+            AttemptMeaning::Neutral => 0,
+            AttemptMeaning::Failure => TRANSIENT_COST,
+            AttemptMeaning::Throttled => THROTTLED_COST,
         };
         if !wants_retry {
             return true;
         }
-        let may = self.spent.saturating_add(cost) <= FREE;
+        let may = self.spent.saturating_add(cost) <= ADVANCE_CREDIT;
         if may {
             if self.spent == 0 {
                 self.since = now;
@@ -76,7 +76,7 @@ impl RetryBudget {
         let minutes = micros(now.since(self.since)) / FORGIVEN_AFTER;
         let earned = u16::try_from(minutes)
             .unwrap_or(u16::MAX)
-            .saturating_mul(TRANSIENT);
+            .saturating_mul(TRANSIENT_COST);
         self.spent = self.spent.saturating_sub(earned);
         self.since = self.since.plus_micros(minutes * FORGIVEN_AFTER);
     }
@@ -97,7 +97,7 @@ mod tests {
 
     /// Sends `offered` requests with up to three retries each to an origin that fails as `fails`
     /// says, and returns how many it got.
-    fn load(offered: u32, mut fails: impl FnMut(u32) -> Outcome) -> u32 {
+    fn load(offered: u32, mut fails: impl FnMut(u32) -> AttemptMeaning) -> u32 {
         let mut budget = RetryBudget::default();
         let mut sent = 0;
         for _ in 0..offered {
@@ -105,7 +105,7 @@ mod tests {
                 sent += 1;
                 let outcome = fails(sent);
                 let may = budget.settle(outcome, attempt < 4, NOW);
-                if outcome == Outcome::Success || !may {
+                if outcome == AttemptMeaning::Success || !may {
                     break;
                 }
             }
@@ -115,17 +115,17 @@ mod tests {
 
     #[test]
     fn an_origin_that_is_down_gets_ten_retries_in_all() {
-        assert_eq!(load(100, |_| Outcome::Failure), 110);
-        assert_eq!(load(100, |_| Outcome::Throttled), 120);
-        assert_eq!(load(100, |_| Outcome::Success), 100);
+        assert_eq!(load(100, |_| AttemptMeaning::Failure), 110);
+        assert_eq!(load(100, |_| AttemptMeaning::Throttled), 120);
+        assert_eq!(load(100, |_| AttemptMeaning::Success), 100);
     }
 
     #[test]
     fn time_earns_a_retry_a_minute() {
         let mut budget = RetryBudget::default();
-        while budget.settle(Outcome::Failure, true, NOW) {}
+        while budget.settle(AttemptMeaning::Failure, true, NOW) {}
         let later = NOW.plus_micros(125_000_000);
-        let may = [(); 3].map(|()| budget.settle(Outcome::Failure, true, later));
+        let may = [(); 3].map(|()| budget.settle(AttemptMeaning::Failure, true, later));
         assert_eq!(may, [true, true, false]);
     }
 
@@ -133,8 +133,8 @@ mod tests {
     fn a_few_failures_among_successes_are_always_repeated() {
         // One in ten fails and is repeated: less than successes earn.
         let sent = load(1_000, |sent| match sent % 11 {
-            0 => Outcome::Failure,
-            _ => Outcome::Success,
+            0 => AttemptMeaning::Failure,
+            _ => AttemptMeaning::Success,
         });
         assert_eq!(sent, 1_099);
     }
@@ -147,16 +147,16 @@ mod tests {
             let (mut budget, mut retries, mut successes) = (RetryBudget::default(), 0, 0);
             for (outcome, wants) in outcomes {
                 let outcome = [
-                    Outcome::Success,
-                    Outcome::Failure,
-                    Outcome::Throttled,
-                    Outcome::Neutral,
+                    AttemptMeaning::Success,
+                    AttemptMeaning::Failure,
+                    AttemptMeaning::Throttled,
+                    AttemptMeaning::Neutral,
                 ][usize::from(outcome)];
                 let may = budget.settle(outcome, wants, NOW);
-                successes += u32::from(outcome == Outcome::Success);
-                retries += u32::from(outcome == Outcome::Failure && wants && may);
+                successes += u32::from(outcome == AttemptMeaning::Success);
+                retries += u32::from(outcome == AttemptMeaning::Failure && wants && may);
                 prop_assert!(retries <= 10 + successes / 5);
-                prop_assert!(budget.spent() <= FREE);
+                prop_assert!(budget.spent() <= ADVANCE_CREDIT);
             }
         }
     }

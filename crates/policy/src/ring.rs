@@ -1,7 +1,7 @@
 //! The history of a budget: when permits were used.
 //!
-//! Windows of up to [`EXACT_LIMIT`] share one [`Ring`] of exact instants. Each larger window has a
-//! [`Coarse`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its
+//! Windows of up to [`EXACT_LIMIT`] share one [`PermitRing`] of exact instants. Each larger window has a
+//! [`BucketRing`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its
 //! LATEST permit, so that it leaves the window late and never early: a thousandth of the rate is
 //! lost and no window is ever exceeded.
 
@@ -21,11 +21,11 @@ pub const COARSE_BUCKETS: u32 = 1_024;
 
 /// The instants of the latest permits, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Ring {
+pub struct PermitRing {
     permits: VecDeque<BootInstant>,
 }
 
-impl Ring {
+impl PermitRing {
     /// Returns the instant of the `k`-th latest permit (1 is the latest), if there is one.
     #[inline]
     #[must_use]
@@ -90,7 +90,7 @@ impl Ring {
 
 /// The permits of one large window, in buckets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Coarse {
+pub struct BucketRing {
     window: Window,
     /// The width in microseconds, guard included.
     width: u64,
@@ -121,7 +121,7 @@ impl Bucket {
     }
 }
 
-impl Coarse {
+impl BucketRing {
     /// Starts an empty history of a window.
     #[must_use]
     pub fn new(window: Window, width: u64) -> Self {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_ring_counts_from_the_latest_and_forgets_the_oldest() {
-        let mut ring = Ring::default();
+        let mut ring = PermitRing::default();
         for second in 1..=5 {
             ring.push(at(second), 1, 3);
         }
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_permit_taken_back_leaves_its_neighbours() {
-        let mut ring = Ring::default();
+        let mut ring = PermitRing::default();
         for instant in [1, 2, 2, 2, 3] {
             ring.push(at(instant), 1, 9);
         }
@@ -293,7 +293,7 @@ mod tests {
             NonZeroU32::new(1_000_000).unwrap(),
             Duration::from_secs(86_400),
         );
-        let mut coarse = Coarse::new(window, 86_400_000_000);
+        let mut coarse = BucketRing::new(window, 86_400_000_000);
         for permit in 0..1_000_000u64 {
             coarse.push(at(permit * 1_000), 1);
         }

@@ -12,14 +12,14 @@ use http::StatusCode;
 mod line;
 mod pattern;
 
-use line::Line;
+use line::RobotsLine;
 use pattern::Pattern;
 
 /// How much of a file is read, in bytes (section 2.5 asks for at least 500 KiB).
 pub const LIMIT_BYTES: usize = 512 * 1024;
 
 /// The longest crawl delay that is accepted.
-const LONGEST_DELAY_SECONDS: f64 = 86_400.0;
+const MAX_CRAWL_DELAY_S: f64 = 86_400.0;
 
 /// The rules of one site.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Robots {
 struct Group {
     /// Product tokens in lower case; `*` for every robot.
     agents: Vec<String>,
-    rules: Vec<Rule>,
+    rules: Vec<PathRule>,
     /// Delays, each for a number of the agents: those that were named above it.
     delays: Vec<(usize, Duration)>,
 }
@@ -50,7 +50,7 @@ impl Group {
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct PathRule {
     allow: bool,
     pattern: Pattern,
 }
@@ -65,9 +65,9 @@ impl Robots {
         // Several user-agent lines in a row share the rules below them; the first rule ends the row
         // (section 2.1).
         let mut naming = false;
-        for line in text.split(['\n', '\r']).filter_map(Line::read) {
+        for line in text.split(['\n', '\r']).filter_map(RobotsLine::read) {
             match (line, groups.last_mut()) {
-                (Line::UserAgent(value), last) => {
+                (RobotsLine::UserAgent(value), last) => {
                     let agent = product_token(value);
                     match last {
                         Some(group) if naming => group.agents.push(agent),
@@ -78,22 +78,22 @@ impl Robots {
                     }
                     naming = true;
                 }
-                (Line::Allow(value), Some(group)) => {
+                (RobotsLine::Allow(value), Some(group)) => {
                     naming = false;
                     group.rules.extend(rules(true, value));
                 }
-                (Line::Disallow(value), Some(group)) => {
+                (RobotsLine::Disallow(value), Some(group)) => {
                     naming = false;
                     group.rules.extend(rules(false, value));
                 }
                 // Not a rule of the RFC: it does not end a row of user-agent lines (section 2.2.4).
-                (Line::CrawlDelay(value), Some(group)) => {
+                (RobotsLine::CrawlDelay(value), Some(group)) => {
                     let seconds = value
                         .parse::<f64>()
                         .ok()
                         .filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
                     let delay = seconds
-                        .map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS)));
+                        .map(|seconds| Duration::from_secs_f64(seconds.min(MAX_CRAWL_DELAY_S)));
                     group
                         .delays
                         .extend(delay.map(|delay| (group.agents.len(), delay)));
@@ -162,12 +162,12 @@ impl Robots {
 /// Returns the rules of a line. An empty value is no rule: `Disallow:` allows everything.
 ///
 /// A rule that allows a directory's index allows the directory, as in Google's parser.
-fn rules(allow: bool, value: &str) -> Vec<Rule> {
-    let rule = |path: &str| Rule {
+fn rules(allow: bool, value: &str) -> Vec<PathRule> {
+    let rule = |path: &str| PathRule {
         allow,
         pattern: Pattern::new(path),
     };
-    let mut rules: Vec<Rule> = (!value.is_empty())
+    let mut rules: Vec<PathRule> = (!value.is_empty())
         .then(|| rule(value))
         .into_iter()
         .collect();
@@ -202,7 +202,7 @@ fn product_token(agent: &str) -> String {
 
 /// What the answer to a request for robots.txt means (section 2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ruling {
+pub enum RobotsRuling {
     /// The file is there: read it.
     Parse,
     /// There is none: everything is allowed.
@@ -211,7 +211,7 @@ pub enum Ruling {
     DisallowForNow,
 }
 
-impl Ruling {
+impl RobotsRuling {
     /// Reads the final status, after redirects; `None` when the site could not be reached.
     ///
     /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the exception

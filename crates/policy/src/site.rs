@@ -9,31 +9,31 @@
 use std::ops::ControlFlow;
 
 use crate::adaptive::AdaptivePolicy;
-use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
-use crate::budget::{Budget, Fit, Reservation, Stage};
+use crate::breaker::{Breaker, BreakerAdmission, BreakerPolicy, OpenReason, Transition};
+use crate::budget::{Budget, Reservation, ReservationStage, WindowFit};
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
-mod added;
-mod ask;
+mod admission_request;
 mod limits;
 mod operation;
 mod order;
 mod permit;
 mod settle;
 mod shared;
+mod site_extras;
 
-use added::Added;
-pub use ask::{
-    Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, QueuePosition, Refusal, RefusalReason,
-    Reserved, Standing,
+pub use admission_request::{
+    AdmissionDecision, AdmissionRequest, AdmissionResult, BudgetCost, LanePolicy, Patience, Permit,
+    PermitStanding, QueuePosition, Refusal, RefusalReason, ReservedSlot,
 };
 pub use operation::{RequestOperation, SiteOperation, SiteResult};
-use order::{GRACE, OwnReservation};
-use permit::Admitted;
-pub use settle::{Condition, Report, Settled};
+use order::{OwnReservation, RESERVATION_GRACE};
+use permit::AdmittedRequest;
+pub use settle::{AttemptResult, BreakerCondition, SettleEffect};
+use site_extras::SiteExtras;
 
 /// Names under which stores know the host model.
 pub use crate::host_model::{
@@ -56,7 +56,7 @@ pub struct Site {
     /// Whether anything but the history of budgets may have changed.
     touched: bool,
     /// What few sites have: one word where there is nothing.
-    added: Option<Box<Added>>,
+    added: Option<Box<SiteExtras>>,
 }
 
 impl Site {
@@ -70,7 +70,7 @@ impl Site {
 
     /// Asks to send: breaker, blocks and all budgets in one step.
     #[inline]
-    pub fn enter(&mut self, ask: &Ask, now: BootInstant) -> Entered {
+    pub fn enter(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
         // Almost always the breaker is closed and no request waits: then only windows count.
         let is_limited = self.host_model().is_some_and(|model| !model.is_empty());
         let learns = is_limited || ask.searches_upwards();
@@ -107,17 +107,17 @@ impl Site {
                 clean,
                 shadowed: None,
             };
-            return Entered {
-                entry: Entry::Go(permit),
+            return AdmissionResult {
+                entry: AdmissionDecision::Go(permit),
                 transition: None,
             };
         }
-        let fit = Fit {
+        let fit = WindowFit {
             at,
             because: because.map(|(cost, index)| cost.windows.at(index)),
         };
         if !is_paced && is_too_late(ask, None, fit, now) {
-            return Entered {
+            return AdmissionResult {
                 entry: refused(fit),
                 transition: None,
             };
@@ -127,9 +127,9 @@ impl Site {
 
     /// Enters where reservations, slots or a tripped breaker may matter.
     #[cold]
-    fn enter_slowly(&mut self, ask: &Ask, now: BootInstant) -> Entered {
+    fn enter_slowly(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
         let transition = self.advance(ask, now);
-        Entered {
+        AdmissionResult {
             entry: self.decide(ask, None, now),
             transition,
         }
@@ -140,7 +140,12 @@ impl Site {
     ///
     /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever
     /// instant it gets. One that has expired counts as a newcomer.
-    pub fn confirm(&mut self, ask: &Ask, id: u64, now: BootInstant) -> Entered {
+    pub fn confirm(
+        &mut self,
+        ask: &AdmissionRequest,
+        id: u64,
+        now: BootInstant,
+    ) -> AdmissionResult {
         let transition = self.advance(ask, now);
         for cost in &*ask.costs {
             self.budgets[cost.budget].free_slot(id);
@@ -148,15 +153,17 @@ impl Site {
         let entry = self.decide(ask, Some(id), now);
         if !matches!(
             entry,
-            Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. }
+            AdmissionDecision::Go(_)
+                | AdmissionDecision::Wait(_)
+                | AdmissionDecision::WaitForSlot { .. }
         ) {
             self.release(ask, id);
             self.breaker_for(ask).release(id);
         }
-        Entered { entry, transition }
+        AdmissionResult { entry, transition }
     }
 
-    fn release(&mut self, ask: &Ask, id: u64) {
+    fn release(&mut self, ask: &AdmissionRequest, id: u64) {
         for cost in &*ask.costs {
             self.budgets[cost.budget].release(id);
         }
@@ -164,7 +171,7 @@ impl Site {
 
     /// Applies the passage of time: reservations and leases expire, open becomes half-open.
     #[inline]
-    fn advance(&mut self, ask: &Ask, now: BootInstant) -> Option<Box<Transition>> {
+    fn advance(&mut self, ask: &AdmissionRequest, now: BootInstant) -> Option<Box<Transition>> {
         self.touched = true;
         for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
@@ -178,7 +185,12 @@ impl Site {
     /// Decides on a request after time has been applied. A process that does not adapt its rate
     /// goes by the full one, whatever others have found.
     #[inline]
-    fn decide(&mut self, ask: &Ask, id: Option<u64>, now: BootInstant) -> Entry {
+    fn decide(
+        &mut self,
+        ask: &AdmissionRequest,
+        id: Option<u64>,
+        now: BootInstant,
+    ) -> AdmissionDecision {
         if ask.policy.adaptive.is_some() {
             return self.decide_at_rates(ask, id, now);
         }
@@ -197,7 +209,12 @@ impl Site {
     /// Decides on a request at the rates in force: the breaker first, then the windows, then shared
     /// slots.
     #[inline]
-    fn decide_at_rates(&mut self, ask: &Ask, id: Option<u64>, now: BootInstant) -> Entry {
+    fn decide_at_rates(
+        &mut self,
+        ask: &AdmissionRequest,
+        id: Option<u64>,
+        now: BootInstant,
+    ) -> AdmissionDecision {
         let admitted = match self.pass_breaker(ask, id, now) {
             ControlFlow::Continue(admitted) => admitted,
             ControlFlow::Break(entry) => return entry,
@@ -221,7 +238,7 @@ impl Site {
             return refused(fit);
         }
         if ask.queue_position != QueuePosition::Head {
-            return Entry::Queue { at: fit.at };
+            return AdmissionDecision::Queue { at: fit.at };
         }
         let at = before.ask_again_at(fit.at);
         let id = self.reserve(ask, id, own, at, |cost| cost.weight > 0);
@@ -229,7 +246,7 @@ impl Site {
             self.breaker_for(ask)
                 .lease(id, ask.role, at + ask.policy.lease);
         }
-        Entry::Wait(Reserved {
+        AdmissionDecision::Wait(ReservedSlot {
             id,
             at,
             because: fit.because,
@@ -241,24 +258,24 @@ impl Site {
     #[inline]
     fn pass_breaker(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         id: Option<u64>,
         now: BootInstant,
-    ) -> ControlFlow<Entry, Admitted> {
+    ) -> ControlFlow<AdmissionDecision, AdmittedRequest> {
         let breaker = self.breaker_for(ask);
-        let mut admitted = Admitted {
+        let mut admitted = AdmittedRequest {
             generation: breaker.generation(),
             from: now,
             probe: false,
             shadowed: None,
         };
         match breaker.admit(&ask.policy.breaker, ask.role, id, now) {
-            Admission::Permit => {}
-            Admission::Probe { jitter } => {
+            BreakerAdmission::Permit => {}
+            BreakerAdmission::Probe { jitter } => {
                 admitted.from = now + jitter.mul_f64(ask.jitter_sample);
                 admitted.probe = true;
             }
-            Admission::Refused {
+            BreakerAdmission::Refused {
                 until,
                 reason,
                 probing,
@@ -272,13 +289,13 @@ impl Site {
                         admitted.shadowed = Some(Box::new(refusal(reason)));
                     }
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
-                        return ControlFlow::Break(Entry::WaitForBreaker {
+                        return ControlFlow::Break(AdmissionDecision::WaitForBreaker {
                             until: until.min(ask.deadline),
                             reason,
                             probing,
                         });
                     }
-                    _ => return ControlFlow::Break(Entry::Refused(refusal(reason))),
+                    _ => return ControlFlow::Break(AdmissionDecision::Refused(refusal(reason))),
                 }
             }
         }
@@ -289,15 +306,15 @@ impl Site {
     #[inline]
     fn permit_or_wait_for_slot(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         id: Option<u64>,
         own: Option<OwnReservation>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         now: BootInstant,
-    ) -> Entry {
+    ) -> AdmissionDecision {
         if let Some(earlier) = self.waits_for_slot(ask, id, own, now) {
             if ask.queue_position != QueuePosition::Head {
-                return Entry::Queue { at: now };
+                return AdmissionDecision::Queue { at: now };
             }
             return self.reserve_until_slot(ask, id, own, earlier, now);
         }
@@ -306,17 +323,17 @@ impl Site {
             self.breaker_for(ask)
                 .lease(permit.id, ask.role, now + ask.policy.lease);
         }
-        Entry::Go(permit)
+        AdmissionDecision::Go(permit)
     }
 
     /// Makes a reservation at `at`, or moves the one that `id` has: its position stays.
     fn reserve(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         id: Option<u64>,
         own: Option<OwnReservation>,
         at: BootInstant,
-        takes_part: impl Fn(&Cost) -> bool,
+        takes_part: impl Fn(&BudgetCost) -> bool,
     ) -> u64 {
         let position = own.map_or_else(|| self.next_position(ask), |own| own.position);
         let id = id.unwrap_or_else(|| self.fresh_id());
@@ -326,8 +343,8 @@ impl Site {
                 position,
                 at,
                 weight: cost.weight,
-                expires: at + GRACE,
-                stage: Stage::Waiting,
+                expires: at + RESERVATION_GRACE,
+                stage: ReservationStage::Waiting,
             };
             self.budgets[cost.budget].reserve(reservation);
         }
@@ -338,7 +355,7 @@ impl Site {
     /// an earlier position are about to take one.
     fn waits_for_slot(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         id: Option<u64>,
         own: Option<OwnReservation>,
         now: BootInstant,
@@ -357,22 +374,22 @@ impl Site {
     /// Keeps the position of a request for which every window has room and no shared slot is free.
     fn reserve_until_slot(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         id: Option<u64>,
         own: Option<OwnReservation>,
         earlier: u32,
         now: BootInstant,
-    ) -> Entry {
+    ) -> AdmissionDecision {
         let id = self.reserve(ask, id, own, now, |cost| {
             cost.weight > 0 || cost.slots.is_some()
         });
-        Entry::WaitForSlot { id, earlier }
+        AdmissionDecision::WaitForSlot { id, earlier }
     }
 
     /// Returns the breaker that a request obeys: the host's, or its role's own where the role is
     /// isolated.
     #[inline]
-    fn breaker_for(&mut self, ask: &Ask) -> &mut Breaker {
+    fn breaker_for(&mut self, ask: &AdmissionRequest) -> &mut Breaker {
         if !ask.policy.isolated {
             return &mut self.breaker;
         }
@@ -426,20 +443,29 @@ impl Site {
 /// A request that holds a reservation was admitted to wait: it is not refused because it woke a
 /// little late.
 #[inline]
-fn is_too_late(ask: &Ask, own: Option<OwnReservation>, fit: Fit, from: BootInstant) -> bool {
+fn is_too_late(
+    ask: &AdmissionRequest,
+    own: Option<OwnReservation>,
+    fit: WindowFit,
+    from: BootInstant,
+) -> bool {
     fit.at > latest_of(ask, own, from)
 }
 
 /// Returns the latest instant that the caller waits for.
 #[inline]
-fn latest_of(ask: &Ask, own: Option<OwnReservation>, from: BootInstant) -> BootInstant {
-    let latest = own.map_or(ask.latest, |own| ask.latest.max(own.at + GRACE));
+fn latest_of(
+    ask: &AdmissionRequest,
+    own: Option<OwnReservation>,
+    from: BootInstant,
+) -> BootInstant {
+    let latest = own.map_or(ask.latest, |own| ask.latest.max(own.at + RESERVATION_GRACE));
     latest.max(from).min(ask.deadline)
 }
 
 #[inline]
-fn refused(fit: Fit) -> Entry {
-    Entry::Refused(Refusal {
+fn refused(fit: WindowFit) -> AdmissionDecision {
+    AdmissionDecision::Refused(Refusal {
         until: fit.at,
         reason: RefusalReason::Rate {
             window: fit.because,

@@ -6,22 +6,22 @@
 
 /// An item with its parameters, in the order in which they are written.
 #[derive(Debug)]
-pub(crate) struct Item {
-    pub(crate) value: Bare,
-    parameters: Vec<(Box<str>, Bare)>,
+pub(crate) struct StructuredItem {
+    pub(crate) value: BareValue,
+    parameters: Vec<(Box<str>, BareValue)>,
 }
 
-impl Item {
+impl StructuredItem {
     /// Returns a parameter. Of several with one name the last holds (section 4.2.3.2).
-    pub(crate) fn parameter(&self, name: &str) -> Option<&Bare> {
-        let named = |(known, _): &&(Box<str>, Bare)| **known == *name;
+    pub(crate) fn parameter(&self, name: &str) -> Option<&BareValue> {
+        let named = |(known, _): &&(Box<str>, BareValue)| **known == *name;
         self.parameters.iter().rfind(named).map(|(_, value)| value)
     }
 }
 
 /// A value without parameters.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Bare {
+pub(crate) enum BareValue {
     Integer(i64),
     /// A string or a token: servers mix them up.
     Text(Box<str>),
@@ -33,7 +33,7 @@ pub(crate) enum Bare {
     Other,
 }
 
-impl Bare {
+impl BareValue {
     /// Returns an integer that is not negative.
     pub(crate) fn as_count(&self) -> Option<u64> {
         match self {
@@ -51,23 +51,23 @@ impl Bare {
 }
 
 /// Parses a list (section 4.2.1).
-pub(crate) fn parse_list(text: &str) -> Option<Vec<Item>> {
+pub(crate) fn parse_list(text: &str) -> Option<Vec<StructuredItem>> {
     let mut parser = Parser::new(text);
     parser.members(Parser::item)
 }
 
 /// Parses a dictionary (section 4.2.2). Of several members with one key the caller takes the last.
-pub(crate) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, Item)>> {
+pub(crate) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, StructuredItem)>> {
     let mut parser = Parser::new(text);
     parser.members(|parser| {
         let key = parser.key()?;
         let value = if parser.take(b'=') {
             parser.bare()?
         } else {
-            Bare::Boolean(true)
+            BareValue::Boolean(true)
         };
         let parameters = parser.parameters()?;
-        Some((key, Item { value, parameters }))
+        Some((key, StructuredItem { value, parameters }))
     })
 }
 
@@ -102,13 +102,13 @@ impl<'a> Parser<'a> {
         Some(members)
     }
 
-    fn item(&mut self) -> Option<Item> {
+    fn item(&mut self) -> Option<StructuredItem> {
         let value = self.bare()?;
         let parameters = self.parameters()?;
-        Some(Item { value, parameters })
+        Some(StructuredItem { value, parameters })
     }
 
-    fn parameters(&mut self) -> Option<Vec<(Box<str>, Bare)>> {
+    fn parameters(&mut self) -> Option<Vec<(Box<str>, BareValue)>> {
         let mut parameters = Vec::new();
         while self.take(b';') {
             self.take_while(|byte| byte == b' ');
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
             let value = if self.take(b'=') {
                 self.bare()?
             } else {
-                Bare::Boolean(true)
+                BareValue::Boolean(true)
             };
             parameters.push((key, value));
         }
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         to_text(key)
     }
 
-    fn bare(&mut self) -> Option<Bare> {
+    fn bare(&mut self) -> Option<BareValue> {
         match *self.rest.first()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'"' => self.string(),
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
             b'?' => self.boolean(),
             b'@' => {
                 self.take(b'@');
-                matches!(self.number()?, Bare::Integer(_)).then_some(Bare::Other)
+                matches!(self.number()?, BareValue::Integer(_)).then_some(BareValue::Other)
             }
             b'%' => {
                 self.take(b'%');
@@ -156,28 +156,28 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an integer of up to 15 digits, or a decimal of up to 12 and 3 (section 4.2.4).
-    fn number(&mut self) -> Option<Bare> {
+    fn number(&mut self) -> Option<BareValue> {
         let sign = if self.take(b'-') { -1 } else { 1 };
         let whole = self.take_while(|byte| byte.is_ascii_digit());
         if self.take(b'.') {
             let fraction = self.take_while(|byte| byte.is_ascii_digit());
             let sizes_fit = (1..=12).contains(&whole.len()) && (1..=3).contains(&fraction.len());
-            return sizes_fit.then_some(Bare::Other);
+            return sizes_fit.then_some(BareValue::Other);
         }
         if !(1..=15).contains(&whole.len()) {
             return None;
         }
         let whole: i64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
-        Some(Bare::Integer(sign * whole))
+        Some(BareValue::Integer(sign * whole))
     }
 
-    fn string(&mut self) -> Option<Bare> {
+    fn string(&mut self) -> Option<BareValue> {
         self.take(b'"');
         let mut text = String::new();
         loop {
             let byte = self.next()?;
             match byte {
-                b'"' => return Some(Bare::Text(text.into())),
+                b'"' => return Some(BareValue::Text(text.into())),
                 b'\\' => {
                     let escaped = self.next().filter(|byte| matches!(byte, b'"' | b'\\'))?;
                     text.push(char::from(escaped));
@@ -188,38 +188,38 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn token(&mut self) -> Option<Bare> {
+    fn token(&mut self) -> Option<BareValue> {
         let token = self.take_while(|byte| {
             byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)
         });
-        to_text(token).map(Bare::Text)
+        to_text(token).map(BareValue::Text)
     }
 
-    fn bytes(&mut self) -> Option<Bare> {
+    fn bytes(&mut self) -> Option<BareValue> {
         self.take(b':');
         let bytes = self
             .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
         if !self.take(b':') {
             return None;
         }
-        to_text(bytes).map(Bare::Bytes)
+        to_text(bytes).map(BareValue::Bytes)
     }
 
-    fn boolean(&mut self) -> Option<Bare> {
+    fn boolean(&mut self) -> Option<BareValue> {
         self.take(b'?');
         match self.next()? {
-            b'0' => Some(Bare::Boolean(false)),
-            b'1' => Some(Bare::Boolean(true)),
+            b'0' => Some(BareValue::Boolean(false)),
+            b'1' => Some(BareValue::Boolean(true)),
             _ => None,
         }
     }
 
-    fn display_string(&mut self) -> Option<Bare> {
+    fn display_string(&mut self) -> Option<BareValue> {
         if !self.take(b'"') {
             return None;
         }
         self.take_while(|byte| matches!(byte, b' '..=b'~') && byte != b'"');
-        self.take(b'"').then_some(Bare::Other)
+        self.take(b'"').then_some(BareValue::Other)
     }
 
     fn next(&mut self) -> Option<u8> {
@@ -263,19 +263,22 @@ mod tests {
         assert_eq!(
             values,
             [
-                &Bare::Text("a\"b".into()),
-                &Bare::Text("tok/en:x".into()),
-                &Bare::Bytes("aGk=".into()),
-                &Bare::Integer(-7),
-                &Bare::Other,
-                &Bare::Other,
-                &Bare::Boolean(true),
-                &Bare::Other,
+                &BareValue::Text("a\"b".into()),
+                &BareValue::Text("tok/en:x".into()),
+                &BareValue::Bytes("aGk=".into()),
+                &BareValue::Integer(-7),
+                &BareValue::Other,
+                &BareValue::Other,
+                &BareValue::Boolean(true),
+                &BareValue::Other,
             ]
         );
-        assert_eq!(list[0].parameter("q"), Some(&Bare::Integer(2)));
-        assert_eq!(list[1].parameter("flag"), Some(&Bare::Boolean(true)));
-        assert_eq!(list[1].parameter("s").and_then(Bare::as_text), Some("c, d"));
+        assert_eq!(list[0].parameter("q"), Some(&BareValue::Integer(2)));
+        assert_eq!(list[1].parameter("flag"), Some(&BareValue::Boolean(true)));
+        assert_eq!(
+            list[1].parameter("s").and_then(BareValue::as_text),
+            Some("c, d")
+        );
         assert_eq!(list[1].parameter("q"), None);
     }
 
@@ -313,8 +316,8 @@ mod tests {
         let keys: Vec<_> = dictionary.iter().map(|(key, _)| &**key).collect();
         assert_eq!(keys, ["limit", "remaining", "reset"]);
         assert_eq!(dictionary[0].1.value.as_count(), Some(10));
-        assert_eq!(dictionary[0].1.parameter("w"), Some(&Bare::Integer(1)));
-        assert_eq!(dictionary[2].1.value, Bare::Boolean(true));
+        assert_eq!(dictionary[0].1.parameter("w"), Some(&BareValue::Integer(1)));
+        assert_eq!(dictionary[2].1.value, BareValue::Boolean(true));
         assert!(parse_dictionary("Limit=10").is_none());
     }
 }

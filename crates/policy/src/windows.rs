@@ -20,7 +20,7 @@ use written::WrittenWindows;
 #[serde(from = "WrittenWindows", into = "WrittenWindows")]
 pub struct Windows {
     list: Box<[Window]>,
-    rules: Box<[Rule]>,
+    rules: Box<[WindowRule]>,
     spacings: Box<[Spacing]>,
     guard: Duration,
     pacing: Pacing,
@@ -33,7 +33,7 @@ pub struct Windows {
 
 /// A window as the hot path reads it: it adds and compares, it does not convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct WindowRule {
     pub(crate) limit: u32,
     /// Its permits are remembered one by one.
     pub(crate) exact: bool,
@@ -49,13 +49,13 @@ pub(crate) fn id_of(window: &Window) -> u64 {
 }
 
 /// The longest turn of a process among more than a window allows, in microseconds.
-const LONGEST_TURN: u64 = 100_000;
+const MAX_ROTATION_MICROS: u64 = 100_000;
 /// Windows longer than this are quotas: the adaptive multiplier does not change them.
-const PACING: Duration = Duration::from_secs(60);
+const MAX_PACING_WINDOW: Duration = Duration::from_secs(60);
 
 /// Returns how long a turn lasts: a request that wakes later than that waits for the next one.
 fn turn_length(window: &Window) -> u64 {
-    (micros(window.per) / (3 * u64::from(window.limit.get()))).min(LONGEST_TURN)
+    (micros(window.per) / (3 * u64::from(window.limit.get()))).min(MAX_ROTATION_MICROS)
 }
 
 impl Windows {
@@ -99,14 +99,14 @@ impl Windows {
             .map(|window| window.limit.get())
             .filter(|limit| *limit <= EXACT_LIMIT);
         let keep = exact.chain(spaced).max().unwrap_or(0);
-        let rule = |window: &Window| Rule {
+        let rule = |window: &Window| WindowRule {
             limit: window.limit.get(),
             exact: window.limit.get() <= EXACT_LIMIT,
             width: micros(window.per + guard),
             id: id_of(window),
         };
-        let rules: Box<[Rule]> = list.iter().map(rule).collect();
-        let mix = |mixed: u64, rule: &Rule| {
+        let rules: Box<[WindowRule]> = list.iter().map(rule).collect();
+        let mix = |mixed: u64, rule: &WindowRule| {
             mixed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 ^ rule.id
                 ^ rule.width.rotate_left(32)
@@ -236,7 +236,7 @@ impl Windows {
 
     /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
     pub(crate) fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
-        if window.per <= PACING {
+        if window.per <= MAX_PACING_WINDOW {
             multiplier.stretch(window.per) + self.guard
         } else {
             window.per + self.guard
@@ -255,7 +255,7 @@ impl Windows {
 
     /// Returns the windows at the full rate, in the order of the list.
     #[inline]
-    pub(crate) fn rules(&self) -> &[Rule] {
+    pub(crate) fn rules(&self) -> &[WindowRule] {
         &self.rules
     }
 
@@ -351,7 +351,7 @@ mod tests {
                 if wait.is_zero() {
                     sent.push((now, rank));
                     // Past this turn.
-                    now += i64::try_from(LONGEST_TURN).unwrap();
+                    now += i64::try_from(MAX_ROTATION_MICROS).unwrap();
                 } else {
                     let late = random(40_000);
                     now += i64::try_from(micros(wait)).unwrap() + late;

@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
-use super::{Breaker, BreakerPolicy, OpenReason, Past, State, Transition};
+use super::{Breaker, BreakerPolicy, BreakerState, FailureHistory, OpenReason, Transition};
 use crate::time::BootInstant;
 
 /// The shortest time to the next probe.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The next probe comes after one part in so many of the time since the first open.
-const PARTS: u32 = 5;
+const PROBE_INTERVAL_DIVISOR: u32 = 5;
 /// By which share of itself the wait is spread, to either side.
-const SPREAD: f64 = 0.1;
+const PROBE_SPREAD_SHARE: f64 = 0.1;
 
 /// Returns how long after a failed probe was sent the next one comes, in an outage that has lasted for
 /// `elapsed`.
@@ -26,9 +26,11 @@ const SPREAD: f64 = 0.1;
     reason = "a wait in microseconds is exact in a double, and not negative"
 )]
 pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Duration {
-    let middle = (elapsed / PARTS).max(SHORTEST).min(cap);
+    let middle = (elapsed / PROBE_INTERVAL_DIVISOR)
+        .max(MIN_PROBE_INTERVAL)
+        .min(cap);
     // In whole microseconds.
-    let spread = 1.0 - SPREAD + 2.0 * SPREAD * jitter_sample;
+    let spread = 1.0 - PROBE_SPREAD_SHARE + 2.0 * PROBE_SPREAD_SHARE * jitter_sample;
     Duration::from_micros((middle.as_micros() as f64 * spread).floor() as u64)
 }
 
@@ -72,7 +74,7 @@ impl Breaker {
     /// Returns the reset in force: of the open that there is, or of the next one.
     #[must_use]
     pub fn reset_in_force(&self, policy: &BreakerPolicy) -> Duration {
-        let opens = |past: &Past| if self.has_tripped() { past.opens } else { 0 };
+        let opens = |past: &FailureHistory| if self.has_tripped() { past.opens } else { 0 };
         let past = self.past.as_deref();
         let (opens, learned) = past.map_or((0, Duration::ZERO), |past| {
             (opens(past), past.learned_reset)
@@ -106,7 +108,7 @@ impl Breaker {
         self.generation = self.generation.wrapping_add(1);
         Some(Transition {
             from,
-            to: State::Open,
+            to: BreakerState::Open,
             fail_count,
             reset: Some(until.since(now)),
             reason: Some(OpenReason::EarlyProbeFailed),

@@ -1,7 +1,7 @@
 //! The leases of probes: taken while half-open, prolonged by heartbeats, released by results.
 
 use super::Breaker;
-use super::trip::Lease;
+use super::trip::ProbeLease;
 use crate::role::Role;
 use crate::time::BootInstant;
 
@@ -20,7 +20,7 @@ impl Breaker {
         if let Some(trip) = self.trip.as_deref_mut() {
             match trip.leases.iter_mut().find(|lease| lease.id == id) {
                 Some(lease) => lease.expires = expires,
-                None => trip.leases.push(Lease { id, role, expires }),
+                None => trip.leases.push(ProbeLease { id, role, expires }),
             }
         }
     }

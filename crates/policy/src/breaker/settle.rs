@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::early::{self, FailedProbe};
-use super::trip::{Block, Past, Trip};
-use super::{Breaker, BreakerPolicy, FORGET, OpenReason, State, Transition};
-use crate::classify::Outcome;
+use super::trip::{FailureHistory, HostBlock, TripState};
+use super::{Breaker, BreakerPolicy, BreakerState, FAILURE_MEMORY, OpenReason, Transition};
+use crate::classify::AttemptMeaning;
 use crate::time::BootInstant;
 
 /// The least time that an open lasts, whatever was stated or learned.
@@ -15,7 +15,7 @@ const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
     /// What it means.
-    pub outcome: Outcome,
+    pub outcome: AttemptMeaning,
     /// The generation in which the request was admitted.
     pub generation: u32,
     /// When it was sent.
@@ -28,7 +28,7 @@ pub struct Settlement {
 }
 
 /// How an open begins.
-struct Opening {
+struct BreakerOpening {
     reason: OpenReason,
     /// How long it lasts, where that is not the reset.
     length: Option<Duration>,
@@ -53,14 +53,14 @@ impl Breaker {
             return None;
         }
         match outcome {
-            Outcome::Success | Outcome::Neutral => {
-                if outcome == Outcome::Success {
+            AttemptMeaning::Success | AttemptMeaning::Neutral => {
+                if outcome == AttemptMeaning::Success {
                     self.failures = 0;
                 }
                 self.trip.as_ref().filter(|trip| trip.half_open)?;
                 Some(self.shut(now))
             }
-            Outcome::Throttled
+            AttemptMeaning::Throttled
                 if policy.one_failure_per_epoch
                     && self
                         .past
@@ -69,25 +69,25 @@ impl Breaker {
             {
                 None
             }
-            Outcome::Failure | Outcome::Throttled => {
-                if outcome == Outcome::Throttled {
+            AttemptMeaning::Failure | AttemptMeaning::Throttled => {
+                if outcome == AttemptMeaning::Throttled {
                     self.past().throttled_at = now;
                 }
                 // A throttled origin is up: it says when to come back, or the reset applies.
-                let early = (policy.early_probes && outcome == Outcome::Failure)
+                let early = (policy.early_probes && outcome == AttemptMeaning::Failure)
                     .then_some(settlement.jitter_sample);
                 let probe = FailedProbe {
                     sent,
                     jitter_sample: early,
                     wait: settlement.wait.map(|wait| wait.max(SHORTEST_OPEN)),
-                    is_refusal: outcome == Outcome::Throttled,
+                    is_refusal: outcome == AttemptMeaning::Throttled,
                 };
                 self.fail(policy, probe, now)
             }
         }
     }
 
-    fn past(&mut self) -> &mut Past {
+    fn past(&mut self) -> &mut FailureHistory {
         self.past.get_or_insert_default()
     }
 
@@ -99,8 +99,8 @@ impl Breaker {
         past.recent.clear();
         past.turned_at = now;
         Transition {
-            from: State::HalfOpen,
-            to: State::Closed,
+            from: BreakerState::HalfOpen,
+            to: BreakerState::Closed,
             fail_count: 0,
             reset: None,
             reason: None,
@@ -121,7 +121,7 @@ impl Breaker {
                 return None;
             }
             return self.await_next_probe(policy, probe, now).or_else(|| {
-                let opening = Opening {
+                let opening = BreakerOpening {
                     reason: OpenReason::ProbeFailed,
                     length,
                     early,
@@ -145,7 +145,7 @@ impl Breaker {
                 // configured cooldown applies. A server that refuses a request and says when to come
                 // back is up.
                 let stated = length.filter(|_| probe.is_refusal);
-                let opening = Opening {
+                let opening = BreakerOpening {
                     reason: OpenReason::RollingWindow,
                     length: Some(stated.unwrap_or(window.cooldown)),
                     early: None,
@@ -154,7 +154,7 @@ impl Breaker {
             }
         }
         (self.failures >= policy.fail_max.get()).then(|| {
-            let opening = Opening {
+            let opening = BreakerOpening {
                 reason: OpenReason::Consecutive,
                 length,
                 early,
@@ -163,8 +163,13 @@ impl Breaker {
         })
     }
 
-    fn open(&mut self, policy: &BreakerPolicy, opening: Opening, now: BootInstant) -> Transition {
-        let Opening {
+    fn open(
+        &mut self,
+        policy: &BreakerPolicy,
+        opening: BreakerOpening,
+        now: BootInstant,
+    ) -> Transition {
+        let BreakerOpening {
             reason,
             length,
             early,
@@ -178,7 +183,10 @@ impl Breaker {
             past.opens = 0;
         }
         // What a server once stated counts less after a healthy hour.
-        if was_closed && past.learned_reset > Duration::ZERO && past.turned_at + FORGET <= now {
+        if was_closed
+            && past.learned_reset > Duration::ZERO
+            && past.turned_at + FAILURE_MEMORY <= now
+        {
             let half = past.learned_reset.as_micros() / 2;
             let half = Duration::from_micros(u64::try_from(half).unwrap_or(u64::MAX));
             past.learned_reset = if half > policy.reset {
@@ -193,10 +201,10 @@ impl Breaker {
         let reset = early.map_or(reset, |sample| early::wait(Duration::ZERO, reset, sample));
         past.turned_at = early.map_or(BootInstant::ZERO, |_| now.max(BootInstant::from_micros(1)));
         self.generation = self.generation.wrapping_add(1);
-        self.trip = Some(Box::new(Trip::new(now + reset, reason.clone(), None)));
+        self.trip = Some(Box::new(TripState::new(now + reset, reason.clone(), None)));
         Transition {
             from,
-            to: State::Open,
+            to: BreakerState::Open,
             fail_count: self.failures,
             reset: Some(reset),
             reason: Some(reason),
@@ -216,30 +224,30 @@ impl Breaker {
             return None;
         }
         let from = self.state(now);
-        if from == State::Open
+        if from == BreakerState::Open
             && let Some(trip) = self.trip.as_deref_mut()
         {
             if trip.block.as_ref().is_none_or(|block| block.until < until) {
-                trip.block = Some(Block { until, reason });
+                trip.block = Some(HostBlock { until, reason });
             }
             return None;
         }
         // A block of a closed breaker is not an outage; one of a half-open breaker leaves it as it
         // was.
-        if from == State::Closed
+        if from == BreakerState::Closed
             && let Some(past) = self.past.as_deref_mut()
         {
             past.turned_at = BootInstant::ZERO;
         }
         self.generation = self.generation.wrapping_add(1);
-        let block = Some(Block {
+        let block = Some(HostBlock {
             until,
             reason: reason.clone(),
         });
-        self.trip = Some(Box::new(Trip::new(now, reason.clone(), block)));
+        self.trip = Some(Box::new(TripState::new(now, reason.clone(), block)));
         Some(Transition {
             from,
-            to: State::Open,
+            to: BreakerState::Open,
             fail_count: self.failures,
             reset: Some(until.since(now)),
             reason: Some(reason),
@@ -270,14 +278,14 @@ impl Breaker {
         let from = self.state(now);
         let generation = self
             .generation
-            .wrapping_add(u32::from(from != State::Closed));
+            .wrapping_add(u32::from(from != BreakerState::Closed));
         *self = Self {
             generation,
             ..Self::default()
         };
-        (from != State::Closed).then_some(Transition {
+        (from != BreakerState::Closed).then_some(Transition {
             from,
-            to: State::Closed,
+            to: BreakerState::Closed,
             fail_count: 0,
             reset: None,
             reason: None,

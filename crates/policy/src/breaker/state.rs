@@ -60,7 +60,7 @@ impl fmt::Display for OpenReason {
 
 /// The state of a breaker as callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum BreakerState {
     /// Every request is admitted.
     Closed,
     /// No request is admitted.
@@ -69,7 +69,7 @@ pub enum State {
     HalfOpen,
 }
 
-impl State {
+impl BreakerState {
     /// Reads the word used in events and tables.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
@@ -93,9 +93,9 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// Before.
-    pub from: State,
+    pub from: BreakerState,
     /// After.
-    pub to: State,
+    pub to: BreakerState,
     /// The failures in a row at that instant.
     pub fail_count: u32,
     /// How long an open lasts, for a change to open.
@@ -106,7 +106,7 @@ pub struct Transition {
 
 /// The answer of a breaker to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum BreakerAdmission {
     /// Closed: send.
     Permit,
     /// Half-open with a free trial call: send as a probe after up to `jitter`, holding a lease.

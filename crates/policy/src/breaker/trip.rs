@@ -12,34 +12,38 @@ use crate::time::BootInstant;
 
 /// The lease of a probe. Released, settled or expired; never lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lease {
+pub(super) struct ProbeLease {
     pub(super) id: u64,
     pub(super) role: Role,
     pub(super) expires: BootInstant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Block {
+pub(super) struct HostBlock {
     pub(super) until: BootInstant,
     pub(super) reason: OpenReason,
 }
 
 /// What a breaker that is not plainly closed remembers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Trip {
+pub(super) struct TripState {
     /// The end of the inferred open; in the past once half-open.
     pub(super) open_until: BootInstant,
     pub(super) reason: OpenReason,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<HostBlock>,
     pub(super) half_open: bool,
-    pub(super) leases: Vec<Lease>,
+    pub(super) leases: Vec<ProbeLease>,
     /// Which process or operator opened it, for display.
     pub(super) by: Option<Arc<str>>,
 }
 
-impl Trip {
+impl TripState {
     /// Starts an open, or a block.
-    pub(super) fn new(open_until: BootInstant, reason: OpenReason, block: Option<Block>) -> Self {
+    pub(super) fn new(
+        open_until: BootInstant,
+        reason: OpenReason,
+        block: Option<HostBlock>,
+    ) -> Self {
         Self {
             open_until,
             reason,
@@ -67,7 +71,7 @@ impl Trip {
 
 /// What a breaker that has failed before remembers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Past {
+pub(super) struct FailureHistory {
     /// Opens in a row.
     pub(super) opens: u32,
     /// How often in a row a server asked for more than the configured reset.

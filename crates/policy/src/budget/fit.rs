@@ -5,23 +5,23 @@
 //! position) count beside the history.
 
 use super::{Budget, Reservation};
-use crate::pacing::{Pace, Spacing};
+use crate::pacing::{FitMode, Spacing};
 use crate::rate::Window;
-use crate::ring::{Coarse, EXACT_LIMIT};
+use crate::ring::{BucketRing, EXACT_LIMIT};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
 /// The shortest turn, in microseconds: about the resolution of timers.
 const SHORTEST_TURN: u64 = 2_000;
 /// The longest turn, in microseconds: sleeps end late by about that much.
-const LONGEST_TURN: u64 = 25_000;
+const MAX_STAGGER_MICROS: u64 = 25_000;
 
 /// A use that is still to come: when it is expected, and how much it takes.
-pub(crate) type Counted = (BootInstant, u32);
+pub(crate) type CountedUse = (BootInstant, u32);
 
 /// The first instant that fits, and the window that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct WindowFit {
     /// Not before this.
     pub at: BootInstant,
     /// The window that asks for the longest wait, if any does.
@@ -37,7 +37,7 @@ impl Budget {
         windows: &Windows,
         weight: u32,
         from: BootInstant,
-        pace: Pace,
+        pace: FitMode,
     ) -> (BootInstant, Option<usize>) {
         let (mut at, mut latest) = (from, None);
         for (index, rule) in windows.rules().iter().enumerate() {
@@ -79,8 +79,14 @@ impl Budget {
     /// Returns whether a spacing holds: for a request that is paced, and where it spreads a long
     /// window, while the backlog exceeds what that window has left.
     #[inline]
-    fn holds(&self, windows: &Windows, spacing: &Spacing, pace: Pace, from: BootInstant) -> bool {
-        let Pace::Even { backlog } = pace else {
+    fn holds(
+        &self,
+        windows: &Windows,
+        spacing: &Spacing,
+        pace: FitMode,
+        from: BootInstant,
+    ) -> bool {
+        let FitMode::Even { backlog } = pace else {
             return false;
         };
         let Some(index) = spacing.spread_of() else {
@@ -107,19 +113,19 @@ impl Budget {
         windows: &Windows,
         weight: u32,
         ahead: Option<u32>,
-        counted: &[Counted],
+        counted: &[CountedUse],
         from: BootInstant,
-        pace: Pace,
-    ) -> Fit {
+        pace: FitMode,
+    ) -> WindowFit {
         if weight == 0 {
-            return Fit {
+            return WindowFit {
                 at: from,
                 because: None,
             };
         }
         if counted.is_empty() && self.multiplier == Multiplier::FULL && ahead.is_none() {
             let (at, index) = self.plain_fit(windows, weight, from, pace);
-            return Fit {
+            return WindowFit {
                 at,
                 because: index.map(|index| windows.at(index)),
             };
@@ -134,11 +140,11 @@ impl Budget {
         windows: &Windows,
         weight: u32,
         ahead: Option<u32>,
-        counted: &[Counted],
+        counted: &[CountedUse],
         from: BootInstant,
-        pace: Pace,
-    ) -> Fit {
-        let mut fit = Fit {
+        pace: FitMode,
+    ) -> WindowFit {
+        let mut fit = WindowFit {
             at: from,
             because: None,
         };
@@ -150,7 +156,7 @@ impl Budget {
                 let start = if ahead.is_none() { fit.at } else { from };
                 let at = self.fit_window(in_force, weight, ahead.unwrap_or(0), counted, start);
                 if at > fit.at {
-                    fit = Fit {
+                    fit = WindowFit {
                         at,
                         because: Some(*in_force.0),
                     };
@@ -170,7 +176,7 @@ impl Budget {
                 let at = self.fit_window(in_force, weight, ahead.unwrap_or(0), counted, start);
                 if at > fit.at {
                     let because = Some(*spacing.window());
-                    fit = Fit { at, because };
+                    fit = WindowFit { at, because };
                 }
             }
             // One iteration is enough unless a counted use conflicts with the instant that an
@@ -187,7 +193,7 @@ impl Budget {
     /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that
     /// is taken in turns is over in a quarter of a window, so nothing of the rate is lost. Where
     /// turns would be finer than timers there are none.
-    pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<Fit> {
+    pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<WindowFit> {
         let of_window =
             |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
         let turn = windows
@@ -195,7 +201,7 @@ impl Budget {
             .map(of_window)
             .min()
             .filter(|turn| *turn >= SHORTEST_TURN)?
-            .min(LONGEST_TURN);
+            .min(MAX_STAGGER_MICROS);
         let near = |reservation: &&Reservation| {
             reservation.is_waiting()
                 && reservation.weight > 0
@@ -206,7 +212,7 @@ impl Budget {
             .iter()
             .filter(near)
             .max_by_key(|reservation| reservation.at)?;
-        Some(Fit {
+        Some(WindowFit {
             at: last.at.max(now).plus_micros(turn),
             because: windows.list().first().copied(),
         })
@@ -219,7 +225,7 @@ impl Budget {
         (window, width): (&Window, u64),
         weight: u32,
         ahead: u32,
-        counted: &[Counted],
+        counted: &[CountedUse],
         from: BootInstant,
     ) -> BootInstant {
         // The last of the `ahead + weight` units comes `turns` whole windows after the unit that
@@ -265,7 +271,7 @@ impl Budget {
         &self,
         window: &Window,
         mut k: u32,
-        counted: &[Counted],
+        counted: &[CountedUse],
         at: BootInstant,
     ) -> Option<BootInstant> {
         for (expected, weight) in counted.iter().rev().filter(|(expected, _)| *expected <= at) {
@@ -288,7 +294,7 @@ impl Budget {
     }
 
     #[inline]
-    pub(super) fn coarse_of(&self, window: &Window) -> Option<&Coarse> {
+    pub(super) fn coarse_of(&self, window: &Window) -> Option<&BucketRing> {
         self.coarse.iter().find(|coarse| coarse.window() == *window)
     }
 }

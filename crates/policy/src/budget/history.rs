@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Change};
+use super::{Budget, BudgetChange};
 use crate::rate::Window;
-use crate::ring::{Bucket, Coarse};
+use crate::ring::{Bucket, BucketRing};
 use crate::time::BootInstant;
 
 /// The history of a budget, whole.
@@ -30,7 +30,7 @@ impl Budget {
 
     /// Passes the changes since the last call to `to`, and clears them.
     #[inline]
-    pub fn drain_journal(&mut self, mut to: impl FnMut(Change)) {
+    pub fn drain_journal(&mut self, mut to: impl FnMut(BudgetChange)) {
         if let Some(journal) = &mut self.journal {
             journal.iter().copied().for_each(&mut to);
             journal.clear();
@@ -38,11 +38,11 @@ impl Budget {
     }
 
     /// Applies a change that another process made.
-    pub fn replay(&mut self, change: Change) {
+    pub fn replay(&mut self, change: BudgetChange) {
         let journal = self.journal.take();
         match change {
-            Change::Spent { weight, at } => self.spend(weight, at),
-            Change::TakenBack { weight, at } => self.take_back(weight, at),
+            BudgetChange::Spent { weight, at } => self.spend(weight, at),
+            BudgetChange::TakenBack { weight, at } => self.take_back(weight, at),
         }
         self.journal = journal;
     }
@@ -108,7 +108,7 @@ impl Budget {
                     None => theirs,
                 }
             })
-            .collect::<Vec<Coarse>>();
+            .collect::<Vec<BucketRing>>();
         // Another process may have written before it knew our windows.
         self.remembered = 0;
         (self.keep, self.reservations, self.slots) = (keep, reservations, slots);

@@ -19,12 +19,12 @@ pub(crate) struct Reservation {
     /// When it expires unless its holder confirms it.
     pub(crate) expires: BootInstant,
     /// What its holder does.
-    pub(crate) stage: Stage,
+    pub(crate) stage: ReservationStage,
 }
 
 /// What the holder of a reservation does; decides what expiry means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Stage {
+pub(crate) enum ReservationStage {
     /// It waits. A reservation that expires in this stage is dropped: its holder is gone.
     Waiting,
     /// Its request is dialling or has been sent: it counts as used now, and when it expires as
@@ -35,6 +35,6 @@ pub(crate) enum Stage {
 impl Reservation {
     /// Returns whether its holder waits.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.stage == Stage::Waiting
+        self.stage == ReservationStage::Waiting
     }
 }

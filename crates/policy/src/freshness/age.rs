@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 
-use super::Times;
+use super::ExchangeTimes;
 use super::date::FieldDate;
 use super::directives::delta_seconds;
 
 /// Returns `corrected_initial_age`: how old a response was when it arrived.
-pub(super) fn initial(headers: &HeaderMap, times: Times) -> Duration {
+pub(super) fn initial(headers: &HeaderMap, times: ExchangeTimes) -> Duration {
     let date = FieldDate::read(headers, &header::DATE).valid();
     // A response without a valid date counts as made when it arrived (RFC 9110 section 6.6.1).
     let date = date.unwrap_or(times.received);
@@ -47,7 +47,7 @@ mod tests {
             headers.insert(header::DATE, at);
         }
         let sent = NOON;
-        initial(&headers, Times { sent, received }).as_secs()
+        initial(&headers, ExchangeTimes { sent, received }).as_secs()
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, header};
 
 use super::members::{Member, Members};
-use super::{MAX_DELTA, Mode, targeted};
+use super::{CacheMode, MAX_DELTA, targeted};
 
 /// A directive without an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Flag {
+pub(super) enum DirectiveFlag {
     NoStore = 1,
     Public = 2,
     MustRevalidate = 4,
@@ -27,21 +27,21 @@ pub(super) enum Flag {
 
 /// A set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flags(u16);
+pub(super) struct DirectiveFlags(u16);
 
-impl Flags {
-    pub(super) fn set(&mut self, flag: Flag) {
+impl DirectiveFlags {
+    pub(super) fn set(&mut self, flag: DirectiveFlag) {
         self.0 |= flag as u16;
     }
 
-    pub(super) fn has(self, flag: Flag) -> bool {
+    pub(super) fn has(self, flag: DirectiveFlag) -> bool {
         self.0 & flag as u16 != 0
     }
 }
 
 /// What `no-cache` or `private` applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum DirectiveScope {
     #[default]
     Nothing,
     /// The named fields only.
@@ -49,7 +49,7 @@ pub(super) enum Scope {
     Everything,
 }
 
-impl Scope {
+impl DirectiveScope {
     /// Adds an occurrence of the directive with its argument.
     pub(super) fn extend(&mut self, argument: Option<&[u8]>) {
         match (&mut *self, argument.and_then(field_names)) {
@@ -106,9 +106,9 @@ pub(super) fn is_needed(name: &HeaderName) -> bool {
 /// The directives of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ResponseDirectives {
-    pub(super) flags: Flags,
-    pub(super) no_cache: Scope,
-    pub(super) private: Scope,
+    pub(super) flags: DirectiveFlags,
+    pub(super) no_cache: DirectiveScope,
+    pub(super) private: DirectiveScope,
     pub(super) max_age: Option<Duration>,
     pub(super) s_maxage: Option<Duration>,
     pub(super) stale_while_revalidate: Option<Duration>,
@@ -119,14 +119,14 @@ pub(super) struct ResponseDirectives {
 
 impl ResponseDirectives {
     /// Reads the directives that concern a cache of this mode.
-    pub(super) fn of(headers: &HeaderMap, mode: Mode) -> Self {
+    pub(super) fn of(headers: &HeaderMap, mode: CacheMode) -> Self {
         // RFC 9213 section 2.2: a valid targeted field replaces Cache-Control and Expires.
         let targeted = match mode {
-            Mode::Shared => targeted::directives(headers),
-            Mode::Private => None,
+            CacheMode::Shared => targeted::directives(headers),
+            CacheMode::Private => None,
         };
         let mut directives = targeted.unwrap_or_else(|| Self::cache_control(headers));
-        if mode == Mode::Private {
+        if mode == CacheMode::Private {
             // Section 5.2.2.10: s-maxage is for shared caches.
             directives.s_maxage = None;
         }
@@ -152,12 +152,12 @@ impl ResponseDirectives {
     fn add(&mut self, member: &Member) {
         let argument = member.argument.as_deref();
         match member.name.as_str() {
-            "no-store" => self.flags.set(Flag::NoStore),
-            "public" => self.flags.set(Flag::Public),
-            "must-revalidate" => self.flags.set(Flag::MustRevalidate),
-            "proxy-revalidate" => self.flags.set(Flag::ProxyRevalidate),
-            "must-understand" => self.flags.set(Flag::MustUnderstand),
-            "immutable" => self.flags.set(Flag::Immutable),
+            "no-store" => self.flags.set(DirectiveFlag::NoStore),
+            "public" => self.flags.set(DirectiveFlag::Public),
+            "must-revalidate" => self.flags.set(DirectiveFlag::MustRevalidate),
+            "proxy-revalidate" => self.flags.set(DirectiveFlag::ProxyRevalidate),
+            "must-understand" => self.flags.set(DirectiveFlag::MustUnderstand),
+            "immutable" => self.flags.set(DirectiveFlag::Immutable),
             "no-cache" => self.no_cache.extend(argument),
             "private" => self.private.extend(argument),
             "max-age" => single(&mut self.max_age, argument),
@@ -170,11 +170,11 @@ impl ResponseDirectives {
     }
 
     /// Says whether the directives forbid a stale answer (section 4.2.4).
-    pub(super) fn forbid_stale(&self, mode: Mode) -> bool {
-        let for_shared = self.flags.has(Flag::ProxyRevalidate) || self.s_maxage.is_some();
-        self.flags.has(Flag::MustRevalidate)
-            || self.no_cache == Scope::Everything
-            || (mode == Mode::Shared && for_shared)
+    pub(super) fn forbid_stale(&self, mode: CacheMode) -> bool {
+        let for_shared = self.flags.has(DirectiveFlag::ProxyRevalidate) || self.s_maxage.is_some();
+        self.flags.has(DirectiveFlag::MustRevalidate)
+            || self.no_cache == DirectiveScope::Everything
+            || (mode == CacheMode::Shared && for_shared)
     }
 }
 
@@ -201,7 +201,7 @@ pub(super) fn delta_seconds(text: &[u8]) -> Option<Duration> {
 /// The directives of a request (section 5.2.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestDirectives {
-    pub(super) flags: Flags,
+    pub(super) flags: DirectiveFlags,
     pub(super) max_age: Option<Duration>,
     pub(super) min_fresh: Option<Duration>,
     /// [`Duration::MAX`] where the request accepts any staleness.
@@ -226,7 +226,7 @@ impl RequestDirectives {
         if !headers.contains_key(header::CACHE_CONTROL)
             && pragma.iter().any(|member| member.name == "no-cache")
         {
-            directives.flags.set(Flag::NoCache);
+            directives.flags.set(DirectiveFlag::NoCache);
         }
         directives
     }
@@ -237,9 +237,9 @@ impl RequestDirectives {
         let least =
             |slot: Option<Duration>, value: Duration| Some(slot.unwrap_or(value).min(value));
         match member.name.as_str() {
-            "no-cache" => self.flags.set(Flag::NoCache),
-            "no-store" => self.flags.set(Flag::NoStore),
-            "only-if-cached" => self.flags.set(Flag::OnlyIfCached),
+            "no-cache" => self.flags.set(DirectiveFlag::NoCache),
+            "no-store" => self.flags.set(DirectiveFlag::NoStore),
+            "only-if-cached" => self.flags.set(DirectiveFlag::OnlyIfCached),
             "max-age" => self.max_age = least(self.max_age, value.unwrap_or_default()),
             // A wish that cannot be read is one that no stored answer meets.
             "min-fresh" => {
@@ -292,7 +292,7 @@ mod tests {
             (&["x=\"max-age=60\""], None),
             (&["max-age=60", ""], Some(60)),
         ] {
-            let directives = ResponseDirectives::of(&lines(values), Mode::Private);
+            let directives = ResponseDirectives::of(&lines(values), CacheMode::Private);
             let expected = expected.map(Duration::from_secs);
             assert_eq!(directives.max_age, expected, "{values:?}");
         }
@@ -300,9 +300,10 @@ mod tests {
 
     #[test]
     fn no_cache_and_private_name_fields_or_mean_everything() {
-        let scope = |value: &str| ResponseDirectives::of(&lines(&[value]), Mode::Shared).no_cache;
+        let scope =
+            |value: &str| ResponseDirectives::of(&lines(&[value]), CacheMode::Shared).no_cache;
         let fields = |names: &[&'static str]| {
-            Scope::Fields(
+            DirectiveScope::Fields(
                 names
                     .iter()
                     .map(|name| HeaderName::from_static(name))
@@ -318,7 +319,7 @@ mod tests {
             "no-cache=\"a b\"",
             "no-cache=\"vary\"",
         ] {
-            assert_eq!(scope(value), Scope::Everything, "{value}");
+            assert_eq!(scope(value), DirectiveScope::Everything, "{value}");
         }
     }
 
@@ -340,8 +341,16 @@ mod tests {
     fn pragma_counts_only_without_cache_control() {
         let mut headers = HeaderMap::new();
         headers.insert(header::PRAGMA, HeaderValue::from_static("x, No-Cache"));
-        assert!(RequestDirectives::of(&headers).flags.has(Flag::NoCache));
+        assert!(
+            RequestDirectives::of(&headers)
+                .flags
+                .has(DirectiveFlag::NoCache)
+        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=5"));
-        assert!(!RequestDirectives::of(&headers).flags.has(Flag::NoCache));
+        assert!(
+            !RequestDirectives::of(&headers)
+                .flags
+                .has(DirectiveFlag::NoCache)
+        );
     }
 }

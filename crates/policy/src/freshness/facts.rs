@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header;
 
-use super::Stored;
+use super::StoredResponse;
 use super::date::FieldDate;
 use super::directives::ResponseDirectives;
 use super::lifetime::stated;
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 /// What is read of the fields of a stored response.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct ResponseFacts {
     /// The directives for a cache of its mode.
     pub(super) directives: ResponseDirectives,
     /// The lifetime that it states.
@@ -22,8 +22,8 @@ pub(super) struct Facts {
     pub(super) date: Timestamp,
 }
 
-impl Facts {
-    fn of(stored: &Stored) -> Self {
+impl ResponseFacts {
+    fn of(stored: &StoredResponse) -> Self {
         let directives = ResponseDirectives::of(stored.headers(), stored.mode());
         let date = FieldDate::read(stored.headers(), &header::DATE).valid();
         Self {
@@ -37,11 +37,11 @@ impl Facts {
 /// The facts of one stored response, from its first look-up on. They follow from its fields, which
 /// do not change: it makes no difference to equality.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FactsOnce(OnceLock<Facts>);
+pub(super) struct FactsOnce(OnceLock<ResponseFacts>);
 
 impl FactsOnce {
-    pub(super) fn of(&self, stored: &Stored) -> &Facts {
-        self.0.get_or_init(|| Facts::of(stored))
+    pub(super) fn of(&self, stored: &StoredResponse) -> &ResponseFacts {
+        self.0.get_or_init(|| ResponseFacts::of(stored))
     }
 }
 

@@ -4,15 +4,15 @@ use http::header::{self, HeaderMap, HeaderName};
 
 use super::directives::{ResponseDirectives, is_needed};
 use super::members::split_outside_quotes;
-use super::{Mode, Rules, SetCookie};
+use super::{CacheMode, FreshnessRules, SetCookie};
 
 /// Returns the fields of a response that may be stored.
 pub(super) fn storable_fields(
     headers: &HeaderMap,
     directives: &ResponseDirectives,
-    rules: &Rules,
+    rules: &FreshnessRules,
 ) -> HeaderMap {
-    let excluded = Excluded::of(headers, directives, rules);
+    let excluded = ExcludedFields::of(headers, directives, rules);
     let mut kept = HeaderMap::new();
     for (name, value) in headers {
         if !excluded.contains(name) {
@@ -24,14 +24,18 @@ pub(super) fn storable_fields(
 }
 
 /// The fields that a response must not be stored with.
-struct Excluded<'a> {
+struct ExcludedFields<'a> {
     named: Vec<HeaderName>,
     directives: &'a ResponseDirectives,
-    rules: &'a Rules,
+    rules: &'a FreshnessRules,
 }
 
-impl<'a> Excluded<'a> {
-    fn of(headers: &HeaderMap, directives: &'a ResponseDirectives, rules: &'a Rules) -> Self {
+impl<'a> ExcludedFields<'a> {
+    fn of(
+        headers: &HeaderMap,
+        directives: &'a ResponseDirectives,
+        rules: &'a FreshnessRules,
+    ) -> Self {
         Self {
             named: connection_options(headers),
             directives,
@@ -48,7 +52,7 @@ impl<'a> Excluded<'a> {
             // Section 5.2.2.4: not without validation, so not at all.
             || self.directives.no_cache.fields().contains(name)
             // Section 5.2.2.7: for one user only.
-            || (self.rules.mode == Mode::Shared && self.directives.private.fields().contains(name))
+            || (self.rules.mode == CacheMode::Shared && self.directives.private.fields().contains(name))
     }
 }
 

@@ -5,24 +5,25 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 
 use super::date::FieldDate;
-use super::directives::{Flag, ResponseDirectives};
-use super::facts::Facts;
+use super::directives::{DirectiveFlag, ResponseDirectives};
+use super::facts::ResponseFacts;
 use super::members::Members;
 use super::status::is_heuristically_cacheable;
-use super::{Heuristic, Mode, Rules, Stored};
+use super::{CacheMode, FreshnessRules, Heuristic, StoredResponse};
 use crate::time::Timestamp;
 
 /// Returns the lifetime of a stored response under the rules, to be compared with its age.
-pub(super) fn lifetime(stored: &Stored, rules: &Rules) -> Duration {
+pub(super) fn lifetime(stored: &StoredResponse, rules: &FreshnessRules) -> Duration {
     let (status, headers) = (stored.status(), stored.headers());
-    let Facts {
+    let ResponseFacts {
         directives,
         stated_lifetime,
         ..
     } = stored.facts();
     let lifetime = stated_lifetime.or_else(|| {
         // Section 4.2.2: a heuristic is for responses that state no lifetime and may have one.
-        let may_guess = is_heuristically_cacheable(status) || directives.flags.has(Flag::Public);
+        let may_guess =
+            is_heuristically_cacheable(status) || directives.flags.has(DirectiveFlag::Public);
         let rule = rules.heuristic.filter(|_| may_guess)?;
         heuristic(headers, rule, stored.received())
     });
@@ -73,10 +74,10 @@ fn heuristic(headers: &HeaderMap, rule: Heuristic, received: Timestamp) -> Optio
 }
 
 /// Returns the least lifetime that the operator grants.
-fn granted(status: StatusCode, rules: &Rules) -> Option<Duration> {
+fn granted(status: StatusCode, rules: &FreshnessRules) -> Option<Duration> {
     match (rules.mode, status) {
-        (Mode::Private, StatusCode::OK) => rules.overrides.ttl,
-        (Mode::Private, StatusCode::NOT_FOUND) => rules.overrides.negative_ttl,
+        (CacheMode::Private, StatusCode::OK) => rules.overrides.ttl,
+        (CacheMode::Private, StatusCode::NOT_FOUND) => rules.overrides.negative_ttl,
         _ => None,
     }
 }

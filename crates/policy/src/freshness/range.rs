@@ -24,7 +24,7 @@ impl ByteRange {
 
 /// What a `Range` field asks of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RequestedRange {
     /// The whole: no range, one that is malformed or of another unit, or several.
     Whole,
     Part(ByteRange),
@@ -33,15 +33,15 @@ pub(super) enum Wanted {
 }
 
 /// Reads what a request wants of a body of `length` bytes.
-pub(super) fn wanted(headers: &HeaderMap, length: u64) -> Wanted {
+pub(super) fn wanted(headers: &HeaderMap, length: u64) -> RequestedRange {
     let mut lines = headers.get_all(header::RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
-    parse(line.as_bytes(), length).unwrap_or(Wanted::Whole)
+    parse(line.as_bytes(), length).unwrap_or(RequestedRange::Whole)
 }
 
-fn parse(line: &[u8], length: u64) -> Option<Wanted> {
+fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
     let equals = line.iter().position(|byte| *byte == b'=')?;
     let (unit, set) = (&line[..equals], &line[equals + 1..]);
     // Section 14.1: units are compared without case; others than bytes are ignored.
@@ -72,21 +72,21 @@ fn parse(line: &[u8], length: u64) -> Option<Wanted> {
     // Section 14.1.2: satisfiable where the first position is inside.
     Some(if first < length {
         let last = last.min(length - 1);
-        Wanted::Part(ByteRange { first, last })
+        RequestedRange::Part(ByteRange { first, last })
     } else {
-        Wanted::Unsatisfiable
+        RequestedRange::Unsatisfiable
     })
 }
 
 /// Section 14.1.2: the last bytes; all of them where the body has fewer. A suffix of an empty body
 /// is satisfiable and has no bytes that a 206 could name, so the whole is served.
-fn suffix(count: u64, length: u64) -> Option<Wanted> {
+fn suffix(count: u64, length: u64) -> Option<RequestedRange> {
     if count == 0 {
-        return Some(Wanted::Unsatisfiable);
+        return Some(RequestedRange::Unsatisfiable);
     }
     let last = length.checked_sub(1)?;
     let first = length.saturating_sub(count);
-    Some(Wanted::Part(ByteRange { first, last }))
+    Some(RequestedRange::Part(ByteRange { first, last }))
 }
 
 /// Reads a position. What does not fit is beyond every body.
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn read(value: &str, length: u64) -> Wanted {
+    fn read(value: &str, length: u64) -> RequestedRange {
         let mut headers = HeaderMap::new();
         headers.insert(
             header::RANGE,
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn one_range_is_cut_to_the_body_and_everything_else_is_the_whole() {
-        let part = |first, last| Wanted::Part(ByteRange { first, last });
+        let part = |first, last| RequestedRange::Part(ByteRange { first, last });
         for (value, length, expected) in [
             ("bytes=0-1", 11, part(0, 1)),
             ("bytes=1-", 11, part(1, 10)),
@@ -123,19 +123,23 @@ mod tests {
             ("bytes=-99", 11, part(0, 10)),
             ("bytes=5-99999999999999999999999", 11, part(5, 10)),
             ("BYTES = 0-0 ,", 11, part(0, 0)),
-            ("bytes=11-", 11, Wanted::Unsatisfiable),
-            ("bytes=-0", 11, Wanted::Unsatisfiable),
-            ("bytes=0-", 0, Wanted::Unsatisfiable),
-            ("bytes=99999999999999999999999-", 11, Wanted::Unsatisfiable),
-            ("bytes=-5", 0, Wanted::Whole),
-            ("bytes=0-1,3-4", 11, Wanted::Whole),
-            ("bytes=4-2", 11, Wanted::Whole),
-            ("bytes=a-b", 11, Wanted::Whole),
-            ("bytes=-", 11, Wanted::Whole),
-            ("bytes=", 11, Wanted::Whole),
-            ("bytes=+1-2", 11, Wanted::Whole),
-            ("lines=0-1", 11, Wanted::Whole),
-            ("0-1", 11, Wanted::Whole),
+            ("bytes=11-", 11, RequestedRange::Unsatisfiable),
+            ("bytes=-0", 11, RequestedRange::Unsatisfiable),
+            ("bytes=0-", 0, RequestedRange::Unsatisfiable),
+            (
+                "bytes=99999999999999999999999-",
+                11,
+                RequestedRange::Unsatisfiable,
+            ),
+            ("bytes=-5", 0, RequestedRange::Whole),
+            ("bytes=0-1,3-4", 11, RequestedRange::Whole),
+            ("bytes=4-2", 11, RequestedRange::Whole),
+            ("bytes=a-b", 11, RequestedRange::Whole),
+            ("bytes=-", 11, RequestedRange::Whole),
+            ("bytes=", 11, RequestedRange::Whole),
+            ("bytes=+1-2", 11, RequestedRange::Whole),
+            ("lines=0-1", 11, RequestedRange::Whole),
+            ("0-1", 11, RequestedRange::Whole),
         ] {
             assert_eq!(read(value, length), expected, "{value} of {length}");
         }

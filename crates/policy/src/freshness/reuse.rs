@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use http::{Method, header};
 
-use super::directives::{Flag, RequestDirectives, ResponseDirectives, Scope};
-use super::{Mode, Request, Rules, Stored, Validators};
+use super::directives::{DirectiveFlag, DirectiveScope, RequestDirectives, ResponseDirectives};
+use super::{CacheMode, CacheRequest, FreshnessRules, StoredResponse, Validators};
 use crate::time::{Timestamp, micros};
 
 /// How a request is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reuse {
+pub enum ReuseDecision {
     /// By the stored response, at once.
     Fresh {
         /// Its age.
@@ -30,19 +30,19 @@ pub enum Reuse {
         /// What to ask the origin with.
         validators: Validators,
         /// What demands it.
-        why: Why,
+        why: ValidationReason,
     },
     /// By the origin: nothing is stored for it.
     Miss,
     /// By the origin, without the cache.
-    Bypass(Bypass),
+    Bypass(BypassReason),
     /// By a 504: the request wants no origin asked, and nothing stored may be served.
     OnlyIfCachedFailure,
 }
 
 /// Who demands that a response is validated before it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum ValidationReason {
     /// The request says `no-cache`.
     RequestNoCache,
     /// The request's `max-age` is less than the age.
@@ -57,7 +57,7 @@ pub enum Why {
 
 /// Why the cache is not used for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bypass {
+pub enum BypassReason {
     /// The operator bypasses the cache for this host and role.
     Operator,
     /// The method is neither GET nor HEAD.
@@ -106,66 +106,77 @@ fn is_before(now: Timestamp, until: Option<Timestamp>) -> bool {
 /// chose for it.
 #[must_use]
 pub fn reuse(
-    request: Request<'_>,
-    stored: Option<&Stored>,
-    rules: &Rules,
+    request: CacheRequest<'_>,
+    stored: Option<&StoredResponse>,
+    rules: &FreshnessRules,
     now: Timestamp,
-) -> Reuse {
+) -> ReuseDecision {
     let wishes = RequestDirectives::of(request.headers);
-    let only_if_cached = wishes.flags.has(Flag::OnlyIfCached);
+    let only_if_cached = wishes.flags.has(DirectiveFlag::OnlyIfCached);
     match bypass(request, &wishes, rules) {
         // Section 5.2.1.7: the origin is not asked, whatever keeps the cache from answering.
-        Some(reason) if only_if_cached && reason != Bypass::Method => {
-            return Reuse::OnlyIfCachedFailure;
+        Some(reason) if only_if_cached && reason != BypassReason::Method => {
+            return ReuseDecision::OnlyIfCachedFailure;
         }
-        Some(reason) => return Reuse::Bypass(reason),
+        Some(reason) => return ReuseDecision::Bypass(reason),
         None => {}
     }
     // A response that one user stored is not for all, and the other way round.
     let stored = stored.filter(|stored| stored.mode() == rules.mode);
-    let reuse = stored.map_or(Reuse::Miss, |stored| judge(stored, &wishes, rules, now));
+    let reuse = stored.map_or(ReuseDecision::Miss, |stored| {
+        judge(stored, &wishes, rules, now)
+    });
     if only_if_cached {
         return if_cached(reuse, now);
     }
     reuse
 }
 
-fn bypass(request: Request<'_>, wishes: &RequestDirectives, rules: &Rules) -> Option<Bypass> {
+fn bypass(
+    request: CacheRequest<'_>,
+    wishes: &RequestDirectives,
+    rules: &FreshnessRules,
+) -> Option<BypassReason> {
     if rules.overrides.bypass {
-        return Some(Bypass::Operator);
+        return Some(BypassReason::Operator);
     }
     // Section 4: the stored response is one to GET, which answers GET and HEAD.
     if request.method != Method::GET && request.method != Method::HEAD {
-        return Some(Bypass::Method);
+        return Some(BypassReason::Method);
     }
     // Section 5.2.1.5 forbids to store; a caller that says so wants no cache at all.
-    if wishes.flags.has(Flag::NoStore) {
-        return Some(Bypass::RequestNoStore);
+    if wishes.flags.has(DirectiveFlag::NoStore) {
+        return Some(BypassReason::RequestNoStore);
     }
     // Section 4.3.2: these conditions are for the origin.
     let for_origin = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
     let is_for_origin = for_origin
         .iter()
         .any(|field| request.headers.contains_key(field));
-    is_for_origin.then_some(Bypass::Precondition)
+    is_for_origin.then_some(BypassReason::Precondition)
 }
 
 /// Section 5.2.1.7: a stored response or a 504.
-fn if_cached(reuse: Reuse, now: Timestamp) -> Reuse {
+fn if_cached(reuse: ReuseDecision, now: Timestamp) -> ReuseDecision {
     match reuse {
-        Reuse::Fresh { .. } => reuse,
-        Reuse::Stale { may_serve, .. } if may_serve.at_once(now) => reuse,
-        _ => Reuse::OnlyIfCachedFailure,
+        ReuseDecision::Fresh { .. } => reuse,
+        ReuseDecision::Stale { may_serve, .. } if may_serve.at_once(now) => reuse,
+        _ => ReuseDecision::OnlyIfCachedFailure,
     }
 }
 
-fn judge(stored: &Stored, wishes: &RequestDirectives, rules: &Rules, now: Timestamp) -> Reuse {
+fn judge(
+    stored: &StoredResponse,
+    wishes: &RequestDirectives,
+    rules: &FreshnessRules,
+    now: Timestamp,
+) -> ReuseDecision {
     let directives = &stored.facts().directives;
     let (age, lifetime) = (stored.age(now), stored.lifetime(rules));
     let is_fresh = lifetime > age;
     if let Some(why) = demand(stored, directives, wishes, now) {
         let validators = stored.validators();
-        return Reuse::Revalidate { validators, why };
+        return ReuseDecision::Revalidate { validators, why };
     }
     // Section 4.2: fresh while the lifetime exceeds the age.
     if !is_fresh {
@@ -173,60 +184,62 @@ fn judge(stored: &Stored, wishes: &RequestDirectives, rules: &Rules, now: Timest
             at: instant_before(now, age.saturating_sub(lifetime)),
             age,
         };
-        return Reuse::Stale {
+        return ReuseDecision::Stale {
             age,
             validators: stored.validators(),
             may_serve: stale_use(directives, wishes, rules, &expiry),
         };
     }
     match unmet(directives, wishes, rules.mode, (age, lifetime)) {
-        Some(why) => Reuse::Revalidate {
+        Some(why) => ReuseDecision::Revalidate {
             validators: stored.validators(),
             why,
         },
-        None => Reuse::Fresh { age },
+        None => ReuseDecision::Fresh { age },
     }
 }
 
 /// Returns what demands a validation of any response, fresh or stale.
 fn demand(
-    stored: &Stored,
+    stored: &StoredResponse,
     directives: &ResponseDirectives,
     wishes: &RequestDirectives,
     now: Timestamp,
-) -> Option<Why> {
+) -> Option<ValidationReason> {
     // Section 5.2.1.4.
-    if wishes.flags.has(Flag::NoCache) {
-        return Some(Why::RequestNoCache);
+    if wishes.flags.has(DirectiveFlag::NoCache) {
+        return Some(ValidationReason::RequestNoCache);
     }
     // Section 5.2.2.4.
-    if directives.no_cache == Scope::Everything {
-        return Some(Why::ResponseNoCache);
+    if directives.no_cache == DirectiveScope::Everything {
+        return Some(ValidationReason::ResponseNoCache);
     }
-    stored.is_from_the_future(now).then_some(Why::ClockStepped)
+    stored
+        .is_from_the_future(now)
+        .then_some(ValidationReason::ClockStepped)
 }
 
 /// Returns the wish of the request that a fresh response does not meet.
 fn unmet(
     directives: &ResponseDirectives,
     wishes: &RequestDirectives,
-    mode: Mode,
+    mode: CacheMode,
     (age, lifetime): (Duration, Duration),
-) -> Option<Why> {
+) -> Option<ValidationReason> {
     // RFC 8246 section 2: an immutable response need not be validated on reload while it is fresh.
     // Clients of a gateway are not overruled.
-    let is_immutable = mode == Mode::Private && directives.flags.has(Flag::Immutable);
+    let is_immutable = mode == CacheMode::Private && directives.flags.has(DirectiveFlag::Immutable);
     // Section 5.2.1.1. A limit of zero means a validation, however quickly the answer came.
     let is_too_old = |limit: Duration| age > limit || limit.is_zero();
     if !is_immutable && wishes.max_age.is_some_and(is_too_old) {
-        return Some(Why::RequestMaxAge);
+        return Some(ValidationReason::RequestMaxAge);
     }
     // Section 5.2.1.3.
     let ends_too_soon = |wish: Duration| age.saturating_add(wish) > lifetime;
     wishes
         .min_fresh
         .is_some_and(ends_too_soon)
-        .then_some(Why::RequestMinFresh)
+        .then_some(ValidationReason::RequestMinFresh)
 }
 
 /// When a response became stale.
@@ -238,7 +251,7 @@ struct Expiry {
 fn stale_use(
     directives: &ResponseDirectives,
     wishes: &RequestDirectives,
-    rules: &Rules,
+    rules: &FreshnessRules,
     expiry: &Expiry,
 ) -> StaleUse {
     // Section 4.2.4: not where the response forbids it.

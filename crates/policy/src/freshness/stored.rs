@@ -6,10 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::directives::ResponseDirectives;
-use super::facts::{Facts, FactsOnce};
+use super::facts::{FactsOnce, ResponseFacts};
 use super::lifetime::lifetime;
 use super::vary::VariantKey;
-use super::{Mode, Response, Rules, Times, Validators, age, fields};
+use super::{CacheMode, ExchangeTimes, FreshnessRules, OriginResponse, Validators, age, fields};
 use crate::retry_after::format_http_date;
 use crate::time::{Timestamp, micros};
 
@@ -22,25 +22,25 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 /// not decode to valid fields is an error, which the caller treats as a miss. Of the request, it
 /// holds only a digest (see [`VariantKey`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Persisted", into = "Persisted")]
-pub struct Stored {
+#[serde(try_from = "PersistedResponse", into = "PersistedResponse")]
+pub struct StoredResponse {
     status: StatusCode,
     headers: HeaderMap,
     received: Timestamp,
     initial_age: Duration,
     variant: VariantKey,
-    mode: Mode,
+    mode: CacheMode,
     facts: FactsOnce,
 }
 
-impl Stored {
+impl StoredResponse {
     /// Takes what may be stored of a response.
     pub(super) fn new(
-        response: Response<'_>,
+        response: OriginResponse<'_>,
         directives: &ResponseDirectives,
         variant: VariantKey,
-        rules: &Rules,
-        times: Times,
+        rules: &FreshnessRules,
+        times: ExchangeTimes,
     ) -> Self {
         let mut stored = Self {
             status: response.status,
@@ -92,7 +92,7 @@ impl Stored {
         self.status
     }
 
-    /// Returns the stored fields. `Age` is not among them: see [`Stored::age`].
+    /// Returns the stored fields. `Age` is not among them: see [`StoredResponse::age`].
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -112,7 +112,7 @@ impl Stored {
 
     /// Returns the mode in which it was stored. It answers requests of that mode only.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> CacheMode {
         self.mode
     }
 
@@ -131,13 +131,13 @@ impl Stored {
     /// Returns the freshness lifetime under the rules (section 4.2.1). The response is fresh while
     /// this is greater than its age, and nothing else demands a validation.
     #[must_use]
-    pub fn lifetime(&self, rules: &Rules) -> Duration {
+    pub fn lifetime(&self, rules: &FreshnessRules) -> Duration {
         lifetime(self, rules)
     }
 
     /// Returns when the response becomes stale by its lifetime, for the order of eviction.
     #[must_use]
-    pub fn stale_at(&self, rules: &Rules) -> Timestamp {
+    pub fn stale_at(&self, rules: &FreshnessRules) -> Timestamp {
         let (lifetime, age) = (self.lifetime(rules), self.initial_age);
         let past = i64::try_from(micros(age.saturating_sub(lifetime))).unwrap_or(i64::MAX);
         let at = self.received + lifetime.saturating_sub(age);
@@ -170,24 +170,24 @@ impl Stored {
     }
 
     /// Returns what its fields say about its reuse.
-    pub(super) fn facts(&self) -> &Facts {
+    pub(super) fn facts(&self) -> &ResponseFacts {
         self.facts.of(self)
     }
 }
 
-/// The persisted form of [`Stored`].
+/// The persisted form of [`StoredResponse`].
 #[derive(Serialize, Deserialize)]
-struct Persisted {
+struct PersistedResponse {
     status: u16,
     fields: Vec<(String, String)>,
     received: i64,
     initial_age: u64,
     variant: VariantKey,
-    mode: Mode,
+    mode: CacheMode,
 }
 
-impl From<Stored> for Persisted {
-    fn from(stored: Stored) -> Self {
+impl From<StoredResponse> for PersistedResponse {
+    fn from(stored: StoredResponse) -> Self {
         let latin_1 =
             |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
         let fields = stored.headers.iter();
@@ -213,10 +213,10 @@ enum PersistedError {
     Field,
 }
 
-impl TryFrom<Persisted> for Stored {
+impl TryFrom<PersistedResponse> for StoredResponse {
     type Error = PersistedError;
 
-    fn try_from(persisted: Persisted) -> Result<Self, PersistedError> {
+    fn try_from(persisted: PersistedResponse) -> Result<Self, PersistedError> {
         let status = StatusCode::from_u16(persisted.status)
             .map_err(|_| PersistedError::Status(persisted.status))?;
         let mut headers = HeaderMap::new();

@@ -5,17 +5,20 @@ use std::fmt;
 use http::{Method, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
-use super::directives::{Flag, RequestDirectives, ResponseDirectives, Scope};
+use super::directives::{DirectiveFlag, DirectiveScope, RequestDirectives, ResponseDirectives};
 use super::lifetime::stated;
 use super::status::{can_answer_others, is_heuristically_cacheable, is_understood};
-use super::vary::{Hasher, VariantKey};
-use super::{Exchange, Mode, Request, Response, Rules, Stored, Times};
+use super::vary::{FieldHasher, VariantKey};
+use super::{
+    CacheExchange, CacheMode, CacheRequest, ExchangeTimes, FreshnessRules, OriginResponse,
+    StoredResponse,
+};
 
 /// Whether a response is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Storing {
-    /// Store this with the body, once the body has arrived whole (see [`Stored::is_whole`]).
-    Store(Box<Stored>),
+pub enum StorageDecision {
+    /// Store this with the body, once the body has arrived whole (see [`StoredResponse::is_whole`]).
+    Store(Box<StoredResponse>),
     /// Do not store it.
     No(NotStored),
 }
@@ -75,8 +78,12 @@ impl fmt::Display for NotStored {
 
 /// Decides whether a response is stored, and takes what may be stored of it.
 #[must_use]
-pub fn storable(exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Storing {
-    let Exchange {
+pub fn storable(
+    exchange: CacheExchange<'_>,
+    rules: &FreshnessRules,
+    hash: FieldHasher<'_>,
+) -> StorageDecision {
+    let CacheExchange {
         request,
         response,
         times,
@@ -86,21 +93,21 @@ pub fn storable(exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Stor
         .or_else(|| response_forbids(request, response, &directives, rules))
         .or_else(|| lacks_permission(response, &directives, rules, times))
     {
-        return Storing::No(reason);
+        return StorageDecision::No(reason);
     }
     // Section 4.1: a response with `Vary: *` matches no request.
     let Some(variant) = VariantKey::of(request, response.headers, rules.mode, hash) else {
-        return Storing::No(NotStored::VaryAny);
+        return StorageDecision::No(NotStored::VaryAny);
     };
-    let stored = Stored::new(response, &directives, variant, rules, times);
+    let stored = StoredResponse::new(response, &directives, variant, rules, times);
     if is_of_use(&stored, &directives, rules) {
-        Storing::Store(Box::new(stored))
+        StorageDecision::Store(Box::new(stored))
     } else {
-        Storing::No(NotStored::NoUse)
+        StorageDecision::No(NotStored::NoUse)
     }
 }
 
-fn request_forbids(request: Request<'_>, rules: &Rules) -> Option<NotStored> {
+fn request_forbids(request: CacheRequest<'_>, rules: &FreshnessRules) -> Option<NotStored> {
     if rules.overrides.bypass {
         return Some(NotStored::Bypass);
     }
@@ -110,16 +117,16 @@ fn request_forbids(request: Request<'_>, rules: &Rules) -> Option<NotStored> {
     }
     // Section 5.2.1.5.
     let directives = RequestDirectives::of(request.headers);
-    let no_store = directives.flags.has(Flag::NoStore);
+    let no_store = directives.flags.has(DirectiveFlag::NoStore);
     no_store.then_some(NotStored::RequestNoStore)
 }
 
 /// Returns what in a response forbids to store it. Also asked after each validation.
 pub(super) fn response_forbids(
-    request: Request<'_>,
-    response: Response<'_>,
+    request: CacheRequest<'_>,
+    response: OriginResponse<'_>,
     directives: &ResponseDirectives,
-    rules: &Rules,
+    rules: &FreshnessRules,
 ) -> Option<NotStored> {
     // Sections 3 and 3.3: the status is final, and partial content is not the whole.
     if !can_answer_others(response.status) || is_partial(response) {
@@ -127,31 +134,32 @@ pub(super) fn response_forbids(
     }
     let flags = directives.flags;
     // Section 5.2.2.3: must-understand takes the place of no-store for caches that know it.
-    if flags.has(Flag::MustUnderstand) {
+    if flags.has(DirectiveFlag::MustUnderstand) {
         if !is_understood(response.status) {
             return Some(NotStored::NotUnderstood);
         }
-    } else if flags.has(Flag::NoStore) {
+    } else if flags.has(DirectiveFlag::NoStore) {
         // Section 5.2.2.5.
         return Some(NotStored::NoStore);
     }
-    if rules.mode == Mode::Private {
+    if rules.mode == CacheMode::Private {
         return None;
     }
     // Section 5.2.2.7.
-    if directives.private == Scope::Everything {
+    if directives.private == DirectiveScope::Everything {
         return Some(NotStored::Private);
     }
     // Section 3.5: credentials need an explicit permission.
-    let allowed =
-        flags.has(Flag::Public) || flags.has(Flag::MustRevalidate) || directives.s_maxage.is_some();
+    let allowed = flags.has(DirectiveFlag::Public)
+        || flags.has(DirectiveFlag::MustRevalidate)
+        || directives.s_maxage.is_some();
     let credentials = request.headers.contains_key(header::AUTHORIZATION);
     (credentials && !allowed).then_some(NotStored::Authorization)
 }
 
 /// Says whether a response of status 200 claims to be a part (RFC 9110 section 14.4 gives
 /// `Content-Range` no meaning there, so only a well-formed one is taken for a mistake).
-fn is_partial(response: Response<'_>) -> bool {
+fn is_partial(response: OriginResponse<'_>) -> bool {
     let range = response.headers.get(header::CONTENT_RANGE);
     let is_bytes = range.is_some_and(|range| range.as_bytes().starts_with(b"bytes "));
     response.status == StatusCode::OK && is_bytes
@@ -159,21 +167,25 @@ fn is_partial(response: Response<'_>) -> bool {
 
 /// Section 3, last point: something says that the response may be stored.
 fn lacks_permission(
-    response: Response<'_>,
+    response: OriginResponse<'_>,
     directives: &ResponseDirectives,
-    rules: &Rules,
-    times: Times,
+    rules: &FreshnessRules,
+    times: ExchangeTimes,
 ) -> Option<NotStored> {
-    let permitted = directives.flags.has(Flag::Public)
-        || (rules.mode == Mode::Private && directives.private != Scope::Nothing)
+    let permitted = directives.flags.has(DirectiveFlag::Public)
+        || (rules.mode == CacheMode::Private && directives.private != DirectiveScope::Nothing)
         || stated(response.headers, directives, times.received).is_some()
         || is_heuristically_cacheable(response.status);
     (!permitted).then_some(NotStored::NotCacheable)
 }
 
 /// Says whether a stored response can ever be served: fresh, validated, or stale.
-fn is_of_use(stored: &Stored, directives: &ResponseDirectives, rules: &Rules) -> bool {
-    let needs_validation = directives.no_cache == Scope::Everything;
+fn is_of_use(
+    stored: &StoredResponse,
+    directives: &ResponseDirectives,
+    rules: &FreshnessRules,
+) -> bool {
+    let needs_validation = directives.no_cache == DirectiveScope::Everything;
     let is_fresh = !needs_validation && stored.lifetime(rules) > stored.initial_age();
     let may_be_stale = !directives.forbid_stale(rules.mode)
         && [

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName};
 
 use super::MAX_DELTA;
-use super::directives::{Flag, ResponseDirectives};
-use crate::structured::{Bare, parse_dictionary};
+use super::directives::{DirectiveFlag, ResponseDirectives};
+use crate::structured::{BareValue, parse_dictionary};
 
 /// The field's name.
 pub(super) const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
@@ -36,14 +36,14 @@ pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
 }
 
 /// Takes a member. None where its value has the wrong type.
-fn add(directives: &mut ResponseDirectives, name: &str, value: &Bare) -> Option<()> {
+fn add(directives: &mut ResponseDirectives, name: &str, value: &BareValue) -> Option<()> {
     let flag = match name {
-        "no-store" => Flag::NoStore,
-        "public" => Flag::Public,
-        "must-revalidate" => Flag::MustRevalidate,
-        "proxy-revalidate" => Flag::ProxyRevalidate,
-        "must-understand" => Flag::MustUnderstand,
-        "immutable" => Flag::Immutable,
+        "no-store" => DirectiveFlag::NoStore,
+        "public" => DirectiveFlag::Public,
+        "must-revalidate" => DirectiveFlag::MustRevalidate,
+        "proxy-revalidate" => DirectiveFlag::ProxyRevalidate,
+        "must-understand" => DirectiveFlag::MustUnderstand,
+        "immutable" => DirectiveFlag::Immutable,
         "max-age" => return seconds(&mut directives.max_age, value),
         "s-maxage" => return seconds(&mut directives.s_maxage, value),
         "stale-while-revalidate" => {
@@ -56,9 +56,9 @@ fn add(directives: &mut ResponseDirectives, name: &str, value: &Bare) -> Option<
                 _ => &mut directives.private,
             };
             match value {
-                Bare::Boolean(true) => scope.extend(None),
-                Bare::Boolean(false) => {}
-                Bare::Text(names) => scope.extend(Some(names.as_bytes())),
+                BareValue::Boolean(true) => scope.extend(None),
+                BareValue::Boolean(false) => {}
+                BareValue::Text(names) => scope.extend(Some(names.as_bytes())),
                 _ => return None,
             }
             return Some(());
@@ -66,14 +66,14 @@ fn add(directives: &mut ResponseDirectives, name: &str, value: &Bare) -> Option<
         _ => return Some(()),
     };
     match value {
-        Bare::Boolean(true) => directives.flags.set(flag),
-        Bare::Boolean(false) => {}
+        BareValue::Boolean(true) => directives.flags.set(flag),
+        BareValue::Boolean(false) => {}
         _ => return None,
     }
     Some(())
 }
 
-fn seconds(slot: &mut Option<Duration>, value: &Bare) -> Option<()> {
+fn seconds(slot: &mut Option<Duration>, value: &BareValue) -> Option<()> {
     *slot = Some(Duration::from_secs(value.as_count()?).min(MAX_DELTA));
     Some(())
 }
@@ -82,7 +82,7 @@ fn seconds(slot: &mut Option<Duration>, value: &Bare) -> Option<()> {
 mod tests {
     use http::HeaderValue;
 
-    use super::super::directives::Scope;
+    use super::super::directives::DirectiveScope;
     use super::*;
 
     fn read(lines: &[&str]) -> Option<ResponseDirectives> {
@@ -99,10 +99,10 @@ mod tests {
         let read = read(&["max-age=10, foo;x=1, no-store", "max-age=20, public=?0"]);
         let directives = read.expect("directives");
         assert_eq!(directives.max_age, Some(Duration::from_secs(20)));
-        assert!(directives.flags.has(Flag::NoStore));
-        assert!(!directives.flags.has(Flag::Public));
+        assert!(directives.flags.has(DirectiveFlag::NoStore));
+        assert!(!directives.flags.has(DirectiveFlag::Public));
         let private = self::read(&["private"]).expect("directives").private;
-        assert_eq!(private, Scope::Everything);
+        assert_eq!(private, DirectiveScope::Everything);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::directives::ResponseDirectives;
 use super::entity_tag::EntityTag;
 use super::fields::{storable_fields, updated_fields};
 use super::storing::response_forbids;
-use super::vary::{Hasher, VariantKey};
-use super::{Exchange, NotStored, Response, Rules, Stored, age};
+use super::vary::{FieldHasher, VariantKey};
+use super::{CacheExchange, FreshnessRules, NotStored, OriginResponse, StoredResponse, age};
 
 /// With what the origin can tell whether a stored response is current.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl Validators {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     /// It is current: store these fields in place of the earlier ones and serve them.
-    Freshened(Box<Stored>),
+    Freshened(Box<StoredResponse>),
     /// It is current and answers this request, and must not be stored any longer.
-    Forget(Box<Stored>, NotStored),
+    Forget(Box<StoredResponse>, NotStored),
     /// The 304 is about another response: remove the stored one and ask again without conditions.
     Mismatch,
 }
@@ -71,7 +71,12 @@ pub enum Update {
 /// Updates a stored response with a 304 that answers a request with its validators (section
 /// 4.3.4). The request of the exchange is the caller's, which selected the stored response.
 #[must_use]
-pub fn update(stored: &Stored, exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Update {
+pub fn update(
+    stored: &StoredResponse,
+    exchange: CacheExchange<'_>,
+    rules: &FreshnessRules,
+    hash: FieldHasher<'_>,
+) -> Update {
     if !is_about(stored.headers(), exchange.response.headers) {
         return Update::Mismatch;
     }
@@ -102,14 +107,19 @@ fn is_same_tag(new: &HeaderValue, old: &HeaderValue) -> bool {
     }
 }
 
-fn renew(stored: &Stored, exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Update {
+fn renew(
+    stored: &StoredResponse,
+    exchange: CacheExchange<'_>,
+    rules: &FreshnessRules,
+    hash: FieldHasher<'_>,
+) -> Update {
     let (request, newer) = (exchange.request, exchange.response.headers);
     // Section 3.2: what may not be stored (section 3.1) does not update either.
     let kept = storable_fields(newer, &ResponseDirectives::of(newer, rules.mode), rules);
     let merged = updated_fields(stored.headers(), &kept);
     let directives = ResponseDirectives::of(&merged, rules.mode);
     let merged = storable_fields(&merged, &directives, rules);
-    let response = Response {
+    let response = OriginResponse {
         status: stored.status(),
         headers: &merged,
     };
@@ -129,7 +139,7 @@ fn renew(stored: &Stored, exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromHead {
     /// It is current, with these fields.
-    Freshened(Box<Stored>),
+    Freshened(Box<StoredResponse>),
     /// It is outdated, or must not be stored any longer: remove it.
     Outdated,
     /// Nothing: the response is not a 200 to HEAD.
@@ -139,10 +149,10 @@ pub enum FromHead {
 /// Updates a stored response with a response to HEAD for the same URL and variant (section 4.3.5).
 #[must_use]
 pub fn freshen_from_head(
-    stored: &Stored,
-    exchange: Exchange<'_>,
-    rules: &Rules,
-    hash: Hasher<'_>,
+    stored: &StoredResponse,
+    exchange: CacheExchange<'_>,
+    rules: &FreshnessRules,
+    hash: FieldHasher<'_>,
 ) -> FromHead {
     let (request, response) = (exchange.request, exchange.response);
     let is_head = request.method == Method::HEAD;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::list_members;
 use super::members::{is_token, split_outside_quotes};
-use super::{Mode, Request, Stored};
+use super::{CacheMode, CacheRequest, StoredResponse};
 
 /// A digest of request fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl fmt::Debug for Digest {
 }
 
 /// The caller's hash function: collision-resistant, the same for as long as the cache lives.
-pub type Hasher<'a> = &'a dyn Fn(&[u8]) -> Digest;
+pub type FieldHasher<'a> = &'a dyn Fn(&[u8]) -> Digest;
 
 /// The names that `Vary` lists, and a digest of the values that the request had for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,10 +43,10 @@ impl VariantKey {
     /// Returns the key of a response to a request; none where the response answers no other
     /// request (`Vary: *`, or a `Vary` that cannot be read).
     pub(super) fn of(
-        request: Request<'_>,
+        request: CacheRequest<'_>,
         response_headers: &HeaderMap,
-        mode: Mode,
-        hash: Hasher<'_>,
+        mode: CacheMode,
+        hash: FieldHasher<'_>,
     ) -> Option<Self> {
         let mut names = Vec::new();
         for name in list_members(response_headers, &header::VARY)? {
@@ -61,7 +61,7 @@ impl VariantKey {
         }
         // A private cache serves one user who may have several credentials: an answer to one of
         // them is not an answer to another, even where the origin forgets to say so.
-        if mode == Mode::Private {
+        if mode == CacheMode::Private {
             names.push(header::AUTHORIZATION.as_str().into());
         }
         names.sort_unstable();
@@ -72,7 +72,7 @@ impl VariantKey {
 
     /// Says whether a request has the values that this key stands for.
     #[must_use]
-    pub fn matches(&self, request: Request<'_>, hash: Hasher<'_>) -> bool {
+    pub fn matches(&self, request: CacheRequest<'_>, hash: FieldHasher<'_>) -> bool {
         digest(&self.names, request.headers, hash) == self.digest
     }
 
@@ -88,9 +88,9 @@ impl VariantKey {
 /// variant matches, the most recent by `Date`, then by arrival. Returns its position.
 #[must_use]
 pub fn select<'a>(
-    request: Request<'_>,
-    variants: impl IntoIterator<Item = &'a Stored>,
-    hash: Hasher<'_>,
+    request: CacheRequest<'_>,
+    variants: impl IntoIterator<Item = &'a StoredResponse>,
+    hash: FieldHasher<'_>,
 ) -> Option<usize> {
     let matching = variants.into_iter().enumerate();
     let matching = matching.filter(|(_, stored)| stored.variant().matches(request, hash));
@@ -98,7 +98,7 @@ pub fn select<'a>(
     newest.map(|(position, _)| position)
 }
 
-fn digest(names: &[Box<str>], headers: &HeaderMap, hash: Hasher<'_>) -> Digest {
+fn digest(names: &[Box<str>], headers: &HeaderMap, hash: FieldHasher<'_>) -> Digest {
     let mut input = Vec::with_capacity(64 * names.len());
     let mut add = |bytes: &[u8]| {
         input.extend_from_slice(&(bytes.len() as u64).to_le_bytes());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::learned::LearnPolicy;
 use super::learner::ConfirmedLimit;
 use super::quotas::{QuotaEffect, QuotaStatement};
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::time::BootInstant;
 
 /// The result of a request.
@@ -19,7 +19,7 @@ pub struct SettledRequest {
     /// When it was permitted.
     pub permitted: BootInstant,
     /// The meaning of the answer.
-    pub outcome: Outcome,
+    pub outcome: AttemptMeaning,
     /// A failure may be a refusal.
     pub maybe_refused: bool,
     /// The time for which the server wants no request, as far as that is obeyed.
@@ -49,7 +49,7 @@ pub enum LimitEvent {
         /// The id of its permit.
         id: u64,
         /// The meaning of the headers.
-        outcome: Outcome,
+        outcome: AttemptMeaning,
     },
     /// An attempt has ended.
     Answered(SettledRequest),

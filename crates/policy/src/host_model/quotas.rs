@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Window;
-use crate::rate_headers::{Reading, Unit};
+use crate::rate_headers::{RateHeaderReading, Unit};
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
 mod quota;
 
-use quota::{DeclaredQuota, QUOTA_MEMORY};
+use quota::{QUOTA_MEMORY, TrackedQuota};
 
 /// The most lanes of a site that keep quotas: the one that heard from its host longest ago goes.
 pub const MAX_LANES: usize = 4;
@@ -30,7 +30,7 @@ const MAX_PERMITS_IN_FLIGHT: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaStatement {
     /// The headers as read.
-    pub reading: Reading,
+    pub reading: RateHeaderReading,
     /// The Retry-After of the same answer, which takes precedence over a reset.
     pub retry_after: Option<Duration>,
     /// The answer refuses the request: the quota did not allow it.
@@ -82,7 +82,7 @@ pub struct Quotas {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneQuotas {
     lane: Box<str>,
-    quotas: Vec<DeclaredQuota>,
+    quotas: Vec<TrackedQuota>,
     /// Permits whose answers have not come, in their order.
     in_flight: Vec<InFlightPermit>,
     concurrency: Option<NonZeroU32>,
@@ -255,8 +255,8 @@ impl LaneQuotas {
     /// what it costs; of the others the host does.
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
-        let bytes = self.quotas.iter().map(DeclaredQuota::answer_bytes).max();
-        let has_credits = self.quotas.iter().any(DeclaredQuota::is_of_credits);
+        let bytes = self.quotas.iter().map(TrackedQuota::answer_bytes).max();
+        let has_credits = self.quotas.iter().any(TrackedQuota::is_of_credits);
         QuotaCost {
             // Hosts that count credits without a word write their quotas like those of requests.
             requests: if has_credits { 1 } else { weight.max(1) },
@@ -280,8 +280,8 @@ impl LaneQuotas {
     /// Returns what is stated, less what was permitted since. Fields that could not be read are
     /// counted over all answers.
     #[must_use]
-    pub fn as_of(&self, now: BootInstant) -> Reading {
-        Reading {
+    pub fn as_of(&self, now: BootInstant) -> RateHeaderReading {
+        RateHeaderReading {
             quotas: self.quotas.iter().map(|quota| quota.as_of(now)).collect(),
             concurrency: self.concurrency,
             cost: self.credits,
@@ -322,7 +322,7 @@ impl LaneQuotas {
         for quota in counted.take(MAX_QUOTAS_PER_LANE) {
             // The origin counted the requests before this one, and perhaps not those after it.
             let known = self.quotas.iter().find(|known| known.is_of(quota));
-            let bytes = known.map_or(0, DeclaredQuota::answer_bytes);
+            let bytes = known.map_or(0, TrackedQuota::answer_bytes);
             let costs = self.in_flight.iter().map(|other| match quota.unit {
                 Unit::ContentBytes => bytes,
                 unit => other.cost.of(unit),
@@ -345,7 +345,7 @@ impl LaneQuotas {
             {
                 self.quotas.remove(oldest);
             }
-            self.quotas.push(DeclaredQuota::new(&report, now));
+            self.quotas.push(TrackedQuota::new(&report, now));
         }
         changed.holds = self.holds(now);
         changed

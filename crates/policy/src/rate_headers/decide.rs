@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{MAX_RESET, Reading, Unit};
+use super::{MAX_RESET, RateHeaderReading, Unit};
 use crate::rate::Window;
 use crate::time::micros;
 
 /// Windows up to this length pace requests; longer ones are quotas.
-const PACING: Duration = Duration::from_secs(60);
+const MAX_PACING_WINDOW: Duration = Duration::from_secs(60);
 
 /// What headers may do to configured limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Trust {
 ///
 /// Quotas of all partitions count. A caller that keeps partitions apart passes a reading of one.
 #[must_use]
-pub fn tighten(configured: &[Window], reading: &Reading, trust: Trust) -> Vec<Window> {
+pub fn tighten(configured: &[Window], reading: &RateHeaderReading, trust: Trust) -> Vec<Window> {
     let stated = stated_windows(reading);
     let mut windows: Vec<Window> = match trust {
         Trust::Tighten => configured.to_vec(),
@@ -52,7 +52,7 @@ pub fn tighten(configured: &[Window], reading: &Reading, trust: Trust) -> Vec<Wi
 #[must_use]
 pub fn tighten_concurrency(
     configured: Option<NonZeroU32>,
-    reading: &Reading,
+    reading: &RateHeaderReading,
     trust: Trust,
 ) -> Option<NonZeroU32> {
     match (configured, reading.concurrency, trust) {
@@ -76,7 +76,7 @@ pub fn spread(remaining: u32, resets_in: Duration) -> Option<Duration> {
 
 /// Quotas of requests as windows. One of zero is none: its remainder, also zero, stops requests
 /// until the reset.
-fn stated_windows(reading: &Reading) -> Vec<Window> {
+fn stated_windows(reading: &RateHeaderReading) -> Vec<Window> {
     let requests = reading
         .quotas
         .iter()
@@ -98,7 +98,7 @@ fn implies(one: &Window, other: &Window) -> bool {
 
 /// Raises a window to the lowest rate that is stated for windows of its kind.
 fn raise(window: Window, stated: &[Window]) -> Window {
-    let is_pacing = |window: &Window| window.per <= PACING;
+    let is_pacing = |window: &Window| window.per <= MAX_PACING_WINDOW;
     let same_kind = stated
         .iter()
         .filter(|stated| is_pacing(stated) == is_pacing(&window));

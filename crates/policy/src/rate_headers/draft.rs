@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::fields::attach;
 use super::value::{MAX_PARTITION_BYTES, Number};
-use super::{Reader, ResetForm, Source, Statement, Unit};
-use crate::structured::{Bare, Item, parse_dictionary, parse_list};
+use super::{DeclaredQuota, RateHeaderFamily, RateHeaderReader, ResetForm, Unit};
+use crate::structured::{BareValue, StructuredItem, parse_dictionary, parse_list};
 
 /// Reads both fields.
-pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Statement> {
+pub(super) fn read(reader: &mut RateHeaderReader<'_>) -> Vec<DeclaredQuota> {
     let policies = read_policies(reader);
     match read_service_limits(reader) {
         ServiceLimits::Named(service_limits) => join(policies, service_limits),
@@ -29,12 +29,12 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Statement> {
 /// What the field `RateLimit` holds.
 enum ServiceLimits {
     /// The service limits of named policies.
-    Named(Vec<Statement>),
+    Named(Vec<DeclaredQuota>),
     /// The one service limit of draft 7.
-    Single(Statement),
+    Single(DeclaredQuota),
 }
 
-fn read_policies(reader: &mut Reader<'_>) -> Vec<Statement> {
+fn read_policies(reader: &mut RateHeaderReader<'_>) -> Vec<DeclaredQuota> {
     let Some(text) = reader.joined("ratelimit-policy") else {
         return Vec::new();
     };
@@ -42,7 +42,7 @@ fn read_policies(reader: &mut Reader<'_>) -> Vec<Statement> {
     read_each(reader, &items, read_policy)
 }
 
-fn read_service_limits(reader: &mut Reader<'_>) -> ServiceLimits {
+fn read_service_limits(reader: &mut RateHeaderReader<'_>) -> ServiceLimits {
     let Some(text) = reader.joined("ratelimit") else {
         return ServiceLimits::Named(Vec::new());
     };
@@ -58,10 +58,10 @@ fn read_service_limits(reader: &mut Reader<'_>) -> ServiceLimits {
 
 /// Reads items, and counts those that cannot be read.
 fn read_each(
-    reader: &mut Reader<'_>,
-    items: &[Item],
-    read: fn(&Reader<'_>, &Item) -> Option<Statement>,
-) -> Vec<Statement> {
+    reader: &mut RateHeaderReader<'_>,
+    items: &[StructuredItem],
+    read: fn(&RateHeaderReader<'_>, &StructuredItem) -> Option<DeclaredQuota>,
+) -> Vec<DeclaredQuota> {
     let mut statements = Vec::with_capacity(items.len());
     for item in items {
         match read(reader, item) {
@@ -73,25 +73,32 @@ fn read_each(
 }
 
 /// Reads `"name";q=100;w=60;qu="requests";pk=:a2V5:`, or `100;w=60` of the earlier drafts.
-fn read_policy(_: &Reader<'_>, item: &Item) -> Option<Statement> {
+fn read_policy(_: &RateHeaderReader<'_>, item: &StructuredItem) -> Option<DeclaredQuota> {
     let (name, limit, source) = match &item.value {
-        Bare::Text(name) => (Some(name.clone()), item.parameter("q")?, Source::RateLimit),
-        limit => (None, limit, Source::RateLimitFields),
+        BareValue::Text(name) => (
+            Some(name.clone()),
+            item.parameter("q")?,
+            RateHeaderFamily::RateLimit,
+        ),
+        limit => (None, limit, RateHeaderFamily::RateLimitFields),
     };
-    Some(Statement {
+    Some(DeclaredQuota {
         name,
         unit: read_unit(item)?,
         window: read_window(item)?,
         limit: Some(limit.as_count()?),
         partition: read_partition(item)?,
-        ..Statement::new(source)
+        ..DeclaredQuota::new(source)
     })
 }
 
 /// Reads `"name";r=50;t=30;pk=:a2V5:`.
 ///
 /// The draft requires `r`, and its own examples leave it out.
-fn read_service_limit(reader: &Reader<'_>, item: &Item) -> Option<Statement> {
+fn read_service_limit(
+    reader: &RateHeaderReader<'_>,
+    item: &StructuredItem,
+) -> Option<DeclaredQuota> {
     let count = |name| match item.parameter(name) {
         Some(value) => value.as_count().map(Some),
         None => Some(None),
@@ -100,7 +107,7 @@ fn read_service_limit(reader: &Reader<'_>, item: &Item) -> Option<Statement> {
     if remaining.is_none() && reset.is_none() {
         return None;
     }
-    Some(Statement {
+    Some(DeclaredQuota {
         name: Some(item.value.as_text()?.into()),
         remaining,
         resets_in: match reset {
@@ -108,13 +115,16 @@ fn read_service_limit(reader: &Reader<'_>, item: &Item) -> Option<Statement> {
             None => None,
         },
         partition: read_partition(item)?,
-        ..Statement::new(Source::RateLimit)
+        ..DeclaredQuota::new(RateHeaderFamily::RateLimit)
     })
 }
 
 /// Reads `limit=100, remaining=50, reset=5`. Other members are comments.
-fn read_single(reader: &Reader<'_>, members: &[(Box<str>, Item)]) -> Option<Statement> {
-    let mut statement = Statement::new(Source::RateLimitSingle);
+fn read_single(
+    reader: &RateHeaderReader<'_>,
+    members: &[(Box<str>, StructuredItem)],
+) -> Option<DeclaredQuota> {
+    let mut statement = DeclaredQuota::new(RateHeaderFamily::RateLimitSingle);
     for (key, item) in members {
         let value = || item.value.as_count();
         match &**key {
@@ -128,11 +138,11 @@ fn read_single(reader: &Reader<'_>, members: &[(Box<str>, Item)]) -> Option<Stat
 }
 
 /// The draft has seconds left; what is too large for that is what servers send by mistake.
-fn as_reset(reader: &Reader<'_>, reset: u64) -> Option<Duration> {
+fn as_reset(reader: &RateHeaderReader<'_>, reset: u64) -> Option<Duration> {
     Number::of(reset).as_reset(ResetForm::Recognise, reader.sent)
 }
 
-fn read_unit(item: &Item) -> Option<Unit> {
+fn read_unit(item: &StructuredItem) -> Option<Unit> {
     let Some(unit) = item.parameter("qu") else {
         return Some(Unit::Requests);
     };
@@ -144,7 +154,7 @@ fn read_unit(item: &Item) -> Option<Unit> {
     })
 }
 
-fn read_window(item: &Item) -> Option<Option<Duration>> {
+fn read_window(item: &StructuredItem) -> Option<Option<Duration>> {
     let Some(window) = item.parameter("w") else {
         return Some(None);
     };
@@ -152,10 +162,10 @@ fn read_window(item: &Item) -> Option<Option<Duration>> {
     Some(Some(Duration::from_secs(seconds)))
 }
 
-fn read_partition(item: &Item) -> Option<Option<Box<str>>> {
+fn read_partition(item: &StructuredItem) -> Option<Option<Box<str>>> {
     match item.parameter("pk") {
         None => Some(None),
-        Some(Bare::Bytes(key) | Bare::Text(key)) if key.len() <= MAX_PARTITION_BYTES => {
+        Some(BareValue::Bytes(key) | BareValue::Text(key)) if key.len() <= MAX_PARTITION_BYTES => {
             Some(Some(key.clone()))
         }
         Some(_) => None,
@@ -163,7 +173,7 @@ fn read_partition(item: &Item) -> Option<Option<Box<str>>> {
 }
 
 /// Joins each service limit with the policies of its name and partition.
-fn join(policies: Vec<Statement>, service_limits: Vec<Statement>) -> Vec<Statement> {
+fn join(policies: Vec<DeclaredQuota>, service_limits: Vec<DeclaredQuota>) -> Vec<DeclaredQuota> {
     let mut used = vec![false; policies.len()];
     let mut statements = Vec::new();
     for mut service_limit in service_limits {
@@ -180,7 +190,7 @@ fn join(policies: Vec<Statement>, service_limits: Vec<Statement>) -> Vec<Stateme
                 continue;
             }
             (joined, *used) = (true, true);
-            statements.push(Statement {
+            statements.push(DeclaredQuota {
                 remaining: service_limit.remaining,
                 resets_in: service_limit.resets_in,
                 partition: policy.partition.clone().or(service_limit.partition.clone()),
@@ -197,7 +207,7 @@ fn join(policies: Vec<Statement>, service_limits: Vec<Statement>) -> Vec<Stateme
 }
 
 /// A key that only one of the two states is that of this request for both.
-fn belongs(policy: &Statement, service_limit: &Statement) -> bool {
+fn belongs(policy: &DeclaredQuota, service_limit: &DeclaredQuota) -> bool {
     let same_partition = match (&policy.partition, &service_limit.partition) {
         (Some(one), Some(other)) => one == other,
         _ => true,

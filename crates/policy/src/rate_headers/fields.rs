@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use super::value::Count;
-use super::{Reader, ResetForm, Source, Statement, Unit, to_u32};
+use super::value::WindowedCount;
+use super::{DeclaredQuota, RateHeaderFamily, RateHeaderReader, ResetForm, Unit, to_u32};
 
 /// The fields of one spelling.
-struct Family {
-    source: Source,
+struct FieldFamily {
+    source: RateHeaderFamily,
     limit: &'static str,
     remaining: &'static str,
     used: &'static str,
@@ -24,7 +24,7 @@ struct Family {
 
 macro_rules! family {
     ($prefix:literal, $source:expr) => {
-        Family {
+        FieldFamily {
             source: $source,
             limit: concat!($prefix, "limit"),
             remaining: concat!($prefix, "remaining"),
@@ -37,15 +37,18 @@ macro_rules! family {
     };
 }
 
-const STANDARD: Family = family!("ratelimit-", Source::RateLimitFields);
-const EXTENSIONS: [Family; 2] = [
-    family!("x-ratelimit-", Source::XRateLimit),
-    family!("x-rate-limit-", Source::XRateLimit),
+const STANDARD: FieldFamily = family!("ratelimit-", RateHeaderFamily::RateLimitFields);
+const EXTENSIONS: [FieldFamily; 2] = [
+    family!("x-ratelimit-", RateHeaderFamily::XRateLimit),
+    family!("x-rate-limit-", RateHeaderFamily::XRateLimit),
 ];
 const CREDITS: [&str; 2] = ["x-ratelimit-credits-required", "x-ratelimit-credits-used"];
 
 /// Reads `RateLimit-Limit` and its siblings, beside the policies that are already known.
-pub(super) fn read_standard(reader: &mut Reader<'_>, statements: &mut Vec<Statement>) {
+pub(super) fn read_standard(
+    reader: &mut RateHeaderReader<'_>,
+    statements: &mut Vec<DeclaredQuota>,
+) {
     let currents = STANDARD.read(reader, statements);
     for current in currents {
         attach(statements, current);
@@ -53,7 +56,10 @@ pub(super) fn read_standard(reader: &mut Reader<'_>, statements: &mut Vec<Statem
 }
 
 /// Reads `X-RateLimit-*` and `X-Rate-Limit-*`.
-pub(super) fn read_extensions(reader: &mut Reader<'_>, statements: &mut Vec<Statement>) {
+pub(super) fn read_extensions(
+    reader: &mut RateHeaderReader<'_>,
+    statements: &mut Vec<DeclaredQuota>,
+) {
     let counts_credits = CREDITS
         .iter()
         .any(|name| reader.headers.contains_key(*name));
@@ -72,32 +78,36 @@ pub(super) fn read_extensions(reader: &mut Reader<'_>, statements: &mut Vec<Stat
 }
 
 /// Reads Crossref's `X-Concurrency-Limit`: the least of what it states.
-pub(super) fn read_concurrency(reader: &mut Reader<'_>) -> Option<u32> {
+pub(super) fn read_concurrency(reader: &mut RateHeaderReader<'_>) -> Option<u32> {
     let limits = reader.counts("x-concurrency-limit")?;
     limits.iter().map(|limit| to_u32(limit.number.whole)).min()
 }
 
 /// Reads what a request costs in credits (OpenAlex). A refused one used nothing, and says what it
 /// requires.
-pub(super) fn read_cost(reader: &mut Reader<'_>) -> Option<u32> {
+pub(super) fn read_cost(reader: &mut RateHeaderReader<'_>) -> Option<u32> {
     let costs = CREDITS.map(|name| reader.counts(name).unwrap_or_default());
     let costs = costs.iter().flatten();
     costs.map(|cost| to_u32(cost.number.whole)).max()
 }
 
-impl Family {
+impl FieldFamily {
     /// Returns the current limits. Those that `-Limit` has besides go to `policies`.
-    fn read(&self, reader: &mut Reader<'_>, policies: &mut Vec<Statement>) -> Vec<Statement> {
-        let values = Values {
+    fn read(
+        &self,
+        reader: &mut RateHeaderReader<'_>,
+        policies: &mut Vec<DeclaredQuota>,
+    ) -> Vec<DeclaredQuota> {
+        let values = FamilyValues {
             limits: reader.counts(self.limit).unwrap_or_default(),
             remaining: reader.counts(self.remaining).unwrap_or_default(),
             used: reader.counts(self.used).unwrap_or_default(),
             resets: self.read_resets(reader),
         };
-        let common = Statement {
+        let common = DeclaredQuota {
             window: reader.interval(self.interval),
             partition: reader.partition(self.resource),
-            ..Statement::new(self.source)
+            ..DeclaredQuota::new(self.source)
         };
         if values.limits.len() > 1 && values.limits.len() == values.remaining.len() {
             return values.side_by_side(&common);
@@ -107,7 +117,7 @@ impl Family {
     }
 
     /// `-Reset-After` cannot be misread, so it goes before `-Reset`.
-    fn read_resets(&self, reader: &mut Reader<'_>) -> Vec<Duration> {
+    fn read_resets(&self, reader: &mut RateHeaderReader<'_>) -> Vec<Duration> {
         let form = reader.hints.reset;
         let after = reader.resets(self.reset_after, ResetForm::SecondsLeft);
         let at = reader.resets(self.reset, form);
@@ -116,16 +126,16 @@ impl Family {
 }
 
 /// The values of a family.
-struct Values {
-    limits: Vec<Count>,
-    remaining: Vec<Count>,
-    used: Vec<Count>,
+struct FamilyValues {
+    limits: Vec<WindowedCount>,
+    remaining: Vec<WindowedCount>,
+    used: Vec<WindowedCount>,
     resets: Vec<Duration>,
 }
 
-impl Values {
+impl FamilyValues {
     /// As many limits as remainders are so many quotas.
-    fn side_by_side(&self, common: &Statement) -> Vec<Statement> {
+    fn side_by_side(&self, common: &DeclaredQuota) -> Vec<DeclaredQuota> {
         let reset_of = |index| {
             if self.resets.len() == self.limits.len() {
                 self.resets.get(index).copied()
@@ -134,7 +144,7 @@ impl Values {
             }
         };
         (self.limits.iter().zip(&self.remaining).enumerate())
-            .map(|(index, (limit, remaining))| Statement {
+            .map(|(index, (limit, remaining))| DeclaredQuota {
                 window: limit.window.or(remaining.window).or(common.window),
                 limit: Some(limit.number.whole),
                 remaining: Some(remaining.number.whole),
@@ -145,8 +155,8 @@ impl Values {
     }
 
     /// The limits after the first are policies (drafts up to 3).
-    fn policies(&self, common: &Statement) -> impl Iterator<Item = Statement> {
-        self.limits.iter().skip(1).map(|limit| Statement {
+    fn policies(&self, common: &DeclaredQuota) -> impl Iterator<Item = DeclaredQuota> {
+        self.limits.iter().skip(1).map(|limit| DeclaredQuota {
             window: limit.window.or(common.window),
             limit: Some(limit.number.whole),
             ..common.clone()
@@ -154,14 +164,14 @@ impl Values {
     }
 
     /// The first limit is the current one. Of several remainders and resets the strictest counts.
-    fn current(&self, common: Statement) -> Option<Statement> {
+    fn current(&self, common: DeclaredQuota) -> Option<DeclaredQuota> {
         let mut stated = self.limits.first().into_iter().chain(&self.remaining);
         let window = stated.find_map(|count| count.window);
         let limit = self.limits.first().map(|count| count.number.whole);
         let remaining = self.remaining.iter().map(|count| count.number.whole).min();
         let used = self.used.iter().map(|count| count.number.whole).max();
         let unused = || Some(limit?.saturating_sub(used?));
-        let statement = Statement {
+        let statement = DeclaredQuota {
             window: window.or(common.window),
             limit,
             remaining: remaining.or_else(unused),
@@ -174,7 +184,7 @@ impl Values {
 
 /// Adds the current limit to the policy that it belongs to: the one with its limit and, of several,
 /// the one with the shortest window that the reset fits into. Without one it stands alone.
-pub(super) fn attach(statements: &mut Vec<Statement>, current: Statement) {
+pub(super) fn attach(statements: &mut Vec<DeclaredQuota>, current: DeclaredQuota) {
     let resets_in = current.resets_in.unwrap_or_default();
     let policy = statements
         .iter_mut()
@@ -194,7 +204,7 @@ pub(super) fn attach(statements: &mut Vec<Statement>, current: Statement) {
     }
 }
 
-fn is_policy_of(policy: &Statement, current: &Statement) -> bool {
+fn is_policy_of(policy: &DeclaredQuota, current: &DeclaredQuota) -> bool {
     policy.unit == current.unit
         && policy.window.is_some()
         && policy.remaining.is_none()

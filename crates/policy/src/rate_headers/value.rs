@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::{MIN_WINDOW, Reader, ResetForm};
+use super::{MIN_WINDOW, RateHeaderReader, ResetForm};
 use crate::rate::Window;
 use crate::retry_after::http_date;
 use crate::time::Timestamp;
@@ -85,12 +85,12 @@ impl Number {
 
 /// A count and the window that it states for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct WindowedCount {
     pub(super) number: Number,
     pub(super) window: Option<Duration>,
 }
 
-impl Count {
+impl WindowedCount {
     /// Reads `100`, `59.0` or `100;w=60;comment="sliding window"`.
     fn parse(member: &str) -> Option<Self> {
         let mut parts = split_outside_quotes(member, b';');
@@ -107,7 +107,7 @@ impl Count {
     }
 }
 
-impl Reader<'_> {
+impl RateHeaderReader<'_> {
     /// Returns all lines of a structured field as one (RFC 9651 section 4.2).
     pub(super) fn joined(&mut self, name: &str) -> Option<String> {
         let lines = self.lines(name)?;
@@ -115,12 +115,12 @@ impl Reader<'_> {
     }
 
     /// Reads the counts of a field, of which a malformed one spoils all. None where there are none.
-    pub(super) fn counts(&mut self, name: &str) -> Option<Vec<Count>> {
+    pub(super) fn counts(&mut self, name: &str) -> Option<Vec<WindowedCount>> {
         let lines = self.lines(name)?;
         let members = lines
             .iter()
             .flat_map(|line| split_outside_quotes(line, b','));
-        let counts: Option<Vec<_>> = members.map(Count::parse).collect();
+        let counts: Option<Vec<_>> = members.map(WindowedCount::parse).collect();
         self.bounded(counts)
     }
 
@@ -133,7 +133,7 @@ impl Reader<'_> {
             .flat_map(|line| match http_date(line) {
                 Some(date) => vec![Some(date.since(sent))],
                 None => split_outside_quotes(line, b',')
-                    .map(|member| Count::parse(member)?.number.as_reset(form, sent))
+                    .map(|member| WindowedCount::parse(member)?.number.as_reset(form, sent))
                     .collect(),
             })
             .collect();

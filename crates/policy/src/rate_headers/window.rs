@@ -16,18 +16,18 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Quota, Reading, Source, Unit};
+use super::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use crate::time::BootInstant;
 
 /// The longest window that is implied: of a longer one a second of rounding is a small part, and the
 /// first request of a window that begins with the clock's hour may come late in it.
-const LONGEST_IMPLIED: Duration = Duration::from_secs(60);
+const MAX_IMPLIED_WINDOW: Duration = Duration::from_secs(60);
 /// The shortest window that is implied: servers state whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
 /// By how much a reset may be longer than the window.
-const ROUNDING: Duration = Duration::from_secs(2);
+const WINDOW_ROUNDING: Duration = Duration::from_secs(2);
 /// Up to this length a second of rounding is so much of a window that a shorter one is tried.
-const LONGEST_TRIED: Duration = Duration::from_secs(3);
+const MAX_TRIED_WINDOW: Duration = Duration::from_secs(3);
 /// The most responses before a shorter window is tried first.
 const MAX_BEFORE_TRIAL: u32 = 8;
 /// How many times as many responses have to come before the next trial after one that was refused.
@@ -42,7 +42,7 @@ const LARGEST_GUARD: Duration = Duration::from_millis(100);
 /// How many departures are remembered.
 const MAX_DEPARTURES: usize = 128;
 /// By how much the times on the way to a server vary.
-const JITTER: Duration = Duration::from_millis(150);
+const NETWORK_JITTER: Duration = Duration::from_millis(150);
 /// What is left tells the length of a window in which requests are at most this far apart.
 const LARGEST_GAP: Duration = Duration::from_secs(1);
 
@@ -83,7 +83,7 @@ impl ImpliedWindow {
     /// windows cannot be told apart, so they stay as they are.
     pub fn complete(
         &mut self,
-        reading: &mut Reading,
+        reading: &mut RateHeaderReading,
         is_refusal: bool,
         sent: BootInstant,
         now: BootInstant,
@@ -100,9 +100,9 @@ impl ImpliedWindow {
         } else {
             self.learn(quota, sent, now);
         }
-        if let Some(window) = self.window.filter(|window| *window <= LONGEST_IMPLIED) {
+        if let Some(window) = self.window.filter(|window| *window <= MAX_IMPLIED_WINDOW) {
             quota.window = Some(window + self.guard);
-            quota.source = Source::Implied;
+            quota.source = RateHeaderFamily::Implied;
         }
     }
 
@@ -119,7 +119,9 @@ impl ImpliedWindow {
             return;
         }
         let stated = stated.max(SHORTEST_IMPLIED);
-        let is_longer = self.window.is_some_and(|known| stated > known + ROUNDING);
+        let is_longer = self
+            .window
+            .is_some_and(|known| stated > known + WINDOW_ROUNDING);
         let is_shorter = is_first && self.window.is_none_or(|known| stated < known);
         if is_longer || is_shorter {
             *self = Self {
@@ -147,11 +149,11 @@ impl ImpliedWindow {
             let known = self.window.unwrap_or_default();
             if known / limit.max(1) <= LARGEST_GAP && self.has_watched_for(known, sent) {
                 self.shorten(self.shortest());
-            } else if self.stated <= LONGEST_TRIED {
+            } else if self.stated <= MAX_TRIED_WINDOW {
                 self.shorten(known.saturating_sub(SHORTEST_IMPLIED));
             }
-        } else if limit == 1 && self.refused_trials == 0 && self.stated <= LONGEST_TRIED {
-            self.shorten(self.stated.saturating_sub(ROUNDING));
+        } else if limit == 1 && self.refused_trials == 0 && self.stated <= MAX_TRIED_WINDOW {
+            self.shorten(self.stated.saturating_sub(WINDOW_ROUNDING));
         }
         if !is_first {
             return;
@@ -184,13 +186,16 @@ impl ImpliedWindow {
 
     /// Returns the shortest length in whole seconds that what was left allows.
     fn shortest(&self) -> Duration {
-        let counted_for = self.counted_for.saturating_sub(JITTER);
+        let counted_for = self.counted_for.saturating_sub(NETWORK_JITTER);
         Duration::from_secs(counted_for.as_secs() + 1)
     }
 
     /// Takes a shorter length, as far as the resets may be rounded and what was left allows.
     fn shorten(&mut self, length: Duration) {
-        let least = self.stated.saturating_sub(ROUNDING).max(self.shortest());
+        let least = self
+            .stated
+            .saturating_sub(WINDOW_ROUNDING)
+            .max(self.shortest());
         let length = length.max(least);
         if self.window.is_some_and(|known| length < known) {
             self.window = Some(length);
@@ -218,14 +223,17 @@ impl ImpliedWindow {
 fn lacks_window(quota: &Quota) -> bool {
     quota.window.is_none()
         && quota.unit == Unit::Requests
-        && matches!(quota.source, Source::XRateLimit | Source::RateLimitFields)
+        && matches!(
+            quota.source,
+            RateHeaderFamily::XRateLimit | RateHeaderFamily::RateLimitFields
+        )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn reading(remaining: u32, resets_in_ms: u64) -> Reading {
+    fn reading(remaining: u32, resets_in_ms: u64) -> RateHeaderReading {
         let quota = Quota {
             unit: Unit::Requests,
             window: None,
@@ -233,11 +241,11 @@ mod tests {
             remaining: Some(remaining),
             resets_in: Some(Duration::from_millis(resets_in_ms)),
             partition: None,
-            source: Source::XRateLimit,
+            source: RateHeaderFamily::XRateLimit,
         };
-        Reading {
+        RateHeaderReading {
             quotas: vec![quota],
-            ..Reading::default()
+            ..RateHeaderReading::default()
         }
     }
 
@@ -249,7 +257,7 @@ mod tests {
     /// instant.
     fn completed_at(
         window: &mut ImpliedWindow,
-        mut reading: Reading,
+        mut reading: RateHeaderReading,
         milliseconds: u64,
     ) -> Option<u64> {
         window.complete(&mut reading, false, at(milliseconds), at(milliseconds));
@@ -257,7 +265,7 @@ mod tests {
     }
 
     /// The same a minute after the response before.
-    fn completed(window: &mut ImpliedWindow, reading: Reading) -> Option<u64> {
+    fn completed(window: &mut ImpliedWindow, reading: RateHeaderReading) -> Option<u64> {
         let before = window.first_sent.map_or(0, BootInstant::as_micros) / 1_000;
         completed_at(window, reading, before + 60_000)
     }

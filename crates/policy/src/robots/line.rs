@@ -6,7 +6,7 @@
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum RobotsLine<'a> {
     /// The rules below are for this robot.
     UserAgent(&'a str),
     /// These paths may be fetched.
@@ -27,7 +27,7 @@ const DISALLOW: [&str; 6] = [
     "disallaw",
 ];
 
-impl<'a> Line<'a> {
+impl<'a> RobotsLine<'a> {
     /// Reads a line; `None` for comments, sitemaps and whatever is not known, which change nothing
     /// (section 2.2.4).
     pub(super) fn read(line: &'a str) -> Option<Self> {

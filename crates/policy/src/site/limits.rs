@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use super::order::OwnReservation;
-use super::{Ask, Permit, Report, Site, latest_of};
-use crate::budget::{Budget, Fit};
-use crate::classify::Outcome;
+use super::{AdmissionRequest, AttemptResult, Permit, Site, latest_of};
+use crate::budget::{Budget, WindowFit};
+use crate::classify::AttemptMeaning;
 use crate::host_model::quotas::{QuotaEffect, QuotaNeed, QuotaStatement};
 use crate::host_model::{EventEffect, HostModel, LimitEvent, LimitQuery, SettledRequest};
 use crate::time::BootInstant;
 
-impl Ask {
+impl AdmissionRequest {
     /// Returns what the request asks the limits of its host, behind so many that wait at the site.
     pub(crate) fn limit_query(&self, waiting: u32) -> LimitQuery<'_> {
         LimitQuery {
@@ -42,7 +42,7 @@ impl Ask {
 impl LimitEvent {
     /// Describes a permit.
     #[must_use]
-    pub fn permitted(ask: &Ask, id: u64) -> Self {
+    pub fn permitted(ask: &AdmissionRequest, id: u64) -> Self {
         Self::Permitted {
             id,
             learn: ask.policy.learn,
@@ -53,7 +53,7 @@ impl LimitEvent {
 
     /// Describes that a permit or a reservation was given up.
     #[must_use]
-    pub fn left(ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Self {
+    pub fn left(ask: &AdmissionRequest, id: u64, spent_at: Option<BootInstant>) -> Self {
         Self::Left {
             id,
             spent_at,
@@ -63,7 +63,11 @@ impl LimitEvent {
 
     /// Describes what the answer to a request declares; `None` where rate headers are ignored.
     #[must_use]
-    pub fn stated(ask: &Ask, permit: &Permit, statement: &QuotaStatement) -> Option<Self> {
+    pub fn stated(
+        ask: &AdmissionRequest,
+        permit: &Permit,
+        statement: &QuotaStatement,
+    ) -> Option<Self> {
         Some(Self::Stated {
             lane: Arc::clone(ask.quota_lane.as_ref()?),
             id: permit.id,
@@ -76,7 +80,7 @@ impl LimitEvent {
 impl SettledRequest {
     /// Describes the result of a permitted request.
     #[must_use]
-    pub fn new(ask: &Ask, permit: &Permit, report: &Report) -> Self {
+    pub fn new(ask: &AdmissionRequest, permit: &Permit, report: &AttemptResult) -> Self {
         let cap = ask.policy.breaker.retry_after_cap;
         Self {
             id: permit.id,
@@ -115,11 +119,11 @@ impl Site {
     /// probe of the breaker does not obey what was learned.
     pub(super) fn limit_fit(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         own: Option<OwnReservation>,
         (from, is_probe): (BootInstant, bool),
         now: BootInstant,
-    ) -> Option<Fit> {
+    ) -> Option<WindowFit> {
         let model = self.host_model()?;
         let query = ask.limit_query(self.waiting_before(ask, own));
         let query = LimitQuery {
@@ -128,7 +132,7 @@ impl Site {
             ..query
         };
         let fit = model.next(&query, now)?;
-        Some(Fit {
+        Some(WindowFit {
             at: fit.at,
             because: fit.because,
         })
@@ -144,7 +148,7 @@ impl Site {
 
     /// Notes that a request goes now; returns whether its answer teaches anything.
     #[inline]
-    pub(super) fn note_sent(&mut self, ask: &Ask, id: u64, now: BootInstant) -> bool {
+    pub(super) fn note_sent(&mut self, ask: &AdmissionRequest, id: u64, now: BootInstant) -> bool {
         if self.added.is_none() && !ask.searches_upwards() {
             return false;
         }
@@ -155,12 +159,12 @@ impl Site {
     /// Takes in a result. A first refusal starts to learn from the history of its budget.
     pub(super) fn learn_from(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
-        report: &Report,
+        report: &AttemptResult,
         now: BootInstant,
     ) -> EventEffect {
-        let is_refusal = report.outcome == Outcome::Throttled;
+        let is_refusal = report.outcome == AttemptMeaning::Throttled;
         if ask.policy.learn.is_none() || (self.added.is_none() && !is_refusal) {
             return EventEffect::default();
         }
@@ -174,7 +178,7 @@ impl Site {
     /// Takes in what the headers of an answer declare.
     pub fn state_quotas(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
         statement: &QuotaStatement,
         now: BootInstant,

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Condition, Entered, Entry, Permit, Report, Settled, Site, Standing};
+use super::{
+    AdmissionDecision, AdmissionRequest, AdmissionResult, AttemptResult, BreakerCondition, Permit,
+    PermitStanding, SettleEffect, Site,
+};
 use crate::breaker::{OpenReason, Transition};
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::host_model::quotas::{QuotaEffect, QuotaStatement};
 use crate::time::BootInstant;
 
@@ -16,7 +19,7 @@ use crate::time::BootInstant;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SiteOperation<'a> {
     /// An operation of a request, with its question.
-    Request(Cow<'a, Ask>, RequestOperation),
+    Request(Cow<'a, AdmissionRequest>, RequestOperation),
     /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
     /// the breakers: a process's heartbeat, which reports what other processes and operators did.
     Renew {
@@ -82,7 +85,7 @@ pub enum RequestOperation {
         /// The permit of the request.
         permit: Permit,
         /// What they mean.
-        outcome: Outcome,
+        outcome: AttemptMeaning,
     },
     /// Records the quotas that the headers of an answer state.
     StateQuotas {
@@ -96,7 +99,7 @@ pub enum RequestOperation {
         /// The permit of the attempt.
         permit: Permit,
         /// The result.
-        report: Report,
+        report: AttemptResult,
     },
 }
 
@@ -143,7 +146,7 @@ impl<'a> SiteOperation<'a> {
     /// Makes the operation of a request from its question.
     #[inline]
     #[must_use]
-    pub fn for_request(ask: &'a Ask, operation: RequestOperation) -> Self {
+    pub fn for_request(ask: &'a AdmissionRequest, operation: RequestOperation) -> Self {
         Self::Request(Cow::Borrowed(ask), operation)
     }
 
@@ -170,13 +173,16 @@ impl<'a> SiteOperation<'a> {
             return None;
         };
         let (id, spent_at) = match &entered.entry {
-            Entry::Go(permit) => (permit.id, Some(permit.stamp)),
-            Entry::Wait(reserved) => (reserved.id, None),
-            Entry::WaitForSlot { id, .. } => (*id, None),
+            AdmissionDecision::Go(permit) => (permit.id, Some(permit.stamp)),
+            AdmissionDecision::Wait(reserved) => (reserved.id, None),
+            AdmissionDecision::WaitForSlot { id, .. } => (*id, None),
             _ => return None,
         };
         let leave = RequestOperation::Leave { id, spent_at };
-        Some(SiteOperation::Request(Cow::Owned(Ask::clone(ask)), leave))
+        Some(SiteOperation::Request(
+            Cow::Owned(AdmissionRequest::clone(ask)),
+            leave,
+        ))
     }
 
     /// Returns whether it is a result that changes nothing: a good answer to a request that found a
@@ -186,7 +192,10 @@ impl<'a> SiteOperation<'a> {
         let Self::Request(ask, RequestOperation::Settle { permit, report }) = self else {
             return false;
         };
-        let is_good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
+        let is_good = matches!(
+            report.outcome,
+            AttemptMeaning::Success | AttemptMeaning::Neutral
+        );
         is_good
             && permit.clean
             && ask.policy.adaptive.is_none()
@@ -228,15 +237,15 @@ macro_rules! site_results {
 
 site_results! {
     /// Of [`RequestOperation::Enter`].
-    Entered(Entered),
+    Entered(AdmissionResult),
     /// Of [`RequestOperation::Sent`].
-    Standing(Standing),
+    Standing(PermitStanding),
     /// Of [`RequestOperation::SettleHeaders`] and [`RequestOperation::Settle`].
-    Settled(Settled),
+    Settled(SettleEffect),
     /// Of [`RequestOperation::StateQuotas`].
     Heard(QuotaEffect),
     /// Of [`SiteOperation::Renew`].
-    Condition(Condition),
+    Condition(BreakerCondition),
     /// Of [`SiteOperation::Block`] and [`SiteOperation::Unblock`].
     Transition(Option<Transition>),
     /// Of [`RequestOperation::Leave`] and of what forgets: whether there was anything.
@@ -266,7 +275,7 @@ impl Site {
 
     fn apply_for_request(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         operation: &RequestOperation,
         now: BootInstant,
     ) -> SiteResult {

@@ -9,22 +9,22 @@
 
 use std::time::Duration;
 
-use super::{Ask, Cost, Site, is_too_late};
-use crate::budget::{Budget, Counted, Fit};
-use crate::pacing::Pace;
+use super::{AdmissionRequest, BudgetCost, Site, is_too_late};
+use crate::budget::{Budget, CountedUse, WindowFit};
+use crate::pacing::FitMode;
 use crate::time::BootInstant;
 
 /// How long a reservation outlives its instant when its holder is gone.
-pub(super) const GRACE: Duration = Duration::from_secs(3);
+pub(super) const RESERVATION_GRACE: Duration = Duration::from_secs(3);
 /// A holder that is later than this may be gone: requests behind it ask again when its reservation
 /// expires.
-const OVERDUE: Duration = Duration::from_millis(100);
+const OVERDUE_AFTER: Duration = Duration::from_millis(100);
 /// How many waiting requests before one are fitted one by one, which takes time that grows with
 /// their cube. Further requests before it count as one queue: its instant is then a lower bound,
 /// which is computed again when it asks again.
-const FITTED: usize = 48;
+const MAX_EXACT_WAITERS: usize = 48;
 /// A position that is behind every other: that of a request without a reservation.
-const LAST: u64 = u64::MAX;
+const LAST_POSITION: u64 = u64::MAX;
 
 /// The reservation under which a request asks again.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +36,9 @@ pub(super) struct OwnReservation {
 
 /// What comes before a request.
 #[derive(Default)]
-pub(super) struct Before {
+pub(super) struct EarlierRequests {
     /// The uses to come, for each budget of the request; empty if there are none at all.
-    counted: Vec<Vec<Counted>>,
+    counted: Vec<Vec<CountedUse>>,
     /// The weights of the waiting requests that are not among them, for each of these budgets;
     /// empty if there are none.
     queued: Vec<u32>,
@@ -46,8 +46,8 @@ pub(super) struct Before {
     overdue_until: Option<BootInstant>,
 }
 
-impl Before {
-    fn counted(&self, index: usize) -> &[Counted] {
+impl EarlierRequests {
+    fn counted(&self, index: usize) -> &[CountedUse] {
         self.counted.get(index).map_or(&[], Vec::as_slice)
     }
 
@@ -62,7 +62,7 @@ impl Before {
 
     /// Returns the latest of the uses to come.
     fn latest(&self) -> Option<BootInstant> {
-        let of_budget = |counted: &Vec<Counted>| counted.last().map(|(at, _)| *at);
+        let of_budget = |counted: &Vec<CountedUse>| counted.last().map(|(at, _)| *at);
         self.counted.iter().filter_map(of_budget).max()
     }
 
@@ -75,7 +75,7 @@ impl Before {
 
 /// Which request an instant is found for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum OrderSubject {
     /// The request that asks: it comes behind the queues before it.
     Asking,
     /// A waiting request that is counted before it.
@@ -85,7 +85,11 @@ enum Subject {
 impl Site {
     /// Returns the reservation under which `id` waits in the budgets of a request, if it is still
     /// there.
-    pub(super) fn own_reservation(&self, ask: &Ask, id: u64) -> Option<OwnReservation> {
+    pub(super) fn own_reservation(
+        &self,
+        ask: &AdmissionRequest,
+        id: u64,
+    ) -> Option<OwnReservation> {
         let found = ask
             .costs
             .iter()
@@ -98,7 +102,7 @@ impl Site {
     }
 
     /// Returns a position behind all that wait in the budgets of a request.
-    pub(super) fn next_position(&self, ask: &Ask) -> u64 {
+    pub(super) fn next_position(&self, ask: &AdmissionRequest) -> u64 {
         let waiting = ask
             .costs
             .iter()
@@ -111,9 +115,13 @@ impl Site {
     }
 
     /// Counts the waiting requests before `own` in the budgets of a request.
-    pub(super) fn waiting_before(&self, ask: &Ask, own: Option<OwnReservation>) -> u32 {
-        let position = own.map_or(LAST, |own| own.position);
-        let of_budget = |cost: &Cost| {
+    pub(super) fn waiting_before(
+        &self,
+        ask: &AdmissionRequest,
+        own: Option<OwnReservation>,
+    ) -> u32 {
+        let position = own.map_or(LAST_POSITION, |own| own.position);
+        let of_budget = |cost: &BudgetCost| {
             let waiting = self.budgets[cost.budget].reservations().iter();
             waiting
                 .filter(|other| other.is_waiting() && other.position < position)
@@ -126,11 +134,11 @@ impl Site {
     /// Counts the requests before `own` that are about to take a shared slot of a budget.
     pub(super) fn earlier_due(
         &self,
-        cost: &Cost,
+        cost: &BudgetCost,
         own: Option<OwnReservation>,
         now: BootInstant,
     ) -> u32 {
-        let position = own.map_or(LAST, |own| own.position);
+        let position = own.map_or(LAST_POSITION, |own| own.position);
         let is_due = |at: BootInstant| at <= now;
         let waiting = self.budgets[cost.budget]
             .reservations()
@@ -148,13 +156,13 @@ impl Site {
     /// positions.
     pub(super) fn before(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         own: Option<OwnReservation>,
         now: BootInstant,
-    ) -> Before {
+    ) -> EarlierRequests {
         let budgets = || ask.costs.iter().map(|cost| &self.budgets[cost.budget]);
         if budgets().all(|budget| budget.reservations().is_empty()) {
-            return Before::default();
+            return EarlierRequests::default();
         }
         let dialling = budgets().map(|budget| {
             let sent = budget
@@ -163,12 +171,12 @@ impl Site {
                 .filter(|reservation| !reservation.is_waiting());
             sent.map(|reservation| (now, reservation.weight)).collect()
         });
-        let mut before = Before {
+        let mut before = EarlierRequests {
             counted: dialling.collect(),
             queued: Vec::new(),
             overdue_until: None,
         };
-        let position = own.map_or(LAST, |own| own.position);
+        let position = own.map_or(LAST_POSITION, |own| own.position);
         let mut earlier: Vec<(u64, u64)> = budgets()
             .flat_map(Budget::reservations)
             .filter(|reservation| reservation.is_waiting() && reservation.position < position)
@@ -176,10 +184,13 @@ impl Site {
             .collect();
         earlier.sort_unstable();
         earlier.dedup();
-        for (_, id) in earlier.iter().take(FITTED) {
+        for (_, id) in earlier.iter().take(MAX_EXACT_WAITERS) {
             self.count_waiting(ask, *id, &mut before, now);
         }
-        if let Some((last, _)) = earlier.get(FITTED - 1).filter(|_| earlier.len() > FITTED) {
+        if let Some((last, _)) = earlier
+            .get(MAX_EXACT_WAITERS - 1)
+            .filter(|_| earlier.len() > MAX_EXACT_WAITERS)
+        {
             let queued = |budget: &Budget| {
                 let waiting = budget
                     .reservations()
@@ -199,7 +210,13 @@ impl Site {
     }
 
     /// Fits one waiting request as of now, and counts it from that instant on.
-    fn count_waiting(&self, ask: &Ask, id: u64, before: &mut Before, now: BootInstant) {
+    fn count_waiting(
+        &self,
+        ask: &AdmissionRequest,
+        id: u64,
+        before: &mut EarlierRequests,
+        now: BootInstant,
+    ) {
         let mut parts = Vec::with_capacity(ask.costs.len());
         let mut from = now;
         for (index, cost) in ask.costs.iter().enumerate() {
@@ -210,7 +227,7 @@ impl Site {
             // as the whole window.
             parts.push((index, reservation.weight.min(cost.windows.largest_weight())));
             from = from.max(reservation.at);
-            if reservation.at + OVERDUE < now {
+            if reservation.at + OVERDUE_AFTER < now {
                 before.overdue_until = Some(
                     before
                         .overdue_until
@@ -218,7 +235,7 @@ impl Site {
                 );
             }
         }
-        let fit = self.fit(ask, &parts, before, Subject::Counted, from, ask.pace());
+        let fit = self.fit(ask, &parts, before, OrderSubject::Counted, from, ask.pace());
         for (index, weight) in parts.into_iter().filter(|(_, weight)| *weight > 0) {
             let counted = &mut before.counted[index];
             let at = counted.partition_point(|(expected, _)| *expected <= fit.at);
@@ -230,22 +247,28 @@ impl Site {
     /// spacing goes by the windows alone, behind every request before it.
     pub(super) fn paced_fit(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         own: Option<OwnReservation>,
-        before: &Before,
+        before: &EarlierRequests,
         from: BootInstant,
-    ) -> Fit {
+    ) -> WindowFit {
         let fit = self.first_fit(ask, before, from, ask.pace());
-        let is_paced = |cost: &Cost| !cost.windows.spacings().is_empty();
+        let is_paced = |cost: &BudgetCost| !cost.windows.spacings().is_empty();
         if !is_too_late(ask, own, fit, from) || !ask.costs.iter().any(is_paced) {
             return fit;
         }
         let behind = before.latest().map_or(from, |latest| from.max(latest));
-        self.first_fit(ask, before, behind, Pace::Windows)
+        self.first_fit(ask, before, behind, FitMode::Windows)
     }
 
     /// Finds the first instant that fits every window of every budget of a request.
-    fn first_fit(&self, ask: &Ask, before: &Before, from: BootInstant, pace: Pace) -> Fit {
+    fn first_fit(
+        &self,
+        ask: &AdmissionRequest,
+        before: &EarlierRequests,
+        from: BootInstant,
+        pace: FitMode,
+    ) -> WindowFit {
         let mut parts = [(0, 0); 8];
         let costs = ask
             .costs
@@ -257,7 +280,7 @@ impl Site {
                 ask,
                 &costs.collect::<Vec<_>>(),
                 before,
-                Subject::Asking,
+                OrderSubject::Asking,
                 from,
                 pace,
             );
@@ -270,7 +293,7 @@ impl Site {
             ask,
             &parts[..ask.costs.len()],
             before,
-            Subject::Asking,
+            OrderSubject::Asking,
             from,
             pace,
         )
@@ -280,18 +303,18 @@ impl Site {
     /// that asks, behind the queues before it, or for one that is counted.
     fn fit(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         parts: &[(usize, u32)],
-        before: &Before,
-        subject: Subject,
+        before: &EarlierRequests,
+        subject: OrderSubject,
         from: BootInstant,
-        pace: Pace,
-    ) -> Fit {
-        let mut fit = Fit {
+        pace: FitMode,
+    ) -> WindowFit {
+        let mut fit = WindowFit {
             at: from,
             because: None,
         };
-        let asks = subject == Subject::Asking;
+        let asks = subject == OrderSubject::Asking;
         let own_queue = if asks {
             ask.queue_position.ahead()
         } else {
@@ -331,7 +354,13 @@ impl Site {
     /// Permits leave their window in the bursts in which they were used. Without this, the process
     /// that wakes first takes all of a burst for its own queue, and the others find nothing when
     /// they wake a little later.
-    pub(super) fn give_way(&self, ask: &Ask, before: &Before, fit: Fit, now: BootInstant) -> Fit {
+    pub(super) fn give_way(
+        &self,
+        ask: &AdmissionRequest,
+        before: &EarlierRequests,
+        fit: WindowFit,
+        now: BootInstant,
+    ) -> WindowFit {
         let turns = ask.costs.iter().filter(|cost| cost.weight > 0);
         let behind =
             turns.filter_map(|cost| self.budgets[cost.budget].turn_behind(&cost.windows, now));

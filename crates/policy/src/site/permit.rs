@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use super::{Ask, Permit, Refusal, RefusalReason, Site, Standing};
-use crate::budget::{Reservation, Stage, Wait};
+use super::{AdmissionRequest, Permit, PermitStanding, Refusal, RefusalReason, Site};
+use crate::budget::{EndedWait, Reservation, ReservationStage};
 use crate::host_model::LimitEvent;
 use crate::time::BootInstant;
 
 /// A request that the breaker admits.
-pub(super) struct Admitted {
+pub(super) struct AdmittedRequest {
     /// The generation of the breaker.
     pub(super) generation: u32,
     /// The earliest instant: now, or later by the jitter of a probe.
@@ -25,9 +25,9 @@ impl Site {
     #[inline]
     pub(super) fn permit(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         waited: Option<u64>,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         now: BootInstant,
     ) -> Permit {
         let id = waited.unwrap_or_else(|| self.fresh_id());
@@ -41,7 +41,7 @@ impl Site {
                 budget.take_slot(id, now + ask.policy.lease);
             }
             if waited.is_some() && cost.weight > 0 {
-                budget.note_wait(Wait {
+                budget.note_wait(EndedWait {
                     at: now,
                     length: now.since(ask.asked),
                 });
@@ -64,7 +64,12 @@ impl Site {
 
     /// Gives up a reservation, or a permit that was never used: its cost is taken back and the
     /// lease of its probe is released.
-    pub fn leave(&mut self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> bool {
+    pub fn leave(
+        &mut self,
+        ask: &AdmissionRequest,
+        id: u64,
+        spent_at: Option<BootInstant>,
+    ) -> bool {
         self.touched = true;
         for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
@@ -84,7 +89,7 @@ impl Site {
     }
 
     /// Turns a permit into a reservation that counts as used now, until its connection is up.
-    pub fn hold(&mut self, ask: &Ask, permit: &Permit, expires: BootInstant) {
+    pub fn hold(&mut self, ask: &AdmissionRequest, permit: &Permit, expires: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
@@ -99,7 +104,7 @@ impl Site {
                     at,
                     weight,
                     expires,
-                    stage: Stage::Sent,
+                    stage: ReservationStage::Sent,
                 });
             }
         }
@@ -112,11 +117,11 @@ impl Site {
     /// for `longest` at most.
     pub fn sent(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
         longest: Duration,
         now: BootInstant,
-    ) -> Standing {
+    ) -> PermitStanding {
         self.touched = true;
         for cost in &*ask.costs {
             self.budgets[cost.budget].sent(permit.id, now + longest);
@@ -126,7 +131,7 @@ impl Site {
             Some((until, reason))
                 if breaker.generation() != permit.generation && !ask.policy.breaker.shadow =>
             {
-                Standing::Blocked(Refusal {
+                PermitStanding::Blocked(Refusal {
                     until,
                     reason: RefusalReason::Open {
                         reason: reason.clone(),
@@ -134,12 +139,12 @@ impl Site {
                     },
                 })
             }
-            _ => Standing::Good,
+            _ => PermitStanding::Good,
         }
     }
 
     /// Spends at `now` what a permit still holds: its answer has begun, or its request has ended.
-    pub fn stamp(&mut self, ask: &Ask, permit: &Permit, now: BootInstant) {
+    pub fn stamp(&mut self, ask: &AdmissionRequest, permit: &Permit, now: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];

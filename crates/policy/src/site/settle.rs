@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Permit, Site};
+use super::{AdmissionRequest, Permit, Site};
 use crate::adaptive::{AdaptivePolicy, Adjustment};
-use crate::breaker::{OpenReason, Settlement, State, Transition};
+use crate::breaker::{BreakerState, OpenReason, Settlement, Transition};
 use crate::budget::Budget;
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::host_model::LimitEvent;
 use crate::host_model::learner::ConfirmedLimit;
 use crate::time::BootInstant;
 
 /// What a settled outcome did.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settled {
+pub struct SettleEffect {
     /// The change of state, if there was one.
     pub transition: Option<Transition>,
     /// The end of the block or open in force now: a retry before it would be refused.
@@ -34,9 +34,9 @@ pub struct Settled {
 
 /// The result of an attempt, as reported to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct AttemptResult {
     /// What it means.
-    pub outcome: Outcome,
+    pub outcome: AttemptMeaning,
     /// The Retry-After that the server stated, if it did.
     pub retry_after: Option<Duration>,
     /// When the request was sent.
@@ -48,22 +48,22 @@ pub struct Report {
     pub maybe_refused: bool,
 }
 
-impl Report {
+impl AttemptResult {
     /// Returns whether the adaptive rate counts the answer as throttled: 429 and 503 (the one
     /// failure that may be a refusal, or state a Retry-After).
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         match self.outcome {
-            Outcome::Throttled => true,
-            Outcome::Failure => self.maybe_refused || self.retry_after.is_some(),
-            Outcome::Success | Outcome::Neutral => false,
+            AttemptMeaning::Throttled => true,
+            AttemptMeaning::Failure => self.maybe_refused || self.retry_after.is_some(),
+            AttemptMeaning::Success | AttemptMeaning::Neutral => false,
         }
     }
 }
 
 /// The condition of the breakers of a site: what a heartbeat returns from a shared store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
+pub struct BreakerCondition {
     /// Changes whenever an open or a block of any of them begins, or an operator closes them.
     pub generation: u32,
     /// Whether the host's breaker is half-open.
@@ -74,7 +74,7 @@ pub struct Condition {
     pub open: Option<(BootInstant, OpenReason)>,
 }
 
-impl Condition {
+impl BreakerCondition {
     /// Returns whether sleeping requests have to ask again after `earlier`.
     ///
     /// A remote store's instants are converted by this machine's clock, a little differently each
@@ -101,7 +101,12 @@ impl Condition {
     }
 }
 
-fn settlement(ask: &Ask, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
+fn settlement(
+    ask: &AdmissionRequest,
+    permit: &Permit,
+    outcome: AttemptMeaning,
+    sent: BootInstant,
+) -> Settlement {
     Settlement {
         wait: None,
         outcome,
@@ -119,22 +124,22 @@ impl Site {
     /// requests need not wait for a body.
     pub fn settle_headers(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
         now: BootInstant,
-    ) -> Settled {
+    ) -> SettleEffect {
         let id = permit.id;
         let learn = ask.policy.learn;
         let learned = learn.map(|_| self.tell(&LimitEvent::Heard { id, outcome }, now));
         let learned = learned.unwrap_or_default();
         self.touched |= learned.calls_next;
-        let settled = Settled {
+        let settled = SettleEffect {
             calls_next: learned.calls_next,
             learned: learned.confirmed,
-            ..Settled::default()
+            ..SettleEffect::default()
         };
-        if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+        if !permit.probe || matches!(outcome, AttemptMeaning::Failure | AttemptMeaning::Throttled) {
             return settled;
         }
         self.touched = true;
@@ -142,7 +147,7 @@ impl Site {
         let released = breaker.release(permit.id);
         let settlement = settlement(ask, permit, outcome, permit.stamp);
         let transition = breaker.settle(&ask.policy.breaker, &settlement, now);
-        Settled {
+        SettleEffect {
             wakes: released || transition.is_some(),
             transition,
             ..settled
@@ -155,11 +160,11 @@ impl Site {
     /// client.
     pub fn settle(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
-        report: &Report,
+        report: &AttemptResult,
         now: BootInstant,
-    ) -> Settled {
+    ) -> SettleEffect {
         self.touched = true;
         for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
             self.budgets[cost.budget].free_slot(permit.id);
@@ -168,7 +173,7 @@ impl Site {
         let wants_retry = report.wants_retry && !permit.probe;
         let retry_refused = !self.settle_retries(report.outcome, wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now).confirmed;
-        let is_learned = report.outcome == Outcome::Throttled && ask.policy.learn.is_some();
+        let is_learned = report.outcome == AttemptMeaning::Throttled && ask.policy.learn.is_some();
         let model = self.host_model().filter(|_| is_learned);
         let learned_wait = model.and_then(|model| model.pause(now));
         // A server that says "at once" does not say when it will serve.
@@ -181,9 +186,12 @@ impl Site {
             ..settlement(ask, permit, report.outcome, report.sent)
         };
         let mut transition = breaker.settle(&ask.policy.breaker, &settlement, now);
-        if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
+        if matches!(
+            report.outcome,
+            AttemptMeaning::Failure | AttemptMeaning::Throttled
+        ) {
             let stated = stated.map(|length| (length, OpenReason::RetryAfter));
-            let throttled = (report.outcome == Outcome::Throttled)
+            let throttled = (report.outcome == AttemptMeaning::Throttled)
                 .then_some(ask.policy.breaker.throttle_block)
                 .flatten();
             if let Some(asked) = asked {
@@ -201,7 +209,7 @@ impl Site {
             .map(|(until, _)| until);
         let adjusted = (ask.policy.adaptive.as_ref())
             .and_then(|policy| self.adapt(ask, policy, report.is_throttling(), now));
-        Settled {
+        SettleEffect {
             wakes: released || transition.is_some(),
             calls_next: self.learned().is_some(),
             retry_refused,
@@ -214,7 +222,7 @@ impl Site {
 
     fn adapt(
         &mut self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         policy: &AdaptivePolicy,
         throttled: bool,
         now: BootInstant,
@@ -265,18 +273,18 @@ impl Site {
     }
 
     /// Returns the condition of the breakers at `now`.
-    fn condition(&self, now: BootInstant) -> Condition {
+    fn condition(&self, now: BootInstant) -> BreakerCondition {
         let own = self.breakers().1;
-        Condition {
+        BreakerCondition {
             generation: own
                 .iter()
                 .fold(self.breaker.generation(), |generations, (_, breaker)| {
                     generations.wrapping_add(breaker.generation())
                 }),
-            half_open: self.breaker.state(now) == State::HalfOpen,
+            half_open: self.breaker.state(now) == BreakerState::HalfOpen,
             half_open_roles: own
                 .iter()
-                .map(|(_, breaker)| u32::from(breaker.state(now) == State::HalfOpen))
+                .map(|(_, breaker)| u32::from(breaker.state(now) == BreakerState::HalfOpen))
                 .sum(),
             open: self
                 .breaker
@@ -287,7 +295,7 @@ impl Site {
 
     /// Prolongs the shared slots and probe leases of `ids` by `length` from now, and returns the
     /// condition of the breakers.
-    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> Condition {
+    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> BreakerCondition {
         if !ids.is_empty() {
             self.touched = true;
             for budget in &mut self.budgets {

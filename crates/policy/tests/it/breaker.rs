@@ -2,9 +2,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow, State};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entry, Patience, Permit, Report, Site};
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason, RollingWindow};
+use docstokg_policy::classify::AttemptMeaning;
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AttemptResult, Patience, Permit, Site,
+};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
@@ -80,14 +82,14 @@ fn visit_every_state(policy: &BreakerPolicy) {
 
 fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
     let question = ask(&[], policy);
-    let Entry::Go(permit) = site.enter(&question, now).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(
         &question,
         &permit,
-        &Report {
-            outcome: Outcome::Failure,
+        &AttemptResult {
+            outcome: AttemptMeaning::Failure,
             retry_after: None,
             sent: now,
             wants_retry: false,
@@ -101,14 +103,14 @@ fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
 fn answer(
     site: &mut Site,
     policy: &BreakerPolicy,
-    (outcome, retry_after): (Outcome, Option<Duration>),
+    (outcome, retry_after): (AttemptMeaning, Option<Duration>),
     now: BootInstant,
 ) -> Permit {
     let question = ask(&[], policy);
-    let Entry::Go(permit) = site.enter(&question, now).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
-    let report = Report {
+    let report = AttemptResult {
         outcome,
         retry_after,
         sent: now,
@@ -157,10 +159,10 @@ fn the_reset_in_force_is_what_was_learned() {
     assert_eq!(site.breaker().reset_in_force(&policy), policy.reset);
     let mut now = at(0);
     for _ in 0..2 {
-        let stated = (Outcome::Throttled, Some(Duration::from_secs(4)));
+        let stated = (AttemptMeaning::Throttled, Some(Duration::from_secs(4)));
         answer(&mut site, &policy, stated, now);
         now = site.breaker().open_until(now).expect("a block").0;
-        answer(&mut site, &policy, (Outcome::Success, None), now);
+        answer(&mut site, &policy, (AttemptMeaning::Success, None), now);
     }
     assert_eq!(
         site.breaker().reset_in_force(&policy),
@@ -183,8 +185,8 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
             ..policy()
         };
         let second = Some(Duration::from_secs(1));
-        for opened_by in [Outcome::Throttled, Outcome::Failure] {
-            for probe in [Outcome::Throttled, Outcome::Failure] {
+        for opened_by in [AttemptMeaning::Throttled, AttemptMeaning::Failure] {
+            for probe in [AttemptMeaning::Throttled, AttemptMeaning::Failure] {
                 let (mut site, mut now) = (Site::default(), at(0));
                 for _ in 0..2 {
                     answer(&mut site, &policy, (opened_by, second), now);
@@ -207,7 +209,7 @@ fn a_stated_time_wins_over_the_reset_for_probes_too() {
                     now = until;
                 }
                 // Without a statement the reset applies to a refused probe.
-                answer(&mut site, &policy, (Outcome::Throttled, None), now);
+                answer(&mut site, &policy, (AttemptMeaning::Throttled, None), now);
                 let (until, _) = site.breaker().open_until(now).expect("open");
                 assert!(until.since(now) >= Duration::from_secs(60));
             }
@@ -231,14 +233,19 @@ fn stated_time_of_a_refusal_wins_over_the_cooldown_of_the_rolling_window() {
     };
     let second = Duration::from_secs(1);
     for (last, expected) in [
-        ((Outcome::Throttled, Some(second)), second),
-        ((Outcome::Throttled, None), cooldown),
-        ((Outcome::Failure, Some(second)), cooldown),
-        ((Outcome::Failure, None), cooldown),
+        ((AttemptMeaning::Throttled, Some(second)), second),
+        ((AttemptMeaning::Throttled, None), cooldown),
+        ((AttemptMeaning::Failure, Some(second)), cooldown),
+        ((AttemptMeaning::Failure, None), cooldown),
     ] {
         let mut site = Site::default();
         for time in [0, 100, 200] {
-            answer(&mut site, &policy, (Outcome::Failure, None), at(time));
+            answer(
+                &mut site,
+                &policy,
+                (AttemptMeaning::Failure, None),
+                at(time),
+            );
             assert_eq!(site.breaker().open_until(at(time)), None);
         }
         answer(&mut site, &policy, last, at(300));
@@ -258,7 +265,12 @@ fn a_short_declared_time_does_not_shorten_the_schedule_of_an_outage() {
         assert!(policy.early_probes);
         let (mut site, mut now, mut probes) = (Site::default(), at(0), 0);
         while now < at(600_000) {
-            answer(&mut site, &policy, (Outcome::Failure, Some(declared)), now);
+            answer(
+                &mut site,
+                &policy,
+                (AttemptMeaning::Failure, Some(declared)),
+                now,
+            );
             probes += 1;
             let open = site.breaker().open_until(now);
             now = open.map_or(now, |(until, _)| until);
@@ -277,7 +289,7 @@ fn an_empty_declared_time_leaves_a_refused_probe_to_the_reset() {
     let probe = answer(
         &mut site,
         &policy,
-        (Outcome::Throttled, Some(Duration::ZERO)),
+        (AttemptMeaning::Throttled, Some(Duration::ZERO)),
         at(1_000),
     );
     assert!(probe.probe);
@@ -297,21 +309,21 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
     let mut now = at(0);
     let mut lengths = Vec::new();
     for _ in 0..5 {
-        answer(&mut site, &policy, (Outcome::Throttled, None), now);
+        answer(&mut site, &policy, (AttemptMeaning::Throttled, None), now);
         let (until, _) = site.breaker().open_until(now).expect("open");
         lengths.push(until.since(now).as_millis());
         now = until;
     }
     assert_eq!(lengths, [1_000, 2_000, 4_000, 6_000, 6_000]);
     let question = ask(&[], &policy);
-    let Entry::Go(permit) = site.enter(&question, now).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(
         &question,
         &permit,
-        &Report {
-            outcome: Outcome::Success,
+        &AttemptResult {
+            outcome: AttemptMeaning::Success,
             retry_after: None,
             sent: now,
             wants_retry: false,
@@ -320,7 +332,7 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
         now,
     );
     now += Duration::from_secs(10);
-    answer(&mut site, &policy, (Outcome::Throttled, None), now);
+    answer(&mut site, &policy, (AttemptMeaning::Throttled, None), now);
     assert_eq!(
         site.breaker()
             .open_until(now)
@@ -344,11 +356,11 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
     let mut site = Site::default();
     let mut now = at(0);
     for _ in 0..2 {
-        let Entry::Go(permit) = site.enter(&question, now).entry else {
+        let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
             panic!("refused")
         };
-        let report = Report {
-            outcome: Outcome::Throttled,
+        let report = AttemptResult {
+            outcome: AttemptMeaning::Throttled,
             retry_after: Some(Duration::from_secs(2)),
             sent: now,
             wants_retry: false,
@@ -357,14 +369,14 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
         site.settle(&question, &permit, &report, now);
         now += Duration::from_secs(60);
     }
-    let Entry::Go(probe) = site.enter(&question, now).entry else {
+    let AdmissionDecision::Go(probe) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(
         &question,
         &probe,
-        &Report {
-            outcome: Outcome::Success,
+        &AttemptResult {
+            outcome: AttemptMeaning::Success,
             retry_after: None,
             sent: now,
             wants_retry: false,
@@ -407,15 +419,15 @@ fn success_of_a_request_sent_before_a_block_does_not_clear_it() {
     let policy = policy();
     let question = ask(&[], &policy);
     let mut site = Site::default();
-    let Entry::Go(early) = site.enter(&question, at(0)).entry else {
+    let AdmissionDecision::Go(early) = site.enter(&question, at(0)).entry else {
         panic!("refused")
     };
     site.block(at(5_000), &OpenReason::RetryAfter, at(10));
     site.settle(
         &question,
         &early,
-        &Report {
-            outcome: Outcome::Success,
+        &AttemptResult {
+            outcome: AttemptMeaning::Success,
             retry_after: None,
             sent: at(0),
             wants_retry: false,
@@ -423,7 +435,7 @@ fn success_of_a_request_sent_before_a_block_does_not_clear_it() {
         },
         at(20),
     );
-    assert_eq!(site.breaker().state(at(21)), State::Open);
+    assert_eq!(site.breaker().state(at(21)), BreakerState::Open);
 }
 
 #[test]
@@ -435,7 +447,7 @@ fn shadow_mode_refuses_nothing_and_says_what_it_would_have() {
     let question = ask(&[], &policy);
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    let Entry::Go(permit) = site.enter(&question, at(1)).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&question, at(1)).entry else {
         panic!("refused")
     };
     assert_eq!(
@@ -455,7 +467,7 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
     let mut site = Site::default();
     let permits: Vec<Permit> = (0..5)
         .map(|_| match site.enter(&question, at(0)).entry {
-            Entry::Go(permit) => permit,
+            AdmissionDecision::Go(permit) => permit,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -463,8 +475,8 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
         site.settle(
             &question,
             permit,
-            &Report {
-                outcome: Outcome::Throttled,
+            &AttemptResult {
+                outcome: AttemptMeaning::Throttled,
                 retry_after: None,
                 sent: at(0),
                 wants_retry: false,
@@ -475,14 +487,14 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
     }
     assert_eq!(
         (site.breaker().failures(), site.breaker().state(at(10))),
-        (1, State::Closed)
+        (1, BreakerState::Closed)
     );
 }
 
 #[test]
 fn the_patient_wait_for_the_end_of_a_block_and_for_a_probe_result() {
     let policy = policy();
-    let patient = Ask {
+    let patient = AdmissionRequest {
         patience: Patience::Wait,
         ..ask(&[], &policy)
     };
@@ -490,40 +502,43 @@ fn the_patient_wait_for_the_end_of_a_block_and_for_a_probe_result() {
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
     assert_eq!(
         site.enter(&patient, at(0)).entry,
-        Entry::WaitForBreaker {
+        AdmissionDecision::WaitForBreaker {
             until: at(5_000),
             reason: OpenReason::RetryAfter,
             probing: false
         }
     );
-    let hurried = Ask {
+    let hurried = AdmissionRequest {
         deadline: at(4_999),
         ..patient.clone()
     };
     assert!(
-        matches!(site.enter(&hurried, at(0)).entry, Entry::Refused(_)),
+        matches!(
+            site.enter(&hurried, at(0)).entry,
+            AdmissionDecision::Refused(_)
+        ),
         "a wait known to end after the deadline"
     );
-    let Entry::Go(probe) = site.enter(&patient, at(5_000)).entry else {
+    let AdmissionDecision::Go(probe) = site.enter(&patient, at(5_000)).entry else {
         panic!("refused")
     };
     assert!(probe.probe);
     assert!(matches!(
         site.enter(&patient, at(5_000)).entry,
-        Entry::WaitForBreaker { probing: true, .. }
+        AdmissionDecision::WaitForBreaker { probing: true, .. }
     ));
     assert!(
         matches!(
             site.enter(&ask(&[], &policy), at(5_000)).entry,
-            Entry::Refused(_)
+            AdmissionDecision::Refused(_)
         ),
         "a request without patience is refused"
     );
-    let settled = site.settle_headers(&patient, &probe, Outcome::Neutral, at(5_010));
+    let settled = site.settle_headers(&patient, &probe, AttemptMeaning::Neutral, at(5_010));
     assert!(settled.wakes);
     assert_eq!(
         site.breaker().state(at(5_010)),
-        State::Closed,
+        BreakerState::Closed,
         "a neutral answer proves that the origin is up"
     );
 }

@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use docstokg_policy::classify::{Classifier, Ending, Fault, Outcome};
+use docstokg_policy::classify::{AttemptEnding, AttemptMeaning, Classifier, Fault};
 use http::StatusCode;
 
 /// Writes runs of statuses of the same class, one a line.
@@ -8,7 +8,7 @@ fn table(classifier: &Classifier) -> String {
     let mut lines = String::new();
     let mut run: Option<(u16, u16, String)> = None;
     for status in 100..=599 {
-        let class = classifier.classify(Ending::Status(
+        let class = classifier.classify(AttemptEnding::Status(
             StatusCode::from_u16(status).expect("a status"),
         ));
         let class = format!(
@@ -50,18 +50,18 @@ fn the_sets_are_configurable() {
     };
     let outcome = |status: u16| {
         classifier
-            .classify(Ending::Status(
+            .classify(AttemptEnding::Status(
                 StatusCode::from_u16(status).expect("a status"),
             ))
             .outcome
     };
-    assert_eq!(outcome(418), Outcome::Failure);
-    assert_eq!(outcome(503), Outcome::Failure);
-    assert_eq!(outcome(500), Outcome::Neutral);
-    assert_eq!(outcome(429), Outcome::Neutral);
-    assert_eq!(outcome(204), Outcome::Neutral);
-    assert_eq!(outcome(408), Outcome::Failure);
-    assert_eq!(outcome(200), Outcome::Success);
+    assert_eq!(outcome(418), AttemptMeaning::Failure);
+    assert_eq!(outcome(503), AttemptMeaning::Failure);
+    assert_eq!(outcome(500), AttemptMeaning::Neutral);
+    assert_eq!(outcome(429), AttemptMeaning::Neutral);
+    assert_eq!(outcome(204), AttemptMeaning::Neutral);
+    assert_eq!(outcome(408), AttemptMeaning::Failure);
+    assert_eq!(outcome(200), AttemptMeaning::Success);
 }
 
 #[test]
@@ -76,18 +76,18 @@ fn transport_faults_are_failures_and_all_but_tls_may_pass() {
         Fault::Read,
         Fault::Timeout,
     ] {
-        let class = Classifier::default().classify(Ending::Fault(fault));
-        assert_eq!(class.outcome, Outcome::Failure);
+        let class = Classifier::default().classify(AttemptEnding::Fault(fault));
+        assert_eq!(class.outcome, AttemptMeaning::Failure);
         assert_eq!(class.transient, fault != Fault::Tls);
         assert_eq!(
             fault.is_ours(),
             matches!(fault, Fault::Dns | Fault::NoRoute | Fault::OpenFiles)
         );
     }
-    let class = Classifier::default().classify(Ending::Fault(Fault::ConnectionClosed));
+    let class = Classifier::default().classify(AttemptEnding::Fault(Fault::ConnectionClosed));
     assert_eq!(
         (class.outcome, class.transient),
-        (Outcome::Neutral, true),
+        (AttemptMeaning::Neutral, true),
         "a connection that ends says nothing about the origin"
     );
 }

@@ -4,7 +4,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use docstokg_policy::freshness::{
-    Digest, Exchange, Mode, Request, Response, Rules, Stored, Storing, Times, storable,
+    CacheExchange, CacheMode, CacheRequest, Digest, ExchangeTimes, FreshnessRules, OriginResponse,
+    StorageDecision, StoredResponse, storable,
 };
 use docstokg_policy::retry_after::format_http_date;
 use docstokg_policy::time::Timestamp;
@@ -73,18 +74,18 @@ pub(crate) fn fields(lines: &[&str]) -> HeaderMap {
 
 /// Decides about storing an answer to GET that took no time and arrived at noon.
 pub(crate) fn store(
-    rules: &Rules,
+    rules: &FreshnessRules,
     asked: &HeaderMap,
     status: u16,
     answered: &HeaderMap,
-) -> Storing {
-    let exchange = Exchange {
+) -> StorageDecision {
+    let exchange = CacheExchange {
         request: get(asked),
-        response: Response {
+        response: OriginResponse {
             status: StatusCode::from_u16(status).expect("a status"),
             headers: answered,
         },
-        times: Times {
+        times: ExchangeTimes {
             sent: NOON,
             received: NOON,
         },
@@ -93,17 +94,17 @@ pub(crate) fn store(
 }
 
 /// Stores an answer to GET without fields of its own.
-pub(crate) fn stored(rules: &Rules, status: u16, answered: &[&str]) -> Stored {
+pub(crate) fn stored(rules: &FreshnessRules, status: u16, answered: &[&str]) -> StoredResponse {
     match store(rules, &HeaderMap::new(), status, &fields(answered)) {
-        Storing::Store(stored) => *stored,
-        Storing::No(reason) => panic!("{answered:?} is not stored: {reason}"),
+        StorageDecision::Store(stored) => *stored,
+        StorageDecision::No(reason) => panic!("{answered:?} is not stored: {reason}"),
     }
 }
 
-pub(crate) fn get(headers: &HeaderMap) -> Request<'_> {
+pub(crate) fn get(headers: &HeaderMap) -> CacheRequest<'_> {
     let method = &Method::GET;
-    Request { method, headers }
+    CacheRequest { method, headers }
 }
 
-pub(crate) const PRIVATE: Rules = Rules::new(Mode::Private);
-pub(crate) const SHARED: Rules = Rules::new(Mode::Shared);
+pub(crate) const PRIVATE: FreshnessRules = FreshnessRules::new(CacheMode::Private);
+pub(crate) const SHARED: FreshnessRules = FreshnessRules::new(CacheMode::Shared);

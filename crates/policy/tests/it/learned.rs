@@ -4,15 +4,17 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, State};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits};
 use docstokg_policy::host_model::learner::HostResponse;
 use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::host_model::{HostModel, LimitEvent, SettledRequest};
 use docstokg_policy::rate::Window;
-use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{Ask, Cost, Entry, Permit, Report, Site};
+use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AttemptResult, BudgetCost, Permit, Site,
+};
 use docstokg_policy::time::BootInstant;
 
 use crate::support::{at, cost, learning, ms, windows};
@@ -25,14 +27,14 @@ const STARTED: usize = 447;
 const SEARCHING: usize = 807;
 
 /// A server that admits so many in any interval, and refuses without saying until when.
-struct Server {
+struct CountingServer {
     limit: usize,
     per: Duration,
     admitted: Vec<BootInstant>,
     refused: u32,
 }
 
-impl Server {
+impl CountingServer {
     fn serves(&mut self, now: BootInstant) -> bool {
         let recent = |at: &&BootInstant| now.since(**at) < self.per;
         let free = self.admitted.iter().rev().take_while(recent).count() < self.limit;
@@ -52,7 +54,7 @@ enum Doing {
     Awaits(Box<Permit>, bool),
 }
 
-struct Process {
+struct LearningProcess {
     at: BootInstant,
     doing: Doing,
     served: u32,
@@ -72,20 +74,20 @@ fn tighten() -> LearnPolicy {
     }
 }
 
-struct Run<'a> {
+struct LearnedRun<'a> {
     site: Site,
-    costs: [Cost; 1],
+    costs: [BudgetCost; 1],
     breaker: BreakerPolicy,
     policy: &'a LearnPolicy,
-    server: Server,
-    processes: Vec<Process>,
+    server: CountingServer,
+    processes: Vec<LearningProcess>,
 }
 
-impl<'a> Run<'a> {
-    fn new(policy: &'a LearnPolicy, rates: &str, server: Server, processes: usize) -> Self {
+impl<'a> LearnedRun<'a> {
+    fn new(policy: &'a LearnPolicy, rates: &str, server: CountingServer, processes: usize) -> Self {
         let mut site = Site::default();
         site.ensure_budgets(1);
-        let process = |n: usize| Process {
+        let process = |n: usize| LearningProcess {
             at: at(n as u64),
             doing: Doing::Asks,
             served: 0,
@@ -108,10 +110,10 @@ impl<'a> Run<'a> {
         let due = self.processes.iter_mut().min_by_key(|process| process.at);
         let process = due.expect("a process");
         let now = process.at;
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: BootInstant::FAR,
             patience: docstokg_policy::site::Patience::Wait,
-            ..Ask::at_once(&self.costs, learning(&self.breaker, *self.policy))
+            ..AdmissionRequest::at_once(&self.costs, learning(&self.breaker, *self.policy))
         };
         let entered = match &process.doing {
             Doing::Asks => self.site.enter(&question, now),
@@ -119,11 +121,11 @@ impl<'a> Run<'a> {
             Doing::Awaits(permit, served) => {
                 let outcome = if *served {
                     process.served += 1;
-                    Outcome::Success
+                    AttemptMeaning::Success
                 } else {
-                    Outcome::Throttled
+                    AttemptMeaning::Throttled
                 };
-                let report = Report {
+                let report = AttemptResult {
                     outcome,
                     retry_after: None,
                     sent: permit.at,
@@ -136,16 +138,16 @@ impl<'a> Run<'a> {
             }
         };
         match entered.entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 let served = self.server.serves(now);
                 process.doing = Doing::Awaits(Box::new(permit), served);
                 process.at = now + LATENCY;
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 process.doing = Doing::Waits(reserved.id);
                 process.at = reserved.at.max(now + ms(1));
             }
-            Entry::WaitForBreaker { until, .. } => {
+            AdmissionDecision::WaitForBreaker { until, .. } => {
                 process.doing = Doing::Asks;
                 process.at = until.max(now + ms(1));
             }
@@ -170,8 +172,8 @@ impl<'a> Run<'a> {
     }
 }
 
-fn server(limit: usize, per: Duration) -> Server {
-    Server {
+fn server(limit: usize, per: Duration) -> CountingServer {
+    CountingServer {
         limit,
         per,
         admitted: Vec::new(),
@@ -183,7 +185,7 @@ fn server(limit: usize, per: Duration) -> Server {
 fn ten_processes_make_one_search_and_share_equally() {
     let policy = up_to("50/SECOND");
     let hidden = server(20, Duration::from_secs(2));
-    let mut run = Run::new(&policy, "50/SECOND", hidden, 10);
+    let mut run = LearnedRun::new(&policy, "50/SECOND", hidden, 10);
     let took = run.until_served(600);
     let shares: Vec<u32> = run.processes.iter().map(|process| process.served).collect();
     assert!(
@@ -202,11 +204,14 @@ fn ten_processes_make_one_search_and_share_equally() {
 #[test]
 fn refusals_teach_a_limit_below_the_configured_one() {
     let policy = tighten();
-    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 2);
+    let mut run = LearnedRun::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 2);
     let took = run.until_served(400);
     assert!(run.server.refused <= 25, "{} refused", run.server.refused);
     assert!(took <= Duration::from_secs(125), "{took:?}");
-    assert_eq!(run.site.breaker().state(run.processes[0].at), State::Closed);
+    assert_eq!(
+        run.site.breaker().state(run.processes[0].at),
+        BreakerState::Closed
+    );
     let words: Vec<String> = (run.site.learned().expect("something").limits())
         .map(ToString::to_string)
         .collect();
@@ -217,7 +222,7 @@ fn refusals_teach_a_limit_below_the_configured_one() {
 #[test]
 fn a_limit_that_holds_teaches_nothing() {
     let policy = tighten();
-    let mut run = Run::new(&policy, "10/SECOND", server(10, Duration::from_secs(1)), 3);
+    let mut run = LearnedRun::new(&policy, "10/SECOND", server(10, Duration::from_secs(1)), 3);
     let took = run.until_served(100);
     assert_eq!(run.server.refused, 0);
     assert!(run.site.learned().is_none());
@@ -229,10 +234,10 @@ fn a_limit_that_holds_teaches_nothing() {
 #[test]
 fn requests_of_a_killed_process_are_given_up() {
     let policy = up_to("20/SECOND");
-    let mut run = Run::new(&policy, "20/SECOND", server(5, Duration::from_secs(1)), 4);
+    let mut run = LearnedRun::new(&policy, "20/SECOND", server(5, Duration::from_secs(1)), 4);
     run.until_served(40);
     // One of four dies while its request is on its way.
-    let is_on_its_way = |process: &Process| matches!(process.doing, Doing::Awaits(..));
+    let is_on_its_way = |process: &LearningProcess| matches!(process.doing, Doing::Awaits(..));
     while !run.processes.iter().any(is_on_its_way) {
         run.step();
     }
@@ -248,7 +253,7 @@ fn requests_of_a_killed_process_are_given_up() {
 #[test]
 fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
     let policy = tighten();
-    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
+    let mut run = LearnedRun::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
     run.until_served(60);
     let mut copy = Site::default();
     copy.set_extensions(run.site.extensions());
@@ -266,7 +271,7 @@ fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
 #[test]
 fn what_is_learned_expires() {
     let policy = tighten();
-    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
+    let mut run = LearnedRun::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
     run.until_served(60);
     run.processes[0].at += Duration::from_secs(8 * 86_400);
     run.processes[0].doing = Doing::Asks;
@@ -282,7 +287,7 @@ fn no_learned_limit_is_slower_than_the_floor() {
         ..up_to("2/SECOND")
     };
     let window = Window::new(NonZeroU32::MIN, Duration::from_secs(600));
-    let mut run = Run::new(&policy, "2/SECOND", server(1, window.per), 1);
+    let mut run = LearnedRun::new(&policy, "2/SECOND", server(1, window.per), 1);
     let start = run.processes[0].at;
     while run.processes[0].at.since(start) < Duration::from_secs(300) {
         run.step();
@@ -295,7 +300,7 @@ fn no_learned_limit_is_slower_than_the_floor() {
 /// A site that searches upwards, and one request after the other.
 struct Searching {
     site: Site,
-    costs: [Cost; 1],
+    costs: [BudgetCost; 1],
     breaker: BreakerPolicy,
     policy: LearnPolicy,
 }
@@ -312,8 +317,8 @@ impl Searching {
         }
     }
 
-    fn ask(&self) -> Ask {
-        Ask::at_once(&self.costs, learning(&self.breaker, self.policy))
+    fn ask(&self) -> AdmissionRequest {
+        AdmissionRequest::at_once(&self.costs, learning(&self.breaker, self.policy))
     }
 
     fn go(&mut self, now: BootInstant) -> Option<Permit> {
@@ -322,20 +327,20 @@ impl Searching {
         let entered = site.enter(&ask, now);
         self.site = site;
         match entered.entry {
-            Entry::Go(permit) => Some(permit),
+            AdmissionDecision::Go(permit) => Some(permit),
             _ => None,
         }
     }
 
-    fn with<T>(&mut self, act: impl FnOnce(&mut Site, &Ask) -> T) -> T {
+    fn with<T>(&mut self, act: impl FnOnce(&mut Site, &AdmissionRequest) -> T) -> T {
         let mut site = self.site.clone();
         let done = act(&mut site, &self.ask());
         self.site = site;
         done
     }
 
-    fn settle(&mut self, permit: &Permit, outcome: Outcome, now: BootInstant) {
-        let report = Report {
+    fn settle(&mut self, permit: &Permit, outcome: AttemptMeaning, now: BootInstant) {
+        let report = AttemptResult {
             outcome,
             retry_after: None,
             sent: permit.stamp,
@@ -346,7 +351,7 @@ impl Searching {
     }
 
     /// Sends as fast as it may, each answered after 50 ms; returns how many in ten seconds.
-    fn rate(&mut self, outcome: Outcome) -> usize {
+    fn rate(&mut self, outcome: AttemptMeaning) -> usize {
         let mut sent = 0;
         let mut now = at(1_000);
         while now < at(11_000) {
@@ -364,8 +369,8 @@ impl Searching {
 
 #[test]
 fn quick_errors_raise_no_rate() {
-    let served = Searching::new().rate(Outcome::Success);
-    let missing = Searching::new().rate(Outcome::Neutral);
+    let served = Searching::new().rate(AttemptMeaning::Success);
+    let missing = Searching::new().rate(AttemptMeaning::Neutral);
     assert!(served > 100, "{served}");
     assert!(missing <= 21, "two per second, not {missing} in ten");
 }
@@ -376,16 +381,16 @@ fn a_long_body_keeps_no_other_request_waiting() {
     let first = host.go(at(0)).expect("the first goes alone");
     assert!(host.go(at(5_000)).is_none(), "nothing is known yet");
     let ask_again =
-        host.with(|site, ask| site.settle_headers(ask, &first, Outcome::Success, at(5_100)));
+        host.with(|site, ask| site.settle_headers(ask, &first, AttemptMeaning::Success, at(5_100)));
     assert!(ask_again.calls_next);
     let second = host.go(at(5_700)).expect("the headers have come");
-    host.with(|site, ask| site.settle_headers(ask, &second, Outcome::Success, at(5_800)));
+    host.with(|site, ask| site.settle_headers(ask, &second, AttemptMeaning::Success, at(5_800)));
     // Both bodies are still on their way: two more may wait for their headers.
     let third = host.go(at(6_500)).expect("two bodies are no answers");
     assert!(host.go(at(7_000)).is_some());
     assert!(host.go(at(7_500)).is_none());
     for permit in [&first, &second, &third] {
-        host.settle(permit, Outcome::Success, at(8_000));
+        host.settle(permit, AttemptMeaning::Success, at(8_000));
     }
     assert!(host.go(at(8_500)).is_some());
 }
@@ -405,16 +410,16 @@ fn a_failure_does_not_end_the_test_of_a_host_that_refused() {
     for number in 0..20 {
         let now = at(number * 600);
         let permit = host.go(now).expect("two per second are few");
-        host.settle(&permit, Outcome::Success, now + LATENCY);
+        host.settle(&permit, AttemptMeaning::Success, now + LATENCY);
     }
     let refused = host.go(at(20_000)).expect("a request");
-    host.settle(&refused, Outcome::Throttled, at(20_050));
+    host.settle(&refused, AttemptMeaning::Throttled, at(20_050));
     let failed = host.go(at(25_000)).expect("the wait is over");
-    host.settle(&failed, Outcome::Failure, at(25_050));
+    host.settle(&failed, AttemptMeaning::Failure, at(25_050));
     // Still one at a time.
     let next = host.go(at(26_000)).expect("one request");
     assert!(host.go(at(27_000)).is_none());
-    host.settle(&next, Outcome::Success, at(27_050));
+    host.settle(&next, AttemptMeaning::Success, at(27_050));
     assert!(host.go(at(28_000)).is_some() && host.go(at(29_000)).is_some());
 }
 
@@ -442,21 +447,21 @@ fn recorded_events_give_what_the_site_knows() {
     let mut served = 0;
     for step in 0..6_000u64 {
         let now = at(100 + step * 37);
-        let question = Ask {
+        let question = AdmissionRequest {
             quota_lane: Some(Arc::clone(&lane)),
-            ..Ask::at_once(&costs, learning(&breaker, policy))
+            ..AdmissionRequest::at_once(&costs, learning(&breaker, policy))
         };
-        let Entry::Go(permit) = site.enter(&question, now).entry else {
+        let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
             continue;
         };
         apply(LimitEvent::permitted(&question, permit.id), Vec::new(), now);
         let is_served = origin.serves(now);
         served += u32::from(is_served);
-        let report = Report {
+        let report = AttemptResult {
             outcome: if is_served {
-                Outcome::Success
+                AttemptMeaning::Success
             } else {
-                Outcome::Throttled
+                AttemptMeaning::Throttled
             },
             retry_after: None,
             sent: permit.at,
@@ -479,18 +484,18 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
     let (policy, learn) = (BreakerPolicy::default(), up_to("100/SECOND"));
     let lane: Arc<str> = "a kind search".into();
     let costs = [cost(0, 1, &[], Duration::ZERO)];
-    let ask = Ask {
+    let ask = AdmissionRequest {
         quota_lane: Some(Arc::clone(&lane)),
-        ..Ask::at_once(&costs, learning(&policy, learn))
+        ..AdmissionRequest::at_once(&costs, learning(&policy, learn))
     };
     let run = |is_spent_kind: bool| {
         let mut site = Site::default();
         site.ensure_budgets(1);
-        let Entry::Go(permit) = site.enter(&ask, at(0)).entry else {
+        let AdmissionDecision::Go(permit) = site.enter(&ask, at(0)).entry else {
             panic!("the first goes at once")
         };
         let statement = QuotaStatement {
-            reading: Reading {
+            reading: RateHeaderReading {
                 quotas: vec![Quota {
                     unit: Unit::Requests,
                     window: None,
@@ -498,17 +503,17 @@ fn a_spent_kind_teaches_nothing_about_the_host() {
                     remaining: Some(0),
                     resets_in: Some(Duration::from_secs(7_200)),
                     partition: None,
-                    source: Source::XRateLimit,
+                    source: RateHeaderFamily::XRateLimit,
                 }],
-                ..Reading::default()
+                ..RateHeaderReading::default()
             },
             is_refusal: true,
             is_spent_kind,
             ..QuotaStatement::default()
         };
         assert!(site.state_quotas(&ask, &permit, &statement, at(10)).holds);
-        let report = Report {
-            outcome: Outcome::Neutral,
+        let report = AttemptResult {
+            outcome: AttemptMeaning::Neutral,
             retry_after: None,
             sent: permit.stamp,
             wants_retry: false,

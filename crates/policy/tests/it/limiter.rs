@@ -3,13 +3,15 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::Cost;
-use docstokg_policy::site::{Ask, Entry, LanePolicy, QueuePosition, RefusalReason, Site};
+use docstokg_policy::site::BudgetCost;
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, LanePolicy, QueuePosition, RefusalReason, Site,
+};
 use docstokg_policy::time::BootInstant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::world::{GUARD, World, any_budgets, any_step, costs_in_all, smallest_limit};
+use self::world::{GUARD, LimiterWorld, any_budgets, any_step, costs_in_all, smallest_limit};
 use crate::support::{ask, at, cost, ms, windows};
 
 // Reservations, queues and shared slots, case by case.
@@ -38,7 +40,7 @@ proptest! {
 
     #[test]
     fn no_window_is_ever_exceeded(budgets in any_budgets(), steps in vec(any_step(), 1..120)) {
-        let (world, _) = World::after(&budgets, &steps);
+        let (world, _) = LimiterWorld::after(&budgets, &steps);
         for (used, windows) in world.used.iter().zip(&budgets) {
             for window in windows {
                 check(used, window, GUARD)?;
@@ -56,14 +58,14 @@ proptest! {
         steps in vec(any_step(), 1..60),
         weight in 1u32..4,
     ) {
-        let (mut world, now) = World::after_waiting(&budgets, &steps);
+        let (mut world, now) = LimiterWorld::after_waiting(&budgets, &steps);
         let policy = BreakerPolicy::default();
         // Requests that are due confirm now, so that no reservation stands for a use at an unknown
         // instant.
         world.confirm_due(&policy, now)?;
         let costs = costs_in_all(&budgets, weight.min(smallest_limit(&budgets)));
         let question = ask(&costs, &policy);
-        let Entry::Refused(refusal) = world.site.clone().enter(&question, now).entry else {
+        let AdmissionDecision::Refused(refusal) = world.site.clone().enter(&question, now).entry else {
             return Ok(());
         };
         let by_a_window = matches!(refusal.reason, RefusalReason::Rate { window: Some(_) });
@@ -78,7 +80,7 @@ proptest! {
             let early = world.site.clone().enter(&question, instant).entry;
             let too_early = refusal.until.since(instant);
             prop_assert!(
-                matches!(early, Entry::Refused(_)),
+                matches!(early, AdmissionDecision::Refused(_)),
                 "admitted {too_early:?} early: {early:?}"
             );
             instant += Duration::from_micros(500);
@@ -88,11 +90,11 @@ proptest! {
         let last = refusal.until - Duration::from_micros(1);
         if last >= now {
             let early = site.clone().enter(&question, last).entry;
-            prop_assert!(matches!(early, Entry::Refused(_)), "admitted a microsecond early");
+            prop_assert!(matches!(early, AdmissionDecision::Refused(_)), "admitted a microsecond early");
         }
         if charge_the_same {
             let entry = site.enter(&question, refusal.until).entry;
-            prop_assert!(matches!(entry, Entry::Go(_)), "not admitted at the promised instant");
+            prop_assert!(matches!(entry, AdmissionDecision::Go(_)), "not admitted at the promised instant");
         }
     }
 
@@ -103,26 +105,26 @@ proptest! {
         steps in vec(any_step(), 1..40),
         ahead in 1u32..12,
     ) {
-        let (mut world, now) = World::after_waiting(&budgets, &steps);
+        let (mut world, now) = LimiterWorld::after_waiting(&budgets, &steps);
         // Requests that wait already are cancelled: what they would do is not known.
         while !world.waiting.is_empty() {
             world.cancel(0);
         }
         let policy = BreakerPolicy::default();
         let costs = costs_in_all(&budgets, 1);
-        let patient = Ask { latest: BootInstant::FAR, ..ask(&costs, &policy) };
-        let queued = Ask { queue_position: QueuePosition::Behind(ahead), ..patient.clone() };
-        let Entry::Queue { at: promised } = world.site.enter(&queued, now).entry else {
+        let patient = AdmissionRequest { latest: BootInstant::FAR, ..ask(&costs, &policy) };
+        let queued = AdmissionRequest { queue_position: QueuePosition::Behind(ahead), ..patient.clone() };
+        let AdmissionDecision::Queue { at: promised } = world.site.enter(&queued, now).entry else {
             panic!("not queued")
         };
         let mut turn = now;
         for _ in 0..=ahead {
             match world.site.enter(&patient, turn).entry {
-                Entry::Go(_) => {}
-                Entry::Wait(reserved) => {
+                AdmissionDecision::Go(_) => {}
+                AdmissionDecision::Wait(reserved) => {
                     turn = reserved.at;
                     let mut entry = world.site.confirm(&patient, reserved.id, turn).entry;
-                    while let Entry::Wait(reserved) = entry {
+                    while let AdmissionDecision::Wait(reserved) = entry {
                         turn = reserved.at;
                         entry = world.site.confirm(&patient, reserved.id, turn).entry;
                     }
@@ -143,12 +145,12 @@ proptest! {
         for _ in 0..permits {
             let _ = site.enter(&question, at(0));
         }
-        let used = |site: &Site, cost: &Cost| {
+        let used = |site: &Site, cost: &BudgetCost| {
             let budget = &site.budgets()[cost.budget];
             budget.used(&cost.windows, &cost.windows.list()[0], at(0))
         };
         let before: Vec<u64> = costs.iter().map(|cost| used(&site, cost)).collect();
-        prop_assume!(matches!(site.enter(&question, at(0)).entry, Entry::Refused(_)));
+        prop_assume!(matches!(site.enter(&question, at(0)).entry, AdmissionDecision::Refused(_)));
         let after: Vec<u64> = costs.iter().map(|cost| used(&site, cost)).collect();
         prop_assert_eq!(before, after, "the cost is spent in all budgets, or in none");
     }
@@ -170,11 +172,11 @@ proptest! {
             let recent = used.iter().filter(|(instant, _)| *instant + window.per > now);
             let in_window: u64 = recent.map(|(_, weight)| u64::from(*weight)).sum();
             match site.enter(&ask(&costs_of(weight), &policy), now).entry {
-                Entry::Go(_) => {
+                AdmissionDecision::Go(_) => {
                     prop_assert!(in_window + u64::from(weight) <= u64::from(limit), "overshoot");
                     used.push((now, weight));
                 }
-                Entry::Refused(_) => {
+                AdmissionDecision::Refused(_) => {
                     let has_room = in_window + u64::from(weight) + 120 <= u64::from(limit);
                     wrongly_refused += u64::from(has_room);
                 }
@@ -194,20 +196,21 @@ fn a_burst_then_one_more_after_exactly_the_window() {
     for _ in 0..10 {
         assert!(matches!(
             site.enter(&ask(&costs, &policy), at(0)).entry,
-            Entry::Go(_)
+            AdmissionDecision::Go(_)
         ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1)).entry else {
+    let AdmissionDecision::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1)).entry else {
         panic!("permitted")
     };
     assert_eq!(refusal.until, at(1_010));
     for _ in 0..5 {
         assert!(matches!(
             site.enter(&ask(&costs, &policy), at(1_010)).entry,
-            Entry::Go(_)
+            AdmissionDecision::Go(_)
         ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_010)).entry else {
+    let AdmissionDecision::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_010)).entry
+    else {
         panic!("permitted")
     };
     assert_eq!(refusal.until, at(2_010), "the longer window speaks now");
@@ -222,8 +225,8 @@ fn of_one_budget() -> Site {
 #[test]
 fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     use docstokg_policy::adaptive::AdaptivePolicy;
-    use docstokg_policy::classify::Outcome;
-    use docstokg_policy::site::Report;
+    use docstokg_policy::classify::AttemptMeaning;
+    use docstokg_policy::site::AttemptResult;
 
     let list = windows("1/SECOND+1000/HOUR");
     let costs = [cost(0, 1, &list, Duration::ZERO)];
@@ -242,15 +245,16 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     let mut site = of_one_budget();
     let mut now = at(0);
     for round in 0..20 {
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: BootInstant::FAR,
-            ..Ask::at_once(&costs, lane(Some(adaptive)))
+            ..AdmissionRequest::at_once(&costs, lane(Some(adaptive)))
         };
         let permit = match site.enter(&question, now).entry {
-            Entry::Go(permit) => permit,
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Go(permit) => permit,
+            AdmissionDecision::Wait(reserved) => {
                 now = reserved.at;
-                let Entry::Go(permit) = site.confirm(&question, reserved.id, now).entry else {
+                let AdmissionDecision::Go(permit) = site.confirm(&question, reserved.id, now).entry
+                else {
                     panic!("not due")
                 };
                 permit
@@ -260,9 +264,9 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         site.settle(
             &question,
             &permit,
-            &Report {
+            &AttemptResult {
                 // 429 and 503 alike.
-                outcome: [Outcome::Throttled, Outcome::Failure][round % 2],
+                outcome: [AttemptMeaning::Throttled, AttemptMeaning::Failure][round % 2],
                 retry_after: None,
                 sent: now,
                 wants_retry: false,
@@ -274,9 +278,9 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     let multiplier = |site: &Site| site.budgets()[0].multiplier().share();
     assert!((multiplier(&site) - 0.3).abs() < 1e-9);
     let next = |site: &mut Site, adaptive| {
-        let question = Ask::at_once(&costs, lane(adaptive));
+        let question = AdmissionRequest::at_once(&costs, lane(adaptive));
         match site.enter(&question, now).entry {
-            Entry::Refused(refusal) => refusal.until.since(now).as_millis(),
+            AdmissionDecision::Refused(refusal) => refusal.until.since(now).as_millis(),
             other => panic!("{other:?}"),
         }
     };

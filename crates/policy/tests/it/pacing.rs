@@ -6,7 +6,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Cost, Entry, Site};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, BudgetCost, Site};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use proptest::collection::vec;
@@ -16,8 +16,8 @@ use crate::support::{ask, at, ms, windows};
 
 const GUARD: Duration = Duration::from_millis(10);
 
-fn even(rates: &str, weight: u32) -> Cost {
-    Cost {
+fn even(rates: &str, weight: u32) -> BudgetCost {
+    BudgetCost {
         budget: 0,
         weight,
         windows: Arc::new(Windows::paced(windows(rates), GUARD, Pacing::Even)),
@@ -27,7 +27,7 @@ fn even(rates: &str, weight: u32) -> Cost {
 
 /// A process whose head waits for its turn, wakes late, and has so many requests to send from an
 /// instant on.
-struct Process {
+struct PacingProcess {
     from: BootInstant,
     ended: Option<BootInstant>,
     left: u32,
@@ -36,7 +36,7 @@ struct Process {
 }
 
 /// Sends everything that the processes have, and returns when each request went.
-fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant> {
+fn run(rates: &str, processes: &mut [PacingProcess], backlog: bool) -> Vec<BootInstant> {
     let (costs, policy) = ([even(rates, 1)], BreakerPolicy::default());
     let mut site = Site::default();
     site.ensure_budgets(1);
@@ -44,7 +44,7 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
     let mut now = at(0);
     while processes.iter().any(|process| process.left > 0) {
         // The next one to wake; those that do not wait ask at once.
-        let wakes = |process: &Process| {
+        let wakes = |process: &PacingProcess| {
             process
                 .waits
                 .map_or(now.max(process.from), |(_, at)| at + process.late)
@@ -55,7 +55,7 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
             .min_by_key(|process| wakes(process))
             .expect("a process with requests left");
         now = now.max(wakes(next));
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: BootInstant::FAR,
             backlog: if backlog { next.left } else { 0 },
             ..ask(&costs, &policy)
@@ -65,13 +65,13 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
             Some((id, _)) => site.confirm(&question, id, now),
         };
         match entered.entry {
-            Entry::Go(_) => {
+            AdmissionDecision::Go(_) => {
                 sent.push(now);
                 next.left -= 1;
                 next.ended = Some(now);
                 next.waits = None;
             }
-            Entry::Wait(reserved) => next.waits = Some((reserved.id, reserved.at)),
+            AdmissionDecision::Wait(reserved) => next.waits = Some((reserved.id, reserved.at)),
             other => panic!("{other:?}"),
         }
         assert!(sent.len() < 100_000 && now < at(100_000_000));
@@ -79,9 +79,9 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
     sent
 }
 
-fn processes(count: usize, left: u32, late: Duration) -> Vec<Process> {
+fn processes(count: usize, left: u32, late: Duration) -> Vec<PacingProcess> {
     (0..count)
-        .map(|_| Process {
+        .map(|_| PacingProcess {
             from: at(0),
             ended: None,
             left,
@@ -193,32 +193,32 @@ fn a_weight_takes_as_many_distances_and_is_never_invalid() {
     let policy = BreakerPolicy::default();
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let patient = |costs| Ask {
+    let patient = |costs| AdmissionRequest {
         latest: BootInstant::FAR,
         ..ask(costs, &policy)
     };
     let (light, heavy) = ([even("10/SECOND", 1)], [even("10/SECOND", 7)]);
     assert!(matches!(
         site.enter(&patient(&heavy), at(0)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
-    let Entry::Wait(reserved) = site.enter(&patient(&light), at(0)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&patient(&light), at(0)).entry else {
         panic!("no reservation")
     };
     assert_eq!(reserved.at, at(102));
     assert_eq!(reserved.because.expect("a window").per, ms(100));
     assert!(matches!(
         site.confirm(&patient(&light), reserved.id, at(102)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
-    let Entry::Wait(reserved) = site.enter(&patient(&heavy), at(102)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&patient(&heavy), at(102)).entry else {
         panic!("no reservation")
     };
     // Seven distances behind the last request; the window alone would have said 1,010.
     assert_eq!(reserved.at, at(1_010));
     assert!(matches!(
         site.confirm(&patient(&heavy), reserved.id, at(1_010)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
 }
 
@@ -231,9 +231,10 @@ fn a_bounded_request_goes_by_the_windows_alone() {
     site.ensure_budgets(1);
     for millis in 0..10 {
         let entry = site.enter(&ask(&costs, &policy), at(millis)).entry;
-        assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
+        assert!(matches!(entry, AdmissionDecision::Go(_)), "{entry:?}");
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(10)).entry else {
+    let AdmissionDecision::Refused(refusal) = site.enter(&ask(&costs, &policy), at(10)).entry
+    else {
         panic!("not refused")
     };
     assert_eq!(refusal.until, at(1_010));
@@ -245,21 +246,27 @@ fn a_bounded_request_stays_behind_the_positions_before_it() {
     let (costs, policy) = ([even("10/SECOND", 1)], BreakerPolicy::default());
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let patient = Ask {
+    let patient = AdmissionRequest {
         latest: BootInstant::FAR,
         ..ask(&costs, &policy)
     };
-    assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
-    assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Wait(_)));
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1)).entry else {
+    assert!(matches!(
+        site.enter(&patient, at(0)).entry,
+        AdmissionDecision::Go(_)
+    ));
+    assert!(matches!(
+        site.enter(&patient, at(0)).entry,
+        AdmissionDecision::Wait(_)
+    ));
+    let AdmissionDecision::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1)).entry else {
         panic!("it went before the one that waits")
     };
     assert_eq!(refusal.until, at(102));
-    let bounded = Ask {
+    let bounded = AdmissionRequest {
         latest: at(150),
         ..ask(&costs, &policy)
     };
-    let Entry::Wait(reserved) = site.enter(&bounded, at(1)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&bounded, at(1)).entry else {
         panic!("refused because of its spacing")
     };
     assert_eq!(reserved.at, at(102));
@@ -287,9 +294,9 @@ proptest! {
         backlog: bool,
     ) {
         let rates = format!("{limit}/{per_ms}MILLISECOND+{}/2MINUTE", long * 20);
-        let mut all: Vec<Process> = late
+        let mut all: Vec<PacingProcess> = late
             .iter()
-            .map(|late| Process { from: at(0), ended: None, left: each, late: ms(*late), waits: None })
+            .map(|late| PacingProcess { from: at(0), ended: None, left: each, late: ms(*late), waits: None })
             .collect();
         let sent = run(&rates, &mut all, backlog);
         prop_assert_eq!(sent.len(), late.len() * each as usize);

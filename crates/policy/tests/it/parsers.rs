@@ -5,7 +5,7 @@ use docstokg_policy::canonical::{for_index, for_request};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::{format_rates, parse_rates};
 use docstokg_policy::rate_headers::{
-    Hints, MAX_QUOTAS, MAX_RESET, MAX_WINDOW, MIN_WINDOW, ResetForm, Trust, read, tighten,
+    MAX_QUOTAS, MAX_RESET, MAX_WINDOW, MIN_WINDOW, RateHeaderHints, ResetForm, Trust, read, tighten,
 };
 use docstokg_policy::retry_after::{format_http_date, http_date, parse_retry_after};
 use docstokg_policy::robots::Robots;
@@ -77,7 +77,7 @@ pub(crate) fn read_rate_headers(text: &str) {
         ResetForm::EpochSeconds,
         ResetForm::EpochMilliseconds,
     ] {
-        let hints = Hints {
+        let hints = RateHeaderHints {
             reset,
             window: None,
         };

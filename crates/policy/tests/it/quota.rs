@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host_model::quotas::QuotaStatement;
-use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{Ask, Entry, Permit, RefusalReason, Site};
+use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, Permit, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
@@ -20,15 +20,15 @@ fn quota(limit: Option<u32>, remaining: u32, resets_in: Duration) -> Quota {
         remaining: Some(remaining),
         resets_in: Some(resets_in),
         partition: None,
-        source: Source::XRateLimit,
+        source: RateHeaderFamily::XRateLimit,
     }
 }
 
 fn statement(quota: Quota) -> QuotaStatement {
     QuotaStatement {
-        reading: Reading {
+        reading: RateHeaderReading {
             quotas: vec![quota],
-            ..Reading::default()
+            ..RateHeaderReading::default()
         },
         ..QuotaStatement::default()
     }
@@ -53,15 +53,15 @@ impl Subject {
     }
 
     /// Asks in a lane until an instant, and goes or leaves.
-    fn ask(&mut self, lane: usize, latest: BootInstant, now: BootInstant) -> Entry {
+    fn ask(&mut self, lane: usize, latest: BootInstant, now: BootInstant) -> AdmissionDecision {
         let costs = [cost(lane, 1, &[], Duration::ZERO)];
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest,
             quota_lane: Some(Arc::clone(&self.lanes[lane])),
             ..ask(&costs, &self.policy)
         };
         let entry = self.site.enter(&ask, now).entry;
-        if let Entry::Wait(reserved) = &entry {
+        if let AdmissionDecision::Wait(reserved) = &entry {
             self.site.leave(&ask, reserved.id, None);
         }
         entry
@@ -70,14 +70,14 @@ impl Subject {
     /// Lets a request go that waits for nothing.
     fn go(&mut self, lane: usize, now: BootInstant) -> Option<Permit> {
         match self.ask(lane, BootInstant::ZERO, now) {
-            Entry::Go(permit) => Some(permit),
+            AdmissionDecision::Go(permit) => Some(permit),
             _ => None,
         }
     }
 
     fn hear(&mut self, lane: usize, permit: &Permit, stated: &QuotaStatement, now: BootInstant) {
         let costs = [cost(lane, 1, &[], Duration::ZERO)];
-        let ask = Ask {
+        let ask = AdmissionRequest {
             quota_lane: Some(Arc::clone(&self.lanes[lane])),
             ..ask(&costs, &self.policy)
         };
@@ -87,7 +87,7 @@ impl Subject {
     /// Returns when a patient request of a lane may go.
     fn turn(&mut self, lane: usize, now: BootInstant) -> BootInstant {
         match self.ask(lane, BootInstant::FAR, now) {
-            Entry::Wait(reserved) => reserved.at,
+            AdmissionDecision::Wait(reserved) => reserved.at,
             other => panic!("{other:?}"),
         }
     }
@@ -107,7 +107,7 @@ fn what_is_left_is_spread_evenly_until_the_reset() {
     let mut now = at(0);
     while now < at(10_000) {
         now = subject.turn(0, now);
-        let Entry::Go(_) = subject.ask(0, BootInstant::FAR, now) else {
+        let AdmissionDecision::Go(_) = subject.ask(0, BootInstant::FAR, now) else {
             panic!("its turn has come")
         };
         times.push(now.since(at(0)).as_millis());
@@ -126,7 +126,7 @@ fn an_impatient_request_goes_while_anything_is_left() {
     let first = subject.go(0, at(0)).expect("nothing is stated yet");
     subject.hear(0, &first, &statement(quota(None, 2, ms(60_000))), at(10));
     assert!(subject.go(0, at(20)).is_some() && subject.go(0, at(20)).is_some());
-    let Entry::Refused(refusal) = subject.ask(0, at(1_000), at(20)) else {
+    let AdmissionDecision::Refused(refusal) = subject.ask(0, at(1_000), at(20)) else {
         panic!("nothing is left")
     };
     assert_eq!(refusal.until, at(60_010));
@@ -178,7 +178,7 @@ fn a_short_run_does_not_spread_a_long_quota() {
     subject.hear(0, &permit, &stated, at(0));
     let costs = [cost(0, 1, &[], Duration::ZERO)];
     for backlog in (1..=20).rev() {
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: BootInstant::FAR,
             quota_lane: Some(Arc::clone(&subject.lanes[0])),
             backlog,
@@ -186,7 +186,7 @@ fn a_short_run_does_not_spread_a_long_quota() {
         };
         assert!(matches!(
             subject.site.enter(&ask, at(1)).entry,
-            Entry::Go(_)
+            AdmissionDecision::Go(_)
         ));
     }
     assert!(subject.turn(0, at(2)) > at(600));
@@ -218,13 +218,13 @@ fn bytes_are_spread_by_what_answers_take_and_waited_for_when_spent() {
 #[test]
 fn what_a_request_costs_in_credits_is_what_the_host_says() {
     let credits = |cost, left| QuotaStatement {
-        reading: Reading {
+        reading: RateHeaderReading {
             cost: Some(cost),
             quotas: vec![Quota {
                 unit: Unit::Credits,
                 ..quota(Some(1_000), left, ms(86_400_000))
             }],
-            ..Reading::default()
+            ..RateHeaderReading::default()
         },
         ..QuotaStatement::default()
     };
@@ -322,7 +322,7 @@ proptest! {
                 break;
             }
             let latest = if is_patient { BootInstant::FAR } else { BootInstant::ZERO };
-            gone += u32::from(matches!(subject.ask(0, latest, at(now)), Entry::Go(_)));
+            gone += u32::from(matches!(subject.ask(0, latest, at(now)), AdmissionDecision::Go(_)));
         }
         prop_assert!(gone <= remaining, "{gone} of {remaining}");
         prop_assert!(subject.go(0, at(resets_in.max(now))).is_some());
@@ -347,8 +347,8 @@ proptest! {
                 subject.hear(0, &permit, &stated, at(arrived));
             }
             let permit = match subject.ask(0, BootInstant::FAR, at(now)) {
-                Entry::Go(permit) => permit,
-                Entry::Wait(reserved) => {
+                AdmissionDecision::Go(permit) => permit,
+                AdmissionDecision::Wait(reserved) => {
                     let next = reserved.at.since(at(0)).as_micros().div_ceil(1_000);
                     let next = u64::try_from(next).expect("short");
                     let answer = answers.iter().map(|(at, ..)| *at).min().unwrap_or(u64::MAX);
@@ -428,7 +428,7 @@ fn bytes_are_given_back_as_they_were_taken() {
     subject.hear(0, &third, &bytes(500_000), at(2_010));
     let before = left(&subject, at(2_010));
     let costs = [cost(0, 1, &[], Duration::ZERO)];
-    let ask = Ask {
+    let ask = AdmissionRequest {
         quota_lane: Some(Arc::clone(&subject.lanes[0])),
         ..ask(&costs, &subject.policy)
     };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use docstokg_policy::rate::{Window, format_rates};
 use docstokg_policy::rate_headers::{
-    Hints, MAX_RESET, MAX_WINDOW, Quota, Reading, ResetForm, Source, Trust, Unit, read, spread,
-    tighten, tighten_concurrency,
+    MAX_RESET, MAX_WINDOW, Quota, RateHeaderFamily, RateHeaderHints, RateHeaderReading, ResetForm,
+    Trust, Unit, read, spread, tighten, tighten_concurrency,
 };
 use docstokg_policy::time::Timestamp;
 use http::HeaderMap;
@@ -16,16 +16,16 @@ use crate::support::windows;
 
 mod cases;
 
-fn read_text(text: &str) -> Reading {
-    read_with(text, &Hints::default())
+fn read_text(text: &str) -> RateHeaderReading {
+    read_with(text, &RateHeaderHints::default())
 }
 
-fn read_with(text: &str, hints: &Hints) -> Reading {
+fn read_with(text: &str, hints: &RateHeaderHints) -> RateHeaderReading {
     read(&header_map(text), RATE_HEADERS_RECEIVED, hints)
 }
 
 /// Writes a reading, one quota a line.
-fn describe(reading: &Reading) -> String {
+fn describe(reading: &RateHeaderReading) -> String {
     let mut text = String::new();
     for quota in &reading.quotas {
         let count = |count: Option<u32>| count.map_or("?".to_owned(), |count| count.to_string());
@@ -101,7 +101,7 @@ fn malformed_fields_are_ignored_and_counted_and_absurd_values_capped() {
 #[test]
 fn a_hint_overrides_how_a_reset_is_recognised() {
     let resets_in = |text: &str, reset| {
-        let hints = Hints {
+        let hints = RateHeaderHints {
             reset,
             window: None,
         };
@@ -141,9 +141,9 @@ fn times_of_day_follow_the_clock_of_the_server() {
 #[test]
 fn a_hint_gives_the_window_that_headers_leave_out() {
     let zenodo = "x-ratelimit-limit: 60\nx-ratelimit-remaining: 59";
-    let hints = Hints {
+    let hints = RateHeaderHints {
         window: Some(Duration::from_secs(60)),
-        ..Hints::default()
+        ..RateHeaderHints::default()
     };
     let reading = read_with(zenodo, &hints);
     assert_eq!(
@@ -161,7 +161,7 @@ fn a_hint_gives_the_window_that_headers_leave_out() {
     );
 }
 
-fn tightened(configured: &str, reading: &Reading, trust: Trust) -> String {
+fn tightened(configured: &str, reading: &RateHeaderReading, trust: Trust) -> String {
     format_rates(&tighten(&windows(configured), reading, trust))
 }
 
@@ -361,9 +361,9 @@ proptest! {
             remaining: Some(r),
             resets_in: Some(Duration::from_secs(t)),
             partition: Some("a2V5".into()),
-            source: Source::RateLimit,
+            source: RateHeaderFamily::RateLimit,
         };
-        prop_assert_eq!(reading, Reading { quotas: vec![quota], ..Reading::default() });
+        prop_assert_eq!(reading, RateHeaderReading { quotas: vec![quota], ..RateHeaderReading::default() });
     }
 
     #[test]
@@ -379,8 +379,12 @@ proptest! {
 
 #[test]
 fn responses_without_rate_headers_say_nothing() {
-    let reading = read(&HeaderMap::new(), Timestamp::EPOCH, &Hints::default());
-    assert_eq!(reading, Reading::default());
+    let reading = read(
+        &HeaderMap::new(),
+        Timestamp::EPOCH,
+        &RateHeaderHints::default(),
+    );
+    assert_eq!(reading, RateHeaderReading::default());
     let text = "content-type: text/html\nx-rated: no\nretry-after: 5";
-    assert_eq!(read_text(text), Reading::default());
+    assert_eq!(read_text(text), RateHeaderReading::default());
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use docstokg_policy::robots::{Robots, Ruling};
+use docstokg_policy::robots::{Robots, RobotsRuling};
 use http::StatusCode;
 use proptest::prelude::*;
 
@@ -91,17 +91,21 @@ fn a_file_of_half_a_megabyte_is_read_to_its_end() {
 
 #[test]
 fn the_status_rules_before_the_file_does() {
-    let ruling = |code: u16| Ruling::from_status(StatusCode::from_u16(code).ok());
+    let ruling = |code: u16| RobotsRuling::from_status(StatusCode::from_u16(code).ok());
     assert_eq!(
         (ruling(200), ruling(404), ruling(403)),
-        (Ruling::Parse, Ruling::AllowAll, Ruling::AllowAll)
+        (
+            RobotsRuling::Parse,
+            RobotsRuling::AllowAll,
+            RobotsRuling::AllowAll
+        )
     );
     assert_eq!(
-        (ruling(503), ruling(429), Ruling::from_status(None)),
+        (ruling(503), ruling(429), RobotsRuling::from_status(None)),
         (
-            Ruling::DisallowForNow,
-            Ruling::DisallowForNow,
-            Ruling::DisallowForNow
+            RobotsRuling::DisallowForNow,
+            RobotsRuling::DisallowForNow,
+            RobotsRuling::DisallowForNow
         )
     );
 }

@@ -1,11 +1,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Entry, LanePolicy, Patience, RefusalReason, Report, Site, Standing,
+    AdmissionDecision, AdmissionRequest, AttemptResult, LanePolicy, Patience, PermitStanding,
+    RefusalReason, Site,
 };
 use docstokg_policy::time::BootInstant;
 
@@ -17,11 +18,11 @@ fn half_open() -> Site {
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let Entry::Go(permit) = site.enter(&ask(&costs, &policy), at(1_000)).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&ask(&costs, &policy), at(1_000)).entry else {
         panic!("refused")
     };
-    let report = Report {
-        outcome: Outcome::Throttled,
+    let report = AttemptResult {
+        outcome: AttemptMeaning::Throttled,
         retry_after: Some(ms(500)),
         sent: at(1_000),
         wants_retry: false,
@@ -39,7 +40,8 @@ fn a_probe_refused_by_the_limiter_leaves_no_lease() {
     };
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
-    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_600)).entry else {
+    let AdmissionDecision::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_600)).entry
+    else {
         panic!("permitted")
     };
     assert!(matches!(refusal.reason, RefusalReason::Rate { .. }));
@@ -54,11 +56,11 @@ fn a_probe_that_waits_for_the_rate_holds_its_lease_until_it_leaves() {
     };
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
-    let patient = Ask {
+    let patient = AdmissionRequest {
         latest: BootInstant::FAR,
         ..ask(&costs, &policy)
     };
-    let Entry::Wait(reserved) = site.enter(&patient, at(1_600)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&patient, at(1_600)).entry else {
         panic!("no reservation")
     };
     assert!(reserved.probe && reserved.at == at(2_000));
@@ -78,15 +80,15 @@ fn jitter_delays_a_probe_and_is_not_a_wait_for_the_rate() {
     };
     let mut site = Site::default();
     site.block(at(100), &OpenReason::RetryAfter, at(0));
-    let question = Ask {
+    let question = AdmissionRequest {
         jitter_sample: 0.5,
         ..ask(&[], &policy)
     };
-    let Entry::Wait(reserved) = site.enter(&question, at(100)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&question, at(100)).entry else {
         panic!("no reservation")
     };
     assert_eq!((reserved.at, reserved.because), (at(175), None));
-    let Entry::Go(permit) = site.confirm(&question, reserved.id, at(175)).entry else {
+    let AdmissionDecision::Go(permit) = site.confirm(&question, reserved.id, at(175)).entry else {
         panic!("refused")
     };
     assert!(permit.probe);
@@ -98,14 +100,14 @@ fn a_request_permitted_before_a_block_is_not_sent_after_it() {
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let question = Ask {
+    let question = AdmissionRequest {
         latest: BootInstant::FAR,
         ..ask(&costs, &policy)
     };
-    let Entry::Go(first) = site.enter(&question, at(0)).entry else {
+    let AdmissionDecision::Go(first) = site.enter(&question, at(0)).entry else {
         panic!("refused")
     };
-    let Entry::Wait(reserved) = site.enter(&question, at(1)).entry else {
+    let AdmissionDecision::Wait(reserved) = site.enter(&question, at(1)).entry else {
         panic!("no reservation")
     };
     site.hold(&question, &first, BootInstant::FAR);
@@ -113,14 +115,14 @@ fn a_request_permitted_before_a_block_is_not_sent_after_it() {
     assert!(
         matches!(
             site.confirm(&question, reserved.id, at(1_000)).entry,
-            Entry::Refused(_)
+            AdmissionDecision::Refused(_)
         ),
         "the one that waited"
     );
     assert!(
         matches!(
             site.sent(&question, &first, ms(1), at(600)),
-            Standing::Blocked(_)
+            PermitStanding::Blocked(_)
         ),
         "the one that dialled"
     );
@@ -141,21 +143,21 @@ fn an_isolated_role_opens_only_its_own_breaker() {
         ..BreakerPolicy::default()
     };
     let host = BreakerPolicy::default();
-    let artifact = Ask {
+    let artifact = AdmissionRequest {
         role: Role::Artifact,
-        ..Ask::at_once(&[], isolated(&own))
+        ..AdmissionRequest::at_once(&[], isolated(&own))
     };
     let metadata = ask(&[], &host);
     let mut site = Site::default();
     for _ in 0..2 {
-        let Entry::Go(permit) = site.enter(&artifact, at(0)).entry else {
+        let AdmissionDecision::Go(permit) = site.enter(&artifact, at(0)).entry else {
             panic!("refused")
         };
         site.settle(
             &artifact,
             &permit,
-            &Report {
-                outcome: Outcome::Failure,
+            &AttemptResult {
+                outcome: AttemptMeaning::Failure,
                 retry_after: None,
                 sent: at(0),
                 wants_retry: false,
@@ -166,12 +168,15 @@ fn an_isolated_role_opens_only_its_own_breaker() {
     }
     assert!(matches!(
         site.enter(&artifact, at(1)).entry,
-        Entry::Refused(_)
+        AdmissionDecision::Refused(_)
     ));
-    assert!(matches!(site.enter(&metadata, at(1)).entry, Entry::Go(_)));
+    assert!(matches!(
+        site.enter(&metadata, at(1)).entry,
+        AdmissionDecision::Go(_)
+    ));
     assert_eq!(
         (site.breaker().failures(), site.breaker().state(at(1))),
-        (0, State::Closed)
+        (0, BreakerState::Closed)
     );
 }
 
@@ -180,11 +185,11 @@ fn a_block_holds_for_every_role_even_an_isolated_one() {
     let policy = BreakerPolicy::default();
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    let artifact = Ask {
+    let artifact = AdmissionRequest {
         role: Role::Artifact,
-        ..Ask::at_once(&[], isolated(&policy))
+        ..AdmissionRequest::at_once(&[], isolated(&policy))
     };
-    let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else {
+    let AdmissionDecision::Refused(refusal) = site.enter(&artifact, at(1)).entry else {
         panic!("permitted")
     };
     assert_eq!(refusal.until, at(5_000));
@@ -196,28 +201,34 @@ fn a_reservation_of_a_dead_holder_expires() {
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let question = Ask {
+    let question = AdmissionRequest {
         latest: BootInstant::FAR,
         patience: Patience::Refuse,
         ..ask(&costs, &policy)
     };
-    assert!(matches!(site.enter(&question, at(0)).entry, Entry::Go(_)));
-    assert!(matches!(site.enter(&question, at(0)).entry, Entry::Wait(_)));
+    assert!(matches!(
+        site.enter(&question, at(0)).entry,
+        AdmissionDecision::Go(_)
+    ));
+    assert!(matches!(
+        site.enter(&question, at(0)).entry,
+        AdmissionDecision::Wait(_)
+    ));
     assert!(
         matches!(
             site.enter(&ask(&costs, &policy), at(3_999)).entry,
-            Entry::Refused(_)
+            AdmissionDecision::Refused(_)
         ),
         "held until it expires"
     );
     assert!(matches!(
         site.enter(&ask(&costs, &policy), at(4_001)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
 }
 
 /// A process with an endless queue, which wakes `delay` after its turn.
-struct Process {
+struct SiteProcess {
     wakes: BootInstant,
     reserved: Option<u64>,
     delay: Duration,
@@ -230,7 +241,7 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let costs = [cost(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let mut processes = delays.map(|micros| Process {
+    let mut processes = delays.map(|micros| SiteProcess {
         wakes: at(0),
         reserved: None,
         delay: Duration::from_micros(micros),
@@ -246,7 +257,7 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
         if now >= end {
             return processes.map(|process| process.sent);
         }
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: BootInstant::FAR,
             ..ask(&costs, &policy)
         };
@@ -256,10 +267,10 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
         };
         match entered.entry {
             // The next request of its queue asks a little later.
-            Entry::Go(_) => {
+            AdmissionDecision::Go(_) => {
                 (process.sent, process.wakes) = (process.sent + 1, now + Duration::from_micros(20));
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 (process.reserved, process.wakes) =
                     (Some(reserved.id), reserved.at + process.delay);
             }
@@ -293,7 +304,7 @@ fn a_turn_is_not_worth_a_permit() {
     let (first, second, third) = ([common(), own(1)], [common(), own(2)], [common()]);
     let mut site = Site::default();
     site.ensure_budgets(3);
-    let patient = |costs| Ask {
+    let patient = |costs| AdmissionRequest {
         latest: BootInstant::FAR,
         ..ask(costs, &policy)
     };
@@ -301,18 +312,18 @@ fn a_turn_is_not_worth_a_permit() {
     // before them, and none between.
     assert!(matches!(
         site.enter(&patient(&first), at(2)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
     assert!(matches!(
         site.enter(&patient(&second[1..]), at(1_001)).entry,
-        Entry::Go(_)
+        AdmissionDecision::Go(_)
     ));
     for (costs, due) in [(&first, 1_002), (&second, 2_001)] {
-        let Entry::Wait(reserved) = site.enter(&patient(costs), at(1_001)).entry else {
+        let AdmissionDecision::Wait(reserved) = site.enter(&patient(costs), at(1_001)).entry else {
             panic!("no reservation")
         };
         assert_eq!(reserved.at, at(due));
     }
     let entry = site.enter(&patient(&third), at(1_001)).entry;
-    assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
+    assert!(matches!(entry, AdmissionDecision::Go(_)), "{entry:?}");
 }

@@ -8,7 +8,7 @@ use docstokg_policy::extension::Extensions;
 use docstokg_policy::host_model::LimitEvent;
 use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits};
 use docstokg_policy::host_model::quotas::Quotas;
-use docstokg_policy::site::{Ask, Entry, Patience, Site};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, Patience, Site};
 use docstokg_policy::time::BootInstant;
 
 use crate::support::{cost, learning, ms};
@@ -49,15 +49,15 @@ fn facts(site: &Site, learn: LearnPolicy, now: BootInstant) -> String {
     let instants = [0, 40, 400, 4_000, 40_000].map(|wait| {
         let now = now + ms(wait);
         let costs = [cost(0, 1, &[], Duration::ZERO)];
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: BootInstant::FAR,
             patience: Patience::Wait,
             quota_lane: Some("metadata".into()),
-            ..Ask::at_once(&costs, learning(&BreakerPolicy::default(), learn))
+            ..AdmissionRequest::at_once(&costs, learning(&BreakerPolicy::default(), learn))
         };
         match site.clone().enter(&ask, now).entry {
-            Entry::Go(_) => 0,
-            Entry::Wait(reserved) => reserved.at.since(now).as_micros(),
+            AdmissionDecision::Go(_) => 0,
+            AdmissionDecision::Wait(reserved) => reserved.at.since(now).as_micros(),
             other => panic!("{other:?}"),
         }
     });

@@ -4,7 +4,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host_model::learned::LearnPolicy;
 use docstokg_policy::rate::{Window, parse_rates};
-use docstokg_policy::site::{Ask, Cost, LanePolicy};
+use docstokg_policy::site::{AdmissionRequest, BudgetCost, LanePolicy};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -20,8 +20,8 @@ pub(crate) fn windows(rates: &str) -> Vec<Window> {
     parse_rates(rates).expect("rates")
 }
 
-pub(crate) fn cost(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Cost {
-    Cost {
+pub(crate) fn cost(budget: usize, weight: u32, list: &[Window], guard: Duration) -> BudgetCost {
+    BudgetCost {
         budget,
         weight,
         windows: Arc::new(Windows::new(list, guard)),
@@ -30,8 +30,8 @@ pub(crate) fn cost(budget: usize, weight: u32, list: &[Window], guard: Duration)
 }
 
 /// A question without patience: go now or be refused.
-pub(crate) fn ask(costs: &[Cost], breaker: &BreakerPolicy) -> Ask {
-    Ask::at_once(costs, LanePolicy::new(breaker.clone()))
+pub(crate) fn ask(costs: &[BudgetCost], breaker: &BreakerPolicy) -> AdmissionRequest {
+    AdmissionRequest::at_once(costs, LanePolicy::new(breaker.clone()))
 }
 
 /// The policy of a lane that learns limits.

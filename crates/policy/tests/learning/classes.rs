@@ -1,7 +1,7 @@
 //! The classes of servers: seventeen of the table, and windows and habits beyond it.
 
 use crate::random::Random;
-use crate::server::{Advice, Rule, Server};
+use crate::server::{Advice, LimitedServer, Rule};
 
 /// Length of a run in seconds.
 pub(crate) const RUN: f64 = 300.0;
@@ -94,7 +94,7 @@ impl Class {
     }
 
     /// Makes the server of this class with the given number.
-    pub(crate) fn server(self, number: u64) -> Server {
+    pub(crate) fn server(self, number: u64) -> LimitedServer {
         let mut random = Random::new(number * 64 + self as u64);
         let rate = random.log_between(1.0 / 3.0, 100.0);
         let w = match self {
@@ -104,7 +104,7 @@ impl Class {
             _ => random.pick(&[1.0, 3.0, 5.0, 10.0, 60.0]),
         };
         let n = (rate * w).round().max(1.0);
-        let mut server = Server {
+        let mut server = LimitedServer {
             rules: vec![Rule::log(n, w)],
             advice: Advice::Silent,
             think: random.log_between(0.005, 0.3),
@@ -128,7 +128,7 @@ impl Class {
         server
     }
 
-    fn specialise(self, server: &mut Server, random: &mut Random, (n, w): (f64, f64)) {
+    fn specialise(self, server: &mut LimitedServer, random: &mut Random, (n, w): (f64, f64)) {
         match self {
             Self::Log | Self::Off7 | Self::Off12 | Self::Off45 => {}
             Self::LogSeconds => server.advice = Advice::Seconds,

@@ -27,15 +27,15 @@ mod world;
 
 use classes::Class;
 use server::Rule;
-use table::{FIRST, Kind, Learning, mean, table};
-use world::Run;
+use table::{FIRST, Learning, TableKind, mean, table};
+use world::LearningRun;
 
 #[test]
 #[ignore = "minutes in a debug build: run it with cargo xtask limits"]
 #[expect(clippy::print_stdout, reason = "the table is the output")]
 fn the_table() {
     let servers = std::env::var("DOCSTOKG_LIMITS_SERVERS").map_or(Ok(200), |text| text.parse());
-    println!("{}", table(servers.expect("a number"), &Kind::ALL));
+    println!("{}", table(servers.expect("a number"), &TableKind::ALL));
 }
 
 /// The least use and the most refusals of five servers a class. A change that makes the learner
@@ -45,8 +45,8 @@ const MOST_REFUSALS: f64 = 15.0;
 
 #[test]
 fn five_servers_a_class_are_used_well_with_few_refusals() {
-    let runs: Vec<Run> = (Class::TABLE.iter())
-        .map(|class| Kind::Learning.mean(*class, 5))
+    let runs: Vec<LearningRun> = (Class::TABLE.iter())
+        .map(|class| TableKind::Learning.mean(*class, 5))
         .collect();
     for (class, run) in Class::TABLE.iter().zip(&runs) {
         assert!(
@@ -63,7 +63,7 @@ fn five_servers_a_class_are_used_well_with_few_refusals() {
 
 #[test]
 fn a_client_that_asks_for_less_is_never_slowed_down() {
-    let run = Kind::Learning.mean(Class::AppLimited, 5);
+    let run = TableKind::Learning.mean(Class::AppLimited, 5);
     assert!(run.share > 0.98, "{run:?}");
     assert!(run.throttled < 2.0, "{run:?}");
 }
@@ -75,7 +75,7 @@ fn windows_off_the_grid_are_used() {
         (Class::Off12, 0.89),
         (Class::Off45, 0.74),
     ] {
-        let run = Kind::Learning.mean(class, 5);
+        let run = TableKind::Learning.mean(class, 5);
         assert!(run.share > least, "{}: {run:?}", class.name());
     }
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 /// What happens next.
 #[derive(Clone, Debug)]
-enum Step {
+enum PropertyStep {
     /// Time passes, in milliseconds.
     Advance(u64),
     /// A request goes when it may.
@@ -21,32 +21,32 @@ enum Step {
     /// A request goes now, whether it may or not.
     SendNow,
     /// The n-th request in flight is answered; Retry-After in seconds.
-    Answer(usize, Kind, Option<u64>),
+    Answer(usize, PropertyKind, Option<u64>),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PropertyKind {
     Served,
     Throttled,
     Outage,
     Other,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = PropertyStep> {
     let kind = prop_oneof![
-        4 => Just(Kind::Served),
-        3 => Just(Kind::Throttled),
-        1 => Just(Kind::Outage),
-        1 => Just(Kind::Other),
+        4 => Just(PropertyKind::Served),
+        3 => Just(PropertyKind::Throttled),
+        1 => Just(PropertyKind::Outage),
+        1 => Just(PropertyKind::Other),
     ];
     let advance = prop_oneof![8 => 0u64..500, 2 => 0u64..100_000, 1 => 0u64..1_000_000_000_000];
     let retry_after =
         proptest::option::weighted(0.2, prop_oneof![9 => 0u64..120, 1 => any::<u64>()]);
     prop_oneof![
-        2 => advance.prop_map(Step::Advance),
-        5 => Just(Step::SendWhenDue),
-        1 => Just(Step::SendNow),
-        6 => (0usize..8, kind, retry_after).prop_map(|(n, kind, end)| Step::Answer(n, kind, end)),
+        2 => advance.prop_map(PropertyStep::Advance),
+        5 => Just(PropertyStep::SendWhenDue),
+        1 => Just(PropertyStep::SendNow),
+        6 => (0usize..8, kind, retry_after).prop_map(|(n, kind, end)| PropertyStep::Answer(n, kind, end)),
     ]
 }
 
@@ -78,11 +78,11 @@ impl Host {
         self.last_sent = Some(self.now);
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &PropertyStep) {
         match step {
-            Step::Advance(millis) => self.now += Duration::from_millis(*millis),
-            Step::SendNow => self.send(),
-            Step::SendWhenDue => {
+            PropertyStep::Advance(millis) => self.now += Duration::from_millis(*millis),
+            PropertyStep::SendNow => self.send(),
+            PropertyStep::SendWhenDue => {
                 let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) =
                     self.next();
                 // A test has no time for the absurd Retry-After of its own making.
@@ -91,21 +91,21 @@ impl Host {
                     self.send();
                 }
             }
-            Step::Answer(n, kind, retry_after) if !self.in_flight.is_empty() => {
+            PropertyStep::Answer(n, kind, retry_after) if !self.in_flight.is_empty() => {
                 let sent = self.in_flight.remove(n % self.in_flight.len());
                 let end = retry_after.map(|seconds| self.now + Duration::from_secs(seconds));
                 let answer = match kind {
-                    Kind::Served => HostResponse::Served,
-                    Kind::Throttled => {
+                    PropertyKind::Served => HostResponse::Served,
+                    PropertyKind::Throttled => {
                         self.retry_end = self.retry_end.max(end.unwrap_or(BootInstant::ZERO));
                         HostResponse::Throttled { retry_after: end }
                     }
-                    Kind::Outage => HostResponse::Outage,
-                    Kind::Other => HostResponse::Other,
+                    PropertyKind::Outage => HostResponse::Outage,
+                    PropertyKind::Other => HostResponse::Other,
                 };
                 self.learner.answered(sent, self.now, answer, 0.5);
             }
-            Step::Answer(..) => {}
+            PropertyStep::Answer(..) => {}
         }
     }
 
@@ -191,9 +191,9 @@ fn a_host_that_refuses_everything_is_asked_once_a_minute() {
         let (NextRequest::At(at) | NextRequest::AfterResponse { at_latest: at }) = host.next();
         longest = longest.max(at.since(host.now));
         host.now = host.now.max(at);
-        host.step(&Step::SendNow);
+        host.step(&PropertyStep::SendNow);
         host.now += Duration::from_millis(50);
-        host.step(&Step::Answer(0, Kind::Throttled, None));
+        host.step(&PropertyStep::Answer(0, PropertyKind::Throttled, None));
     }
     assert!(longest <= Duration::from_secs(60), "{longest:?}");
     assert!(longest >= Duration::from_secs(59), "{longest:?}");

@@ -222,7 +222,7 @@ pub(crate) enum Advice {
 
 /// What the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Reply {
+pub(crate) enum ServerReply {
     /// After so many seconds.
     Served(f64),
     /// With the seconds until it may be asked again, if the answer has them.
@@ -231,7 +231,7 @@ pub(crate) enum Reply {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct LimitedServer {
     pub(crate) rules: Vec<Rule>,
     pub(crate) advice: Advice,
     pub(crate) think: f64,
@@ -256,7 +256,7 @@ pub(crate) struct Server {
     pub(crate) random: Random,
 }
 
-impl Server {
+impl LimitedServer {
     fn factor(&self, now: f64) -> f64 {
         self.changes
             .iter()
@@ -270,15 +270,15 @@ impl Server {
     }
 
     /// Decides on a request that arrives now.
-    pub(crate) fn arrive(&mut self, now: f64) -> Reply {
+    pub(crate) fn arrive(&mut self, now: f64) -> ServerReply {
         if self
             .outage
             .is_some_and(|(from, to)| from <= now && now < to)
         {
-            return Reply::Unavailable;
+            return ServerReply::Unavailable;
         }
         if let Some((_, to)) = self.pause.filter(|(from, to)| *from <= now && now < *to) {
-            return Reply::Throttled(Some((to - now).ceil()));
+            return ServerReply::Throttled(Some((to - now).ceil()));
         }
         while self.others > 0.0 && self.next_other <= now {
             let at = self.next_other;
@@ -288,16 +288,16 @@ impl Server {
         }
         if self.free > 0 {
             self.free -= 1;
-            return Reply::Served(self.think_time());
+            return ServerReply::Served(self.think_time());
         }
         self.decide(now)
     }
 
-    fn decide(&mut self, now: f64) -> Reply {
+    fn decide(&mut self, now: f64) -> ServerReply {
         let think = self.think_time();
         if let Some(length) = self.ban.filter(|_| now < self.banned_until) {
             self.banned_until = now + length;
-            return Reply::Throttled(None);
+            return ServerReply::Throttled(None);
         }
         let factor = self.factor(now);
         let left = (self.rules.iter_mut())
@@ -313,12 +313,12 @@ impl Server {
                 Rule::Leaky { rate, level, .. } => (level - 1.0) / rate,
                 _ => 0.0,
             });
-            return Reply::Served(think + queued.fold(0.0, f64::max));
+            return ServerReply::Served(think + queued.fold(0.0, f64::max));
         }
         if let Some(length) = self.ban {
             self.banned_until = now + length;
         }
-        Reply::Throttled(self.retry_after(now, left))
+        ServerReply::Throttled(self.retry_after(now, left))
     }
 
     fn retry_after(&self, now: f64, left: f64) -> Option<f64> {

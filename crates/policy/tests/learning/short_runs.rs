@@ -1,9 +1,9 @@
 //! Runs of a minute, in which finding a limit costs most.
 
 use crate::classes::Class;
-use crate::server::{Rule, Server};
+use crate::server::{LimitedServer, Rule};
 use crate::table::{FIRST, Learning, mean};
-use crate::world::{Client, Outcome, Run, run_for, run_until};
+use crate::world::{Client, LearningRun, Outcome, run_for, run_until};
 
 /// How long a run lasts, in seconds.
 const LENGTH: f64 = 60.0;
@@ -14,7 +14,7 @@ const FILES: f64 = 100.0;
 
 /// A server that answers after 100 ms, and does not count the first request: a limit may not apply
 /// to robots.txt.
-fn server(rule: &Rule, number: u8) -> Server {
+fn server(rule: &Rule, number: u8) -> LimitedServer {
     let mut server = Class::Log.server(FIRST);
     server.rules = vec![rule.clone()];
     server.think = 0.1;
@@ -24,7 +24,7 @@ fn server(rule: &Rule, number: u8) -> Server {
     server
 }
 
-fn found(rule: &Rule) -> Run {
+fn found(rule: &Rule) -> LearningRun {
     mean((0..SERVERS).map(|number| {
         let seed = u64::from(number);
         run_for(server(rule, number), &mut Learning::new(seed), seed, LENGTH)
@@ -66,7 +66,7 @@ fn a_ban_is_told_from_a_long_window() {
 }
 
 /// How a server that is near refuses: after a millisecond, or after 60 ms.
-fn near(rule: &Rule, latency: f64) -> Server {
+fn near(rule: &Rule, latency: f64) -> LimitedServer {
     let mut server = Class::Log.server(FIRST);
     server.rules = vec![rule.clone()];
     server.counts_refusals = matches!(rule, Rule::Interpolated { .. });

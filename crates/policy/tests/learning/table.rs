@@ -7,7 +7,7 @@ use docstokg_policy::host_model::learner::{
 use crate::classes::Class;
 use crate::peers::{Aimd, AutoThrottle, Backoff, Cubic};
 use crate::random::Random;
-use crate::world::{Client, Outcome, Run, instant, run, seconds};
+use crate::world::{Client, LearningRun, Outcome, instant, run, seconds};
 
 /// The number of the first server of a class.
 pub(crate) const FIRST: u64 = 3_001;
@@ -66,7 +66,7 @@ impl Client for Learning {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TableKind {
     Learning,
     Cubic,
     AimdSecond,
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
     AutoThrottle,
 }
 
-impl Kind {
+impl TableKind {
     pub(crate) const ALL: [Self; 6] = [
         Self::Learning,
         Self::Cubic,
@@ -108,19 +108,19 @@ impl Kind {
     }
 
     /// Runs one server.
-    pub(crate) fn run(self, class: Class, number: u64) -> Run {
+    pub(crate) fn run(self, class: Class, number: u64) -> LearningRun {
         run(class.server(number), &mut *self.client(number), number)
     }
 
     /// Runs the first servers of a class, and returns the mean.
-    pub(crate) fn mean(self, class: Class, servers: u64) -> Run {
+    pub(crate) fn mean(self, class: Class, servers: u64) -> LearningRun {
         mean((FIRST..FIRST + servers).map(|number| self.run(class, number)))
     }
 }
 
 /// Returns the mean of runs.
-pub(crate) fn mean(runs: impl Iterator<Item = Run>) -> Run {
-    let mut sum = Run::default();
+pub(crate) fn mean(runs: impl Iterator<Item = LearningRun>) -> LearningRun {
+    let mut sum = LearningRun::default();
     let mut count = 0.0;
     for run in runs {
         sum.share += run.share;
@@ -129,7 +129,7 @@ pub(crate) fn mean(runs: impl Iterator<Item = Run>) -> Run {
         sum.early += run.early;
         count += 1.0;
     }
-    Run {
+    LearningRun {
         share: sum.share / count,
         throttled: sum.throttled / count,
         throttled_later: sum.throttled_later / count,
@@ -138,8 +138,8 @@ pub(crate) fn mean(runs: impl Iterator<Item = Run>) -> Run {
 }
 
 /// Writes the whole table.
-pub(crate) fn table(servers: u64, kinds: &[Kind]) -> String {
-    let results: Vec<Vec<Run>> = std::thread::scope(|scope| {
+pub(crate) fn table(servers: u64, kinds: &[TableKind]) -> String {
+    let results: Vec<Vec<LearningRun>> = std::thread::scope(|scope| {
         let running: Vec<_> = (kinds.iter())
             .map(|kind| {
                 scope.spawn(move || {
@@ -169,8 +169,8 @@ pub(crate) fn table(servers: u64, kinds: &[Kind]) -> String {
 }
 
 /// Writes the rows under the seventeen classes: their mean, and what it hides.
-fn summary(results: &[Vec<Run>]) -> String {
-    let means: Vec<Run> = (results.iter())
+fn summary(results: &[Vec<LearningRun>]) -> String {
+    let means: Vec<LearningRun> = (results.iter())
         .map(|column| mean(column[..Class::TABLE.len()].iter().copied()))
         .collect();
     line("mean", means.iter().map(cell))
@@ -186,7 +186,7 @@ fn summary(results: &[Vec<Run>]) -> String {
         )
 }
 
-fn cell(run: &Run) -> String {
+fn cell(run: &LearningRun) -> String {
     format!("{:.1} / {:.1}", run.share * 100.0, run.throttled)
 }
 

@@ -7,7 +7,7 @@ use docstokg_policy::time::BootInstant;
 
 use crate::classes::RUN;
 use crate::random::Random;
-use crate::server::{Reply, Server};
+use crate::server::{LimitedServer, ServerReply};
 
 /// The most requests at once, whatever the client would do.
 const MAX_IN_FLIGHT: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) trait Client {
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct LearningRun {
     /// Requests served, over what the server would have admitted; at most one.
     pub(crate) share: f64,
     pub(crate) throttled: f64,
@@ -83,8 +83,8 @@ pub(crate) fn seconds(instant: BootInstant) -> f64 {
     (instant.as_micros() as f64 - 1e9) / 1e6
 }
 
-struct World<'a> {
-    server: Server,
+struct LearningWorld<'a> {
+    server: LimitedServer,
     client: &'a mut dyn Client,
     events: BinaryHeap<Due>,
     order: u64,
@@ -96,18 +96,23 @@ struct World<'a> {
     served: f64,
     /// The run ends when so many are served.
     files: f64,
-    run: Run,
+    run: LearningRun,
 }
 
 /// Runs a client against a server until the end of the run.
-pub(crate) fn run(server: Server, client: &mut dyn Client, seed: u64) -> Run {
+pub(crate) fn run(server: LimitedServer, client: &mut dyn Client, seed: u64) -> LearningRun {
     run_for(server, client, seed, RUN)
 }
 
 /// Runs a client against a server for so many seconds.
-pub(crate) fn run_for(server: Server, client: &mut dyn Client, seed: u64, length: f64) -> Run {
+pub(crate) fn run_for(
+    server: LimitedServer,
+    client: &mut dyn Client,
+    seed: u64,
+    length: f64,
+) -> LearningRun {
     let capacity = server.capacity(length);
-    let mut world = World::new(server, client, seed);
+    let mut world = LearningWorld::new(server, client, seed);
     world.play(length);
     let mut run = world.run;
     run.share = (world.served / capacity).min(1.0);
@@ -116,19 +121,19 @@ pub(crate) fn run_for(server: Server, client: &mut dyn Client, seed: u64, length
 
 /// Runs a client until it has so many files; returns how long that took, and how often it was refused.
 pub(crate) fn run_until(
-    server: Server,
+    server: LimitedServer,
     client: &mut dyn Client,
     seed: u64,
     files: f64,
 ) -> (f64, f64) {
-    let mut world = World::new(server, client, seed);
+    let mut world = LearningWorld::new(server, client, seed);
     world.files = files;
     world.play(LONGEST);
     (world.now, world.run.throttled)
 }
 
-impl<'a> World<'a> {
-    fn new(server: Server, client: &'a mut dyn Client, seed: u64) -> Self {
+impl<'a> LearningWorld<'a> {
+    fn new(server: LimitedServer, client: &'a mut dyn Client, seed: u64) -> Self {
         Self {
             server,
             client,
@@ -141,7 +146,7 @@ impl<'a> World<'a> {
             retry_end: 0.0,
             served: 0.0,
             files: f64::INFINITY,
-            run: Run::default(),
+            run: LearningRun::default(),
         }
     }
 
@@ -205,16 +210,16 @@ impl<'a> World<'a> {
         match *event {
             Event::Arrives(request) => {
                 let (after, outcome) = match self.server.arrive(self.now) {
-                    Reply::Served(think) => {
+                    ServerReply::Served(think) => {
                         self.served += 1.0;
                         (think, Outcome::Served)
                     }
-                    Reply::Throttled(wait) => {
+                    ServerReply::Throttled(wait) => {
                         self.run.throttled += 1.0;
                         self.run.throttled_later += f64::from(u8::from(self.now > 60.0));
                         (0.001, Outcome::Throttled(wait))
                     }
-                    Reply::Unavailable => (0.001, Outcome::Unavailable),
+                    ServerReply::Unavailable => (0.001, Outcome::Unavailable),
                 };
                 let at = self.now + after + self.network();
                 self.push(at, Event::Answered(request, outcome));

@@ -7,7 +7,7 @@ use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, SentRequest};
 
 /// The factor by which a limit that refuses without a probe is lowered at most.
-const LOWERED: f64 = 0.96;
+const MAX_LOWERING_FACTOR: f64 = 0.96;
 /// The factor of a smooth rate that refuses again at once.
 const LOWERED_AGAIN: f64 = 0.8;
 /// The highest limit that another window replaces: of more requests the counts of several windows
@@ -107,13 +107,17 @@ impl Learner {
             }
             LimitShape::Window { .. } if limit.n() <= MAX_REPLACED => {
                 limit.shape = LimitShape::Rate;
-                limit.amount = (LOWERED * rate).narrow().0;
+                limit.amount = (MAX_LOWERING_FACTOR * rate).narrow().0;
             }
             LimitShape::Window { .. } => {
-                limit.amount *= (1.03 * measured).clamp(LOWERED, 0.98) as f32;
+                limit.amount *= (1.03 * measured).clamp(MAX_LOWERING_FACTOR, 0.98) as f32;
             }
             LimitShape::Rate => {
-                let factor = if is_again { LOWERED_AGAIN } else { LOWERED };
+                let factor = if is_again {
+                    LOWERED_AGAIN
+                } else {
+                    MAX_LOWERING_FACTOR
+                };
                 limit.amount = (limit.amount * factor as f32).max(MIN_RATE.0);
             }
             LimitShape::Cap => limit.amount = f32::from(sent.others.unwrap_or(1)).max(1.0),

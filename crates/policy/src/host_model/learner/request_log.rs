@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::units::{LearnerInstant, Seconds};
 
 const TICKS_PER_SECOND: f64 = 10_000.0;
-const ROWS: usize = 4;
-const COLUMNS: usize = 32;
+const EXACT_ROWS: usize = 4;
+const EXACT_COLUMNS: usize = 32;
 /// The number of exact instants. It exceeds the usual number of requests in flight.
-const EXACT_INSTANTS: usize = ROWS * COLUMNS;
+const EXACT_INSTANTS: usize = EXACT_ROWS * EXACT_COLUMNS;
 const CHECKPOINTS_PER_LEVEL: usize = 16;
 /// The least distance of two checkpoints of each level.
 const LEVEL_SPACINGS: [Seconds; 4] = [Seconds(0.5), Seconds(4.0), Seconds(32.0), Seconds(256.0)];
@@ -21,7 +21,7 @@ const LEVEL_SPACINGS: [Seconds; 4] = [Seconds(0.5), Seconds(4.0), Seconds(32.0),
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RequestLog {
     /// A circular buffer, in rows because serde reads arrays of at most 32.
-    exact: [[u32; COLUMNS]; ROWS],
+    exact: [[u32; EXACT_COLUMNS]; EXACT_ROWS],
     head: u8,
     len: u8,
     total: u32,
@@ -85,7 +85,7 @@ impl RequestLog {
     /// Returns the i-th exact instant, the oldest first.
     fn exact(&self, index: usize) -> u32 {
         let slot = self.slot(index);
-        self.exact[slot / COLUMNS][slot % COLUMNS]
+        self.exact[slot / EXACT_COLUMNS][slot % EXACT_COLUMNS]
     }
 
     fn slot(&self, index: usize) -> usize {
@@ -114,7 +114,7 @@ impl RequestLog {
             level.push(at, self.total, spacing);
         }
         let slot = usize::from(self.head) % EXACT_INSTANTS;
-        self.exact[slot / COLUMNS][slot % COLUMNS] = at;
+        self.exact[slot / EXACT_COLUMNS][slot % EXACT_COLUMNS] = at;
         self.head = ((slot + 1) % EXACT_INSTANTS) as u8;
         self.len = (len + 1).min(EXACT_INSTANTS) as u8;
         self.total = self.total.saturating_add(1);
@@ -127,7 +127,8 @@ impl RequestLog {
         if let Some(found) = (0..len).rev().find(|index| self.exact(*index) == at) {
             for index in (0..found).rev() {
                 let (from, to) = (self.slot(index), self.slot(index + 1));
-                self.exact[to / COLUMNS][to % COLUMNS] = self.exact[from / COLUMNS][from % COLUMNS];
+                self.exact[to / EXACT_COLUMNS][to % EXACT_COLUMNS] =
+                    self.exact[from / EXACT_COLUMNS][from % EXACT_COLUMNS];
             }
             self.len -= 1;
         }

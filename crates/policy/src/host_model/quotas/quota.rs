@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::QuotaCost;
-use crate::rate_headers::{Quota, Source, Unit};
+use crate::rate_headers::{Quota, RateHeaderFamily, Unit};
 use crate::time::BootInstant;
 
 mod pacing;
@@ -22,9 +22,9 @@ const MAX_LAG: Duration = Duration::from_millis(500);
 
 /// A quota that a host declares, as it stands by the permits since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct DeclaredQuota {
+pub(super) struct TrackedQuota {
     unit: Unit,
-    source: Source,
+    source: RateHeaderFamily,
     partition: Option<Box<str>>,
     limit: Option<u32>,
     window: Option<Duration>,
@@ -79,7 +79,7 @@ impl QuotaReport<'_> {
     }
 }
 
-impl DeclaredQuota {
+impl TrackedQuota {
     pub(super) fn new(report: &QuotaReport<'_>, now: BootInstant) -> Self {
         let mut own = Self {
             unit: report.quota.unit,
@@ -116,7 +116,8 @@ impl DeclaredQuota {
     /// Returns whether this is the state of that quota.
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
         // What earlier responses imply may change.
-        let is_window_known = self.window == quota.window || quota.source == Source::Implied;
+        let is_window_known =
+            self.window == quota.window || quota.source == RateHeaderFamily::Implied;
         (self.unit, self.source) == (quota.unit, quota.source)
             && is_window_known
             && self.partition == quota.partition

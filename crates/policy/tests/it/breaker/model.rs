@@ -3,45 +3,47 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Permit, RefusalReason, Report, Site};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AttemptResult, Permit, RefusalReason, Site,
+};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
 use crate::support::{ask, at, ms};
 
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum BreakerStep {
     Advance(u64),
     Admit(Role),
-    Settle(usize, Outcome, Option<u64>),
-    Headers(usize, Outcome),
+    Settle(usize, AttemptMeaning, Option<u64>),
+    Headers(usize, AttemptMeaning),
     Release(usize),
     Block(u64),
     Unblock,
 }
 
-fn any_outcome() -> impl Strategy<Value = Outcome> {
+fn any_outcome() -> impl Strategy<Value = AttemptMeaning> {
     prop_oneof![
-        3 => Just(Outcome::Success),
-        4 => Just(Outcome::Failure),
-        1 => Just(Outcome::Neutral),
-        2 => Just(Outcome::Throttled),
+        3 => Just(AttemptMeaning::Success),
+        4 => Just(AttemptMeaning::Failure),
+        1 => Just(AttemptMeaning::Neutral),
+        2 => Just(AttemptMeaning::Throttled),
     ]
 }
 
-pub(super) fn any_step() -> impl Strategy<Value = Step> {
+pub(super) fn any_step() -> impl Strategy<Value = BreakerStep> {
     prop_oneof![
-        3 => (0u64..4_000).prop_map(Step::Advance),
-        6 => (0usize..3).prop_map(|role| Step::Admit(Role::ALL[role])),
+        3 => (0u64..4_000).prop_map(BreakerStep::Advance),
+        6 => (0usize..3).prop_map(|role| BreakerStep::Admit(Role::ALL[role])),
         6 => (0usize..6, any_outcome(), proptest::option::weighted(0.3, 1u64..6))
-            .prop_map(|(n, outcome, after)| Step::Settle(n, outcome, after)),
-        2 => (0usize..6, any_outcome()).prop_map(|(n, outcome)| Step::Headers(n, outcome)),
-        2 => (0usize..6).prop_map(Step::Release),
-        1 => (1u64..8_000).prop_map(Step::Block),
-        1 => Just(Step::Unblock),
+            .prop_map(|(n, outcome, after)| BreakerStep::Settle(n, outcome, after)),
+        2 => (0usize..6, any_outcome()).prop_map(|(n, outcome)| BreakerStep::Headers(n, outcome)),
+        2 => (0usize..6).prop_map(BreakerStep::Release),
+        1 => (1u64..8_000).prop_map(BreakerStep::Block),
+        1 => Just(BreakerStep::Unblock),
     ]
 }
 
@@ -60,7 +62,10 @@ pub(super) struct Model {
 
 impl Model {
     /// Takes the steps, checking every promise after each.
-    pub(super) fn run(policy: &BreakerPolicy, steps: &[Step]) -> Result<Self, TestCaseError> {
+    pub(super) fn run(
+        policy: &BreakerPolicy,
+        steps: &[BreakerStep],
+    ) -> Result<Self, TestCaseError> {
         let mut model = Self {
             policy: policy.clone(),
             site: Site::default(),
@@ -78,35 +83,35 @@ impl Model {
         Ok(model)
     }
 
-    fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    fn take(&mut self, step: &BreakerStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Advance(millis) => self.now += ms(*millis),
-            Step::Admit(role) => self.admit(*role)?,
-            Step::Settle(n, outcome, after) if !self.in_flight.is_empty() => {
+            BreakerStep::Advance(millis) => self.now += ms(*millis),
+            BreakerStep::Admit(role) => self.admit(*role)?,
+            BreakerStep::Settle(n, outcome, after) if !self.in_flight.is_empty() => {
                 self.settle(*n, *outcome, after.map(Duration::from_secs))?;
             }
-            Step::Headers(n, outcome) if !self.in_flight.is_empty() => {
+            BreakerStep::Headers(n, outcome) if !self.in_flight.is_empty() => {
                 let (role, permit) = &self.in_flight[n % self.in_flight.len()];
                 let question = question(*role, &self.policy);
                 self.site
                     .settle_headers(&question, permit, *outcome, self.now);
             }
-            Step::Release(n) if !self.in_flight.is_empty() => {
+            BreakerStep::Release(n) if !self.in_flight.is_empty() => {
                 let (role, permit) = self.in_flight.remove(n % self.in_flight.len());
                 self.leave(role, &permit);
             }
-            Step::Block(millis) => {
+            BreakerStep::Block(millis) => {
                 let until = self.now + ms(*millis);
                 self.site
                     .block(until, &OpenReason::Operator("test".into()), self.now);
                 self.promised = self.promised.max(Some(until));
             }
-            Step::Unblock => {
+            BreakerStep::Unblock => {
                 self.site.unblock(self.now);
                 self.promised = None;
-                prop_assert_eq!(self.site.breaker().state(self.now), State::Closed);
+                prop_assert_eq!(self.site.breaker().state(self.now), BreakerState::Closed);
             }
-            Step::Settle(..) | Step::Headers(..) | Step::Release(_) => {}
+            BreakerStep::Settle(..) | BreakerStep::Headers(..) | BreakerStep::Release(_) => {}
         }
         Ok(())
     }
@@ -116,23 +121,23 @@ impl Model {
         let before = self.site.breaker().state(now);
         let question = question(role, &self.policy);
         match self.site.enter(&question, now).entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 prop_assert!(
                     self.promised.is_none_or(|until| until <= now),
                     "admitted before the end of a block"
                 );
-                prop_assert!(before != State::Open, "admitted by an open breaker");
+                prop_assert!(before != BreakerState::Open, "admitted by an open breaker");
                 let state = self.site.breaker().state(now);
-                prop_assert_eq!(permit.probe, state == State::HalfOpen);
+                prop_assert_eq!(permit.probe, state == BreakerState::HalfOpen);
                 self.in_flight.push((role, permit));
             }
-            Entry::Refused(refusal) => {
+            AdmissionDecision::Refused(refusal) => {
                 prop_assert!(refusal.until > now, "a refusal that is over already");
                 let RefusalReason::Open { reason, probing } = refusal.reason else {
                     panic!("no limit here")
                 };
                 let state = self.site.breaker().state(now);
-                prop_assert_eq!(probing, state == State::HalfOpen);
+                prop_assert_eq!(probing, state == BreakerState::HalfOpen);
                 self.reasons.insert(reason.to_string());
             }
             other => panic!("{other:?}"),
@@ -143,15 +148,15 @@ impl Model {
     fn settle(
         &mut self,
         n: usize,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
         after: Option<Duration>,
     ) -> Result<(), TestCaseError> {
         let before = self.site.breaker().state(self.now);
         let (role, permit) = self.in_flight.remove(n % self.in_flight.len());
         let question = question(role, &self.policy);
         let stale = permit.generation != self.site.breaker().generation();
-        let retry_after = after.filter(|_| outcome == Outcome::Throttled);
-        let report = Report {
+        let retry_after = after.filter(|_| outcome == AttemptMeaning::Throttled);
+        let report = AttemptResult {
             outcome,
             retry_after,
             sent: permit.at,
@@ -203,14 +208,17 @@ impl Model {
         for role in Role::ALL {
             let question = question(role, &self.policy);
             let entry = self.site.clone().enter(&question, later).entry;
-            prop_assert!(matches!(entry, Entry::Go(_)), "stuck for {role}: {entry:?}");
+            prop_assert!(
+                matches!(entry, AdmissionDecision::Go(_)),
+                "stuck for {role}: {entry:?}"
+            );
         }
         Ok(())
     }
 }
 
-fn question(role: Role, policy: &BreakerPolicy) -> Ask {
-    Ask {
+fn question(role: Role, policy: &BreakerPolicy) -> AdmissionRequest {
+    AdmissionRequest {
         role,
         ..ask(&[], policy)
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State, Transition};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason, Transition};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
 use docstokg_policy::time::BootInstant;
 
@@ -95,14 +95,14 @@ impl Oracle {
         &mut self,
         (id, sent): (u64, BootInstant),
         epoch: u64,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
         now: BootInstant,
     ) {
         if epoch != self.epoch {
             return;
         }
         match (&mut self.outage, outcome) {
-            (Some(_), Outcome::Success | Outcome::Neutral) => {
+            (Some(_), AttemptMeaning::Success | AttemptMeaning::Neutral) => {
                 self.outage = None;
                 self.failures = 0;
                 self.closed = Some(now);
@@ -114,8 +114,8 @@ impl Oracle {
                 outage.probes.clear();
                 self.epoch += 1;
             }
-            (None, Outcome::Success) => self.failures = 0,
-            (None, Outcome::Neutral) => {}
+            (None, AttemptMeaning::Success) => self.failures = 0,
+            (None, AttemptMeaning::Neutral) => {}
             (None, _) => {
                 self.failures += 1;
                 if self.failures >= self.policy.fail_max.get() {
@@ -152,7 +152,7 @@ impl Oracle {
 
     /// Counts a change of state as telemetry does.
     pub(super) fn count(&mut self, change: Option<&Transition>) {
-        let Some(change) = change.filter(|change| change.to == State::Open) else {
+        let Some(change) = change.filter(|change| change.to == BreakerState::Open) else {
             return;
         };
         if change.reason == Some(OpenReason::EarlyProbeFailed) {

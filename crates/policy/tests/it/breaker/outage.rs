@@ -4,10 +4,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State, Transition};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason, Transition};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Permit, Report, Site};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, AttemptResult, Permit, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ use super::oracle::Oracle;
 use crate::support::{ask, at, ms};
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OutageStep {
     Advance {
         millis: u64,
     },
@@ -24,7 +24,7 @@ enum Step {
     },
     Answer {
         which: usize,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
         sample: f64,
     },
     Lose {
@@ -32,19 +32,19 @@ enum Step {
     },
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = OutageStep> {
     let outcome = prop_oneof![
-        6 => Just(Outcome::Failure),
-        1 => Just(Outcome::Success),
-        1 => Just(Outcome::Neutral),
+        6 => Just(AttemptMeaning::Failure),
+        1 => Just(AttemptMeaning::Success),
+        1 => Just(AttemptMeaning::Neutral),
     ];
     prop_oneof![
         4 => prop_oneof![1u64..300, 800u64..1_300, 1_000u64..30_000]
-            .prop_map(|millis| Step::Advance { millis }),
-        6 => (0usize..3).prop_map(|role| Step::Ask { role }),
+            .prop_map(|millis| OutageStep::Advance { millis }),
+        6 => (0usize..3).prop_map(|role| OutageStep::Ask { role }),
         6 => (0usize..4, outcome, 0.0..1.0)
-            .prop_map(|(which, outcome, sample)| Step::Answer { which, outcome, sample }),
-        1 => (0usize..4).prop_map(|which| Step::Lose { which }),
+            .prop_map(|(which, outcome, sample)| OutageStep::Answer { which, outcome, sample }),
+        1 => (0usize..4).prop_map(|which| OutageStep::Lose { which }),
     ]
 }
 
@@ -63,16 +63,16 @@ fn any_policy() -> impl Strategy<Value = BreakerPolicy> {
 
 const LEASE: Duration = Duration::from_secs(20);
 
-fn question(policy: &BreakerPolicy, role: Role, jitter_sample: f64) -> Ask {
-    Ask {
+fn question(policy: &BreakerPolicy, role: Role, jitter_sample: f64) -> AdmissionRequest {
+    AdmissionRequest {
         role,
         jitter_sample,
         ..ask(&[], policy)
     }
 }
 
-fn report(outcome: Outcome, permit: &Permit) -> Report {
-    Report {
+fn report(outcome: AttemptMeaning, permit: &Permit) -> AttemptResult {
+    AttemptResult {
         outcome,
         retry_after: None,
         sent: permit.at,
@@ -82,32 +82,32 @@ fn report(outcome: Outcome, permit: &Permit) -> Report {
 }
 
 /// Takes the steps with the breaker and the oracle, and compares every answer.
-fn run(policy: &BreakerPolicy, steps: &[Step]) -> Result<Oracle, TestCaseError> {
+fn run(policy: &BreakerPolicy, steps: &[OutageStep]) -> Result<Oracle, TestCaseError> {
     let (mut site, mut now) = (Site::default(), at(0));
     let mut oracle = Oracle::new(policy);
     let mut in_flight: Vec<(Permit, Role, u64)> = Vec::new();
     for step in steps {
         match *step {
-            Step::Advance { millis } => now += ms(millis),
-            Step::Ask { role } => {
+            OutageStep::Advance { millis } => now += ms(millis),
+            OutageStep::Ask { role } => {
                 let role = Role::ALL[role];
                 let entry = site.enter(&question(policy, role, 0.0), now).entry;
                 let expected = oracle.may_go(role, now);
                 match entry {
-                    Entry::Go(permit) => {
+                    AdmissionDecision::Go(permit) => {
                         prop_assert_ne!(expected, Some(false), "permitted at {:?}", now);
                         prop_assert_eq!(permit.probe, oracle.is_down());
                         let epoch = oracle.sent(permit.id, role, now + LEASE);
                         in_flight.push((permit, role, epoch));
                     }
-                    Entry::Refused(refusal) => {
+                    AdmissionDecision::Refused(refusal) => {
                         prop_assert_ne!(expected, Some(true), "refused at {:?}", now);
                         prop_assert!(refusal.until > now);
                     }
                     other => panic!("{other:?}"),
                 }
             }
-            Step::Answer {
+            OutageStep::Answer {
                 which,
                 outcome,
                 sample,
@@ -118,12 +118,12 @@ fn run(policy: &BreakerPolicy, steps: &[Step]) -> Result<Oracle, TestCaseError> 
                 oracle.answered((permit.id, permit.at), epoch, outcome, now);
                 oracle.count(settled.transition.as_ref());
             }
-            Step::Lose { which } if which < in_flight.len() => {
+            OutageStep::Lose { which } if which < in_flight.len() => {
                 in_flight.remove(which);
             }
-            Step::Answer { .. } | Step::Lose { .. } => {}
+            OutageStep::Answer { .. } | OutageStep::Lose { .. } => {}
         }
-        let is_closed = site.breaker().state(now) == State::Closed;
+        let is_closed = site.breaker().state(now) == BreakerState::Closed;
         prop_assert_eq!(is_closed, !oracle.is_down());
         prop_assert_eq!(oracle.opens_reported, oracle.outages);
         prop_assert_eq!(oracle.failed_probes_reported, oracle.failed_probes);
@@ -156,17 +156,17 @@ fn early_probes_keep_their_schedule_however_late_requests_wake_and_leases_are_lo
 }
 
 fn fails(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) -> Option<Transition> {
-    answers(site, policy, Outcome::Failure, now)
+    answers(site, policy, AttemptMeaning::Failure, now)
 }
 
 fn answers(
     site: &mut Site,
     policy: &BreakerPolicy,
-    outcome: Outcome,
+    outcome: AttemptMeaning,
     now: BootInstant,
 ) -> Option<Transition> {
     let question = question(policy, Role::Metadata, 0.5);
-    let Entry::Go(permit) = site.enter(&question, now).entry else {
+    let AdmissionDecision::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(&question, &permit, &report(outcome, &permit), now)
@@ -229,11 +229,16 @@ fn the_time_of_the_answer_is_part_of_the_wait_up_to_half_of_it() {
         let (policy, mut site) = (one_failure(), Site::default());
         let _ = fails(&mut site, &policy, at(0));
         let question = question(&policy, Role::Metadata, 0.5);
-        let Entry::Go(permit) = site.enter(&question, at(1_000)).entry else {
+        let AdmissionDecision::Go(permit) = site.enter(&question, at(1_000)).entry else {
             panic!("refused")
         };
         let now = at(1_000 + took);
-        let _ = site.settle(&question, &permit, &report(Outcome::Failure, &permit), now);
+        let _ = site.settle(
+            &question,
+            &permit,
+            &report(AttemptMeaning::Failure, &permit),
+            now,
+        );
         assert_eq!(next_probe(&site, now), at(1_000 + next), "{took} ms");
     }
 }
@@ -241,13 +246,13 @@ fn the_time_of_the_answer_is_part_of_the_wait_up_to_half_of_it() {
 #[test]
 fn an_open_by_429_keeps_its_reset_and_so_does_a_probe_that_is_throttled() {
     let (policy, mut site) = (one_failure(), Site::default());
-    let _ = answers(&mut site, &policy, Outcome::Throttled, at(0));
+    let _ = answers(&mut site, &policy, AttemptMeaning::Throttled, at(0));
     assert_eq!(next_probe(&site, at(0)).since(at(0)), policy.reset);
 
     let mut site = Site::default();
     let _ = fails(&mut site, &policy, at(0));
     let now = next_probe(&site, at(0));
-    let change = answers(&mut site, &policy, Outcome::Throttled, now).expect("a change");
+    let change = answers(&mut site, &policy, AttemptMeaning::Throttled, now).expect("a change");
     assert_eq!(change.reason, Some(OpenReason::ProbeFailed));
     assert_eq!(next_probe(&site, now).since(now), 2 * policy.reset);
 }
@@ -262,7 +267,7 @@ fn a_block_within_an_outage_delays_its_probes_and_does_not_end_it() {
     assert_eq!(change.reason, Some(OpenReason::EarlyProbeFailed));
     assert_eq!(next_probe(&site, at(20_000)), at(24_000), "a fifth of it");
     // One that begins while a probe is in flight.
-    let Entry::Go(_) = site
+    let AdmissionDecision::Go(_) = site
         .enter(&question(&policy, Role::Metadata, 0.5), at(24_000))
         .entry
     else {
@@ -277,7 +282,7 @@ fn a_block_within_an_outage_delays_its_probes_and_does_not_end_it() {
 fn a_block_of_a_closed_breaker_is_not_an_outage() {
     let (policy, mut site) = (one_failure(), Site::default());
     let _ = fails(&mut site, &policy, at(0));
-    let _ = answers(&mut site, &policy, Outcome::Success, at(2_000));
+    let _ = answers(&mut site, &policy, AttemptMeaning::Success, at(2_000));
     site.block(at(90_000), &OpenReason::RetryAfter, at(3_000));
     let change = fails(&mut site, &policy, at(90_000)).expect("a change");
     assert_eq!(change.reason, Some(OpenReason::ProbeFailed), "a new open");

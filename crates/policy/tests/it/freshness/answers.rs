@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use docstokg_policy::freshness::{Answer, ByteRange, Request, Stored, answer};
+use docstokg_policy::freshness::{ByteRange, CacheRequest, ServedPart, StoredResponse, answer};
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{PRIVATE, fields, get, stored};
@@ -15,7 +15,7 @@ const TAGGED: [&str; 4] = [
     "content-type: text/plain",
 ];
 
-fn tagged() -> Stored {
+fn tagged() -> StoredResponse {
     stored(&PRIVATE, 200, &TAGGED)
 }
 
@@ -70,9 +70,9 @@ fn the_callers_own_conditions_are_answered_with_304() {
     ] {
         let asked = fields(asked);
         let expected = if expected {
-            Answer::NotModified
+            ServedPart::NotModified
         } else {
-            Answer::Whole
+            ServedPart::Whole
         };
         assert_eq!(
             answer(get(&asked), held, 10),
@@ -84,25 +84,31 @@ fn the_callers_own_conditions_are_answered_with_304() {
 
 #[test]
 fn ranges_are_served_from_the_whole() {
-    let part = |first, last| Answer::Part {
+    let part = |first, last| ServedPart::Part {
         range: ByteRange { first, last },
         length: 10,
     };
     for (asked, expected) in [
         (&["range: bytes=2-4"][..], part(2, 4)),
         (&["range: bytes=-3"], part(7, 9)),
-        (&["range: bytes=10-"], Answer::Unsatisfiable { length: 10 }),
-        (&["range: bytes=0-1, 4-5"], Answer::Whole),
-        (&["range: bytes=2-4", "range: bytes=2-4"], Answer::Whole),
+        (
+            &["range: bytes=10-"],
+            ServedPart::Unsatisfiable { length: 10 },
+        ),
+        (&["range: bytes=0-1, 4-5"], ServedPart::Whole),
+        (&["range: bytes=2-4", "range: bytes=2-4"], ServedPart::Whole),
         (&["range: bytes=2-4", "if-range: \"a,b\""], part(2, 4)),
-        (&["range: bytes=2-4", "if-range: W/\"a,b\""], Answer::Whole),
-        (&["range: bytes=2-4", "if-range: \"x\""], Answer::Whole),
+        (
+            &["range: bytes=2-4", "if-range: W/\"a,b\""],
+            ServedPart::Whole,
+        ),
+        (&["range: bytes=2-4", "if-range: \"x\""], ServedPart::Whole),
         (&["range: bytes=2-4", "if-range: @-100"], part(2, 4)),
-        (&["range: bytes=2-4", "if-range: @-99"], Answer::Whole),
-        (&["range: bytes=99-", "if-range: \"x\""], Answer::Whole),
+        (&["range: bytes=2-4", "if-range: @-99"], ServedPart::Whole),
+        (&["range: bytes=99-", "if-range: \"x\""], ServedPart::Whole),
         (
             &["range: bytes=2-4", "if-none-match: \"a,b\""],
-            Answer::NotModified,
+            ServedPart::NotModified,
         ),
         (&["range: bytes=2-4", "if-none-match: \"x\""], part(2, 4)),
     ] {
@@ -116,12 +122,12 @@ fn ranges_are_served_from_the_whole() {
         &["cache-control: max-age=60", "last-modified: @0", "date: @0"],
     );
     let asked = fields(&["range: bytes=2-4", "if-range: @0"]);
-    assert_eq!(answer(get(&asked), &new, 10), Answer::Whole);
+    assert_eq!(answer(get(&asked), &new, 10), ServedPart::Whole);
     let missing = stored(&PRIVATE, 404, &TAGGED);
     let asked = fields(&["range: bytes=2-4", "if-none-match: \"a,b\""]);
     assert_eq!(
         answer(get(&asked), &missing, 10),
-        Answer::Whole,
+        ServedPart::Whole,
         "conditions are for successes"
     );
 }
@@ -130,11 +136,11 @@ fn ranges_are_served_from_the_whole() {
 fn head_is_answered_without_a_body_and_without_ranges() {
     let head = |lines: &[&str]| {
         let (method, headers) = (&Method::HEAD, &fields(lines));
-        answer(Request { method, headers }, &tagged(), 10)
+        answer(CacheRequest { method, headers }, &tagged(), 10)
     };
-    assert_eq!(head(&[]), Answer::HeadOnly);
-    assert_eq!(head(&["range: bytes=2-4"]), Answer::HeadOnly);
-    assert_eq!(head(&["if-none-match: \"a,b\""]), Answer::NotModified);
+    assert_eq!(head(&[]), ServedPart::HeadOnly);
+    assert_eq!(head(&["range: bytes=2-4"]), ServedPart::HeadOnly);
+    assert_eq!(head(&["if-none-match: \"a,b\""]), ServedPart::NotModified);
 }
 
 #[test]
@@ -146,24 +152,24 @@ fn heads_have_the_fields_of_their_status() {
             .get(name)
             .map(|value| value.to_str().expect("text").to_owned())
     };
-    let (status, headers) = held.head(Answer::Whole, age);
+    let (status, headers) = held.head(ServedPart::Whole, age);
     assert_eq!(
         (status, text(&headers, "age")),
         (StatusCode::OK, Some("7".to_owned()))
     );
-    let (status, headers) = held.head(Answer::NotModified, age);
+    let (status, headers) = held.head(ServedPart::NotModified, age);
     assert_eq!(status, StatusCode::NOT_MODIFIED);
     assert!(headers.contains_key("etag") && headers.contains_key("date"));
     assert!(!headers.contains_key("content-type"));
     let range = ByteRange { first: 2, last: 4 };
-    let (status, headers) = held.head(Answer::Part { range, length: 10 }, age);
+    let (status, headers) = held.head(ServedPart::Part { range, length: 10 }, age);
     assert_eq!(status, StatusCode::PARTIAL_CONTENT);
     assert_eq!(
         text(&headers, "content-range"),
         Some("bytes 2-4/10".to_owned())
     );
     assert_eq!(text(&headers, "content-length"), Some("3".to_owned()));
-    let (status, headers) = held.head(Answer::Unsatisfiable { length: 10 }, age);
+    let (status, headers) = held.head(ServedPart::Unsatisfiable { length: 10 }, age);
     assert_eq!(status, StatusCode::RANGE_NOT_SATISFIABLE);
     assert_eq!(
         text(&headers, "content-range"),

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use docstokg_policy::freshness::{
-    Exchange, NotStored, Response, Reuse, Storing, Times, reuse, storable,
+    CacheExchange, ExchangeTimes, NotStored, OriginResponse, ReuseDecision, StorageDecision, reuse,
+    storable,
 };
 use docstokg_policy::time::Timestamp;
 use http::StatusCode;
@@ -223,13 +224,13 @@ impl Scene {
         let (first, later) = self.request_headers();
         let (rules, headers) = (self.rules(), self.response_headers());
         let received = Self::received();
-        let exchange = Exchange {
+        let exchange = CacheExchange {
             request: get(&first),
-            response: Response {
+            response: OriginResponse {
                 status: StatusCode::from_u16(self.status).expect("a status"),
                 headers: &headers,
             },
-            times: Times {
+            times: ExchangeTimes {
                 sent: Timestamp::from_micros(
                     received.as_micros() - self.delay.cast_signed() * 1_000_000,
                 ),
@@ -237,8 +238,8 @@ impl Scene {
             },
         };
         let stored = match storable(exchange, &rules, &hash) {
-            Storing::Store(stored) => stored,
-            Storing::No(reason) => return (Permitted::default(), Some(reason)),
+            StorageDecision::Store(stored) => stored,
+            StorageDecision::No(reason) => return (Permitted::default(), Some(reason)),
         };
         let now = received + Duration::from_secs(self.later);
         let mut permitted = Permitted {
@@ -246,12 +247,12 @@ impl Scene {
             ..Permitted::default()
         };
         match reuse(get(&later), Some(&stored), &rules, now) {
-            Reuse::Fresh { .. } => permitted.fresh = true,
-            Reuse::Stale { may_serve, .. } => {
+            ReuseDecision::Fresh { .. } => permitted.fresh = true,
+            ReuseDecision::Stale { may_serve, .. } => {
                 permitted.at_once = may_serve.at_once(now);
                 permitted.on_error = may_serve.on_error(now);
             }
-            Reuse::Bypass(_) => permitted.stored = false,
+            ReuseDecision::Bypass(_) => permitted.stored = false,
             _ => {}
         }
         (permitted, None)

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use docstokg_policy::freshness::{
-    Exchange, Mode, Overrides, Request, Response, Reuse, Rules, Stored, Storing, Times, answer,
-    freshen_from_head, invalidates, reuse, select, storable, update,
+    CacheExchange, CacheMode, CacheRequest, ExchangeTimes, FreshnessRules, OriginResponse,
+    Overrides, ReuseDecision, StorageDecision, StoredResponse, answer, freshen_from_head,
+    invalidates, reuse, select, storable, update,
 };
 use docstokg_policy::time::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -94,14 +95,20 @@ fn headers() -> impl Strategy<Value = HeaderMap> {
     })
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
-    any::<(bool, Option<u64>, Option<u64>)>().prop_map(|(shared, ttl, stale_if_error)| Rules {
-        overrides: Overrides {
-            ttl: ttl.map(Duration::from_secs),
-            stale_if_error: stale_if_error.map(Duration::from_secs),
-            ..Overrides::default()
-        },
-        ..Rules::new(if shared { Mode::Shared } else { Mode::Private })
+fn rules() -> impl Strategy<Value = FreshnessRules> {
+    any::<(bool, Option<u64>, Option<u64>)>().prop_map(|(shared, ttl, stale_if_error)| {
+        FreshnessRules {
+            overrides: Overrides {
+                ttl: ttl.map(Duration::from_secs),
+                stale_if_error: stale_if_error.map(Duration::from_secs),
+                ..Overrides::default()
+            },
+            ..FreshnessRules::new(if shared {
+                CacheMode::Shared
+            } else {
+                CacheMode::Private
+            })
+        }
     })
 }
 
@@ -119,22 +126,22 @@ proptest! {
         let time = Timestamp::from_micros;
         let method: Method = method.parse().expect("a method");
         let status = StatusCode::from_u16(status).expect("a status");
-        let request = Request { method: &method, headers: &asked };
-        let times = Times { sent: time(sent), received: time(received) };
-        let exchange = |headers, status| Exchange {
+        let request = CacheRequest { method: &method, headers: &asked };
+        let times = ExchangeTimes { sent: time(sent), received: time(received) };
+        let exchange = |headers, status| CacheExchange {
             request,
-            response: Response { status, headers },
+            response: OriginResponse { status, headers },
             times,
         };
         let url = Url::parse("https://a.example/").expect("a URL");
         let _ = invalidates(&method, status, &answered, &url);
         let _ = reuse(request, None, &rules, time(now));
         for (headers, status) in [(&answered, status), (&answered, StatusCode::OK)] {
-            let Storing::Store(stored) = storable(exchange(headers, status), &rules, &hash) else {
+            let StorageDecision::Store(stored) = storable(exchange(headers, status), &rules, &hash) else {
                 continue;
             };
             let persisted = postcard::to_allocvec(&stored).expect("persisted");
-            let read: Stored = postcard::from_bytes(&persisted).expect("read back");
+            let read: StoredResponse = postcard::from_bytes(&persisted).expect("read back");
             prop_assert_eq!(&read, &*stored);
             let _ = (stored.stale_at(&rules), stored.is_whole(length));
             let _ = reuse(request, Some(&stored), &rules, time(now));
@@ -158,8 +165,8 @@ proptest! {
         let mut bytes = postcard::to_allocvec(&stored).expect("persisted");
         let position = position.index(bytes.len());
         bytes[position] = byte;
-        let _ = postcard::from_bytes::<Stored>(&bytes);
-        let _ = postcard::from_bytes::<Stored>(&bytes[..cut.index(bytes.len())]);
+        let _ = postcard::from_bytes::<StoredResponse>(&bytes);
+        let _ = postcard::from_bytes::<StoredResponse>(&bytes[..cut.index(bytes.len())]);
     }
 
     /// The bound is read from the text in the most generous way: the greatest number after any
@@ -171,14 +178,14 @@ proptest! {
         shared in any::<bool>(),
         later in 0_i64..100_000,
     ) {
-        let rules = Rules::new(if shared { Mode::Shared } else { Mode::Private });
+        let rules = FreshnessRules::new(if shared { CacheMode::Shared } else { CacheMode::Private });
         let first = HeaderMap::new();
-        let exchange = Exchange {
+        let exchange = CacheExchange {
             request: get(&first),
-            response: Response { status: StatusCode::OK, headers: &answered },
-            times: Times { sent: NOON, received: NOON },
+            response: OriginResponse { status: StatusCode::OK, headers: &answered },
+            times: ExchangeTimes { sent: NOON, received: NOON },
         };
-        let Storing::Store(stored) = storable(exchange, &rules, &hash) else {
+        let StorageDecision::Store(stored) = storable(exchange, &rules, &hash) else {
             return Ok(());
         };
         let text = |name: &str| -> String {
@@ -197,7 +204,7 @@ proptest! {
         }
         let expires_later = text("expires").contains("mon, 16 nov 2026 12:00:00 gmt");
         let bound = numbers.into_iter().max().unwrap_or(0).max(u64::from(expires_later));
-        if let Reuse::Fresh { age } = reuse(get(&asked), Some(&stored), &rules, after(later)) {
+        if let ReuseDecision::Fresh { age } = reuse(get(&asked), Some(&stored), &rules, after(later)) {
             prop_assert!(later.unsigned_abs() < bound, "fresh after {} of {}", later, bound);
             prop_assert!(age >= Duration::from_secs(later.unsigned_abs()));
             let forbidden = ["no-store", "no-cache"];

@@ -24,17 +24,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use docstokg_policy::freshness::{Heuristic, Rules, SetCookie};
+use docstokg_policy::freshness::{FreshnessRules, Heuristic, SetCookie};
 use docstokg_policy::time::Timestamp;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-use super::suite::{Case, Seen, Step, SuiteOrigin, field, read_suite};
-use super::world::{Ask, Cache, Reply};
+use super::suite::{Case, Seen, SuiteOrigin, SuiteStep, field, read_suite};
+use super::world::{Ask, Cache, CachedReply};
 use super::{NOON, PRIVATE, SHARED};
 
 /// Runs a test. The error says what differs from the suite's wish.
-fn run(case: &Case<'_>, rules: Rules) -> Result<(), String> {
+fn run(case: &Case<'_>, rules: FreshnessRules) -> Result<(), String> {
     let mut cache = Cache::new(rules);
     let mut origin = SuiteOrigin {
         steps: &case.steps,
@@ -73,15 +73,15 @@ fn run(case: &Case<'_>, rules: Rules) -> Result<(), String> {
     Ok(())
 }
 
-fn server_now(reply: &Reply) -> Option<Timestamp> {
+fn server_now(reply: &CachedReply) -> Option<Timestamp> {
     let text = reply.headers.get("server-now")?.to_str().ok()?;
     text.parse().ok().map(Timestamp::from_micros)
 }
 
 fn check(
-    step: &Step<'_>,
+    step: &SuiteStep<'_>,
     number: usize,
-    reply: &Reply,
+    reply: &CachedReply,
     origin: &SuiteOrigin<'_>,
 ) -> Result<(), String> {
     let count = reply.headers.get("server-request-count");
@@ -115,7 +115,7 @@ fn check(
 }
 
 /// Compares the fields of a reply with what is expected of them.
-fn check_fields(step: &Step<'_>, reply: &Reply) -> Result<(), String> {
+fn check_fields(step: &SuiteStep<'_>, reply: &CachedReply) -> Result<(), String> {
     let now = server_now(reply).unwrap_or(NOON);
     let nowhere = Url::parse("http://cache.example/").expect("a URL");
     for part in step.all("expect-field") {
@@ -150,7 +150,7 @@ fn check_fields(step: &Step<'_>, reply: &Reply) -> Result<(), String> {
 }
 
 /// Compares what the origin saw and said with what is expected, and with the reply.
-fn check_exchange(step: &Step<'_>, seen: &Seen, reply: &Reply) -> Result<(), String> {
+fn check_exchange(step: &SuiteStep<'_>, seen: &Seen, reply: &CachedReply) -> Result<(), String> {
     let condition = match step.part("type") {
         Some("etag_validated") => Some("if-none-match"),
         Some("lm_validated") => Some("if-modified-since"),
@@ -189,7 +189,7 @@ fn check_exchange(step: &Step<'_>, seen: &Seen, reply: &Reply) -> Result<(), Str
 }
 
 /// Runs all tests for the rules: counts, and each test that is answered otherwise.
-fn results(rules: Rules) -> String {
+fn results(rules: FreshnessRules) -> String {
     let mut differing = BTreeMap::<&str, String>::new();
     let mut counts = BTreeMap::<&str, (u32, u32)>::new();
     let cases = read_suite();
@@ -228,7 +228,7 @@ fn the_public_suite_in_private_mode() {
 
 #[test]
 fn the_public_suite_with_heuristics_and_cookies() {
-    insta::assert_snapshot!(results(Rules {
+    insta::assert_snapshot!(results(FreshnessRules {
         heuristic: Some(Heuristic {
             percent: 10,
             at_most: Duration::from_secs(86_400),

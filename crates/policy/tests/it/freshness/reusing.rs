@@ -3,30 +3,40 @@
 use std::time::Duration;
 
 use docstokg_policy::freshness::{
-    Bypass, Heuristic, Mode, Overrides, Request, Reuse, Rules, StaleUse, Why, reuse,
+    BypassReason, CacheMode, CacheRequest, FreshnessRules, Heuristic, Overrides, ReuseDecision,
+    StaleUse, ValidationReason, reuse,
 };
 use http::{HeaderMap, Method};
 
 use super::{NOON, PRIVATE, SHARED, after, fields, get, stored};
 
 /// What becomes of a request some seconds after an answer was stored, in a word.
-pub(crate) fn at(rules: &Rules, answered: &[&str], asked: &[&str], seconds: i64) -> &'static str {
+pub(crate) fn at(
+    rules: &FreshnessRules,
+    answered: &[&str],
+    asked: &[&str],
+    seconds: i64,
+) -> &'static str {
     let (stored, asked) = (stored(rules, 200, answered), fields(asked));
     match reuse(get(&asked), Some(&stored), rules, after(seconds)) {
-        Reuse::Fresh { .. } => "fresh",
-        Reuse::Stale { may_serve, .. } if may_serve.at_once(after(seconds)) => "stale-at-once",
-        Reuse::Stale { may_serve, .. } if may_serve.on_error(after(seconds)) => "stale-on-error",
-        Reuse::Stale { .. } => "stale",
-        Reuse::Revalidate { why, .. } => match why {
-            Why::RequestNoCache => "request-no-cache",
-            Why::RequestMaxAge => "request-max-age",
-            Why::RequestMinFresh => "request-min-fresh",
-            Why::ResponseNoCache => "response-no-cache",
-            Why::ClockStepped => "clock-stepped",
+        ReuseDecision::Fresh { .. } => "fresh",
+        ReuseDecision::Stale { may_serve, .. } if may_serve.at_once(after(seconds)) => {
+            "stale-at-once"
+        }
+        ReuseDecision::Stale { may_serve, .. } if may_serve.on_error(after(seconds)) => {
+            "stale-on-error"
+        }
+        ReuseDecision::Stale { .. } => "stale",
+        ReuseDecision::Revalidate { why, .. } => match why {
+            ValidationReason::RequestNoCache => "request-no-cache",
+            ValidationReason::RequestMaxAge => "request-max-age",
+            ValidationReason::RequestMinFresh => "request-min-fresh",
+            ValidationReason::ResponseNoCache => "response-no-cache",
+            ValidationReason::ClockStepped => "clock-stepped",
         },
-        Reuse::Miss => "miss",
-        Reuse::Bypass(_) => "bypass",
-        Reuse::OnlyIfCachedFailure => "504",
+        ReuseDecision::Miss => "miss",
+        ReuseDecision::Bypass(_) => "bypass",
+        ReuseDecision::OnlyIfCachedFailure => "504",
     }
 }
 
@@ -87,7 +97,7 @@ fn section_4_2_1_the_lifetime_comes_from_the_first_statement() {
 
 #[test]
 fn section_4_2_2_heuristics_apply_only_where_asked_for_and_allowed() {
-    let rules = |percent| Rules {
+    let rules = |percent| FreshnessRules {
         heuristic: Some(Heuristic {
             percent,
             at_most: Duration::from_secs(300),
@@ -182,7 +192,7 @@ fn section_4_2_4_stale_answers_need_a_permission_that_nothing_takes_away() {
         );
         assert_eq!(at(&SHARED, &[&answered], &[], second), shared, "{answered}");
     }
-    let rules = Rules {
+    let rules = FreshnessRules {
         overrides: Overrides {
             stale_if_error: Some(Duration::from_secs(50)),
             ..Overrides::default()
@@ -205,7 +215,7 @@ fn section_4_2_4_disconnected_use_is_reported_and_forbidden_where_the_response_f
     let may_serve = |line: &str| {
         let (stored, asked) = (stored(&SHARED, 200, &[line]), HeaderMap::new());
         match reuse(get(&asked), Some(&stored), &SHARED, after(50)) {
-            Reuse::Stale { may_serve, .. } => may_serve,
+            ReuseDecision::Stale { may_serve, .. } => may_serve,
             other => panic!("{other:?}"),
         }
     };
@@ -241,30 +251,30 @@ fn section_5_2_2_4_no_cache_demands_validation_unless_it_names_fields() {
 #[test]
 fn nothing_stored_is_a_miss_and_modes_do_not_mix() {
     let asked = HeaderMap::new();
-    assert_eq!(reuse(get(&asked), None, &SHARED, NOON), Reuse::Miss);
+    assert_eq!(reuse(get(&asked), None, &SHARED, NOON), ReuseDecision::Miss);
     let only = fields(&["cache-control: only-if-cached"]);
     assert_eq!(
         reuse(get(&only), None, &SHARED, NOON),
-        Reuse::OnlyIfCachedFailure
+        ReuseDecision::OnlyIfCachedFailure
     );
     let private = stored(&PRIVATE, 200, &["cache-control: max-age=60"]);
-    assert_eq!(private.mode(), Mode::Private);
+    assert_eq!(private.mode(), CacheMode::Private);
     assert_eq!(
         reuse(get(&asked), Some(&private), &SHARED, NOON),
-        Reuse::Miss
+        ReuseDecision::Miss
     );
-    let request = |method| Request {
+    let request = |method| CacheRequest {
         method,
         headers: &asked,
     };
     let age = private.age(after(5));
     assert_eq!(
         reuse(request(&Method::HEAD), Some(&private), &PRIVATE, after(5)),
-        Reuse::Fresh { age }
+        ReuseDecision::Fresh { age }
     );
     let post = reuse(request(&Method::POST), Some(&private), &PRIVATE, after(5));
-    assert_eq!(post, Reuse::Bypass(Bypass::Method));
-    let rules = Rules {
+    assert_eq!(post, ReuseDecision::Bypass(BypassReason::Method));
+    let rules = FreshnessRules {
         overrides: Overrides {
             bypass: true,
             ..Overrides::default()
@@ -272,12 +282,12 @@ fn nothing_stored_is_a_miss_and_modes_do_not_mix() {
         ..PRIVATE
     };
     let bypassed = reuse(get(&asked), Some(&private), &rules, after(5));
-    assert_eq!(bypassed, Reuse::Bypass(Bypass::Operator));
+    assert_eq!(bypassed, ReuseDecision::Bypass(BypassReason::Operator));
 }
 
 #[test]
 fn an_operators_lifetime_is_a_minimum_that_begins_on_arrival() {
-    let rules = Rules {
+    let rules = FreshnessRules {
         overrides: Overrides {
             ttl: Some(Duration::from_secs(100)),
             ..Overrides::default()
@@ -308,7 +318,7 @@ fn an_operators_lifetime_is_a_minimum_that_begins_on_arrival() {
     let asked = HeaderMap::new();
     assert!(matches!(
         reuse(get(&asked), Some(&held), &PRIVATE, after(1)),
-        Reuse::Stale { .. }
+        ReuseDecision::Stale { .. }
     ));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docstokg_policy::freshness::{Heuristic, Mode, Overrides, Rules};
+use docstokg_policy::freshness::{CacheMode, FreshnessRules, Heuristic, Overrides};
 use docstokg_policy::retry_after::format_http_date;
 use docstokg_policy::time::Timestamp;
 use http::{HeaderMap, HeaderValue, header};
@@ -144,13 +144,13 @@ prop_compose! {
 }
 
 impl Scene {
-    pub(crate) fn rules(&self) -> Rules {
+    pub(crate) fn rules(&self) -> FreshnessRules {
         let mode = if self.shared {
-            Mode::Shared
+            CacheMode::Shared
         } else {
-            Mode::Private
+            CacheMode::Private
         };
-        Rules {
+        FreshnessRules {
             heuristic: self.percent.map(|percent| Heuristic {
                 percent,
                 at_most: Duration::from_secs(60),
@@ -159,7 +159,7 @@ impl Scene {
                 ttl: self.ttl.map(Duration::from_secs),
                 ..Overrides::default()
             },
-            ..Rules::new(mode)
+            ..FreshnessRules::new(mode)
         }
     }
 

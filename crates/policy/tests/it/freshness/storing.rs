@@ -3,16 +3,22 @@
 use std::time::Duration;
 
 use docstokg_policy::freshness::{
-    Exchange, NotStored, Overrides, Request, Response, Rules, SetCookie, Storing, Times, storable,
+    CacheExchange, CacheRequest, ExchangeTimes, FreshnessRules, NotStored, OriginResponse,
+    Overrides, SetCookie, StorageDecision, storable,
 };
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{NOON, PRIVATE, SHARED, fields, hash, store, stored};
 
-fn refused(rules: &Rules, asked: &[&str], status: u16, answered: &[&str]) -> Option<NotStored> {
+fn refused(
+    rules: &FreshnessRules,
+    asked: &[&str],
+    status: u16,
+    answered: &[&str],
+) -> Option<NotStored> {
     match store(rules, &fields(asked), status, &fields(answered)) {
-        Storing::Store(_) => None,
-        Storing::No(reason) => Some(reason),
+        StorageDecision::Store(_) => None,
+        StorageDecision::No(reason) => Some(reason),
     }
 }
 
@@ -272,22 +278,22 @@ fn section_3_what_is_stored_in_each_mode() {
 fn section_3_only_answers_to_get_are_stored() {
     let (asked, answered) = (HeaderMap::new(), fields(&["cache-control: max-age=60"]));
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
-        let exchange = Exchange {
-            request: Request {
+        let exchange = CacheExchange {
+            request: CacheRequest {
                 method: &method,
                 headers: &asked,
             },
-            response: Response {
+            response: OriginResponse {
                 status: StatusCode::OK,
                 headers: &answered,
             },
-            times: Times {
+            times: ExchangeTimes {
                 sent: NOON,
                 received: NOON,
             },
         };
         let storing = storable(exchange, &SHARED, &hash);
-        assert_eq!(storing, Storing::No(NotStored::Method), "{method}");
+        assert_eq!(storing, StorageDecision::No(NotStored::Method), "{method}");
     }
 }
 
@@ -313,7 +319,7 @@ fn section_3_1_fields_of_a_connection_and_of_one_user_are_not_stored() {
         "set-cookie: a=b",
         "set-cookie2: a=b",
     ];
-    let names = |rules: &Rules| {
+    let names = |rules: &FreshnessRules| {
         let stored = stored(rules, 200, &answered);
         let mut names: Vec<_> = stored.headers().keys().map(ToString::to_string).collect();
         names.sort();
@@ -325,7 +331,7 @@ fn section_3_1_fields_of_a_connection_and_of_one_user_are_not_stored() {
         ["cache-control", "date", "etag", "x-kept", "x-mine"]
     );
     assert_eq!(names(&SHARED), ["cache-control", "date", "etag", "x-kept"]);
-    let keep = Rules {
+    let keep = FreshnessRules {
         set_cookie: SetCookie::Keep,
         ..SHARED
     };
@@ -365,7 +371,7 @@ fn section_3_3_a_body_of_another_length_is_not_whole() {
 
 #[test]
 fn overrides_bypass_and_lengthen_only_what_they_name() {
-    let with = |overrides| Rules {
+    let with = |overrides| FreshnessRules {
         overrides,
         ..PRIVATE
     };
@@ -387,7 +393,7 @@ fn overrides_bypass_and_lengthen_only_what_they_name() {
     assert_eq!(refused(&ttl, &[], 500, &[]), Some(NotStored::NotCacheable));
     let no_store = ["cache-control: no-store"];
     assert_eq!(refused(&ttl, &[], 200, &no_store), Some(NotStored::NoStore));
-    let shared = Rules {
+    let shared = FreshnessRules {
         mode: SHARED.mode,
         ..ttl
     };

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use docstokg_policy::freshness::Mode;
+use docstokg_policy::freshness::CacheMode;
 use docstokg_policy::retry_after::format_http_date;
 use docstokg_policy::time::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::NOON;
-use super::world::{Ask, Origin, Reply};
+use super::world::{Ask, CachedReply, Origin};
 
 const SUITE: &str = include_str!("cache-tests.txt");
 /// The body of answers without one of their own: as long as the suite's.
@@ -21,19 +21,19 @@ pub(crate) struct Case<'a> {
     pub(crate) id: &'a str,
     pub(crate) kind: &'a str,
     /// The mode that it is for, where it is for one only.
-    pub(crate) only: Option<Mode>,
-    pub(crate) steps: Vec<Step<'a>>,
+    pub(crate) only: Option<CacheMode>,
+    pub(crate) steps: Vec<SuiteStep<'a>>,
 }
 
 /// One request of a test, the origin's answer to it, and what is expected.
 #[derive(Clone, Default)]
-pub(crate) struct Step<'a> {
+pub(crate) struct SuiteStep<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) parts: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> SuiteStep<'a> {
     pub(crate) fn part(&self, key: &str) -> Option<&'a str> {
         self.all(key).next()
     }
@@ -50,7 +50,7 @@ pub(crate) fn read_suite() -> Vec<Case<'static>> {
         if let Some(step) = line.strip_prefix("   ") {
             let mut parts = step.split(" | ");
             let mut words = parts.next().expect("a request").split(' ');
-            let step = Step {
+            let step = SuiteStep {
                 method: words.next().expect("a method"),
                 path: words.next().unwrap_or_default(),
                 parts: parts
@@ -64,8 +64,8 @@ pub(crate) fn read_suite() -> Vec<Case<'static>> {
                 id: words.next().expect("an id"),
                 kind: words.next().expect("a kind"),
                 only: words.next().map(|mode| match mode {
-                    "private" => Mode::Private,
-                    _ => Mode::Shared,
+                    "private" => CacheMode::Private,
+                    _ => CacheMode::Shared,
                 }),
                 steps: Vec::new(),
             });
@@ -84,20 +84,20 @@ pub(crate) struct Seen {
 
 /// The origin of the suite for one test.
 pub(crate) struct SuiteOrigin<'a> {
-    pub(crate) steps: &'a [Step<'a>],
+    pub(crate) steps: &'a [SuiteStep<'a>],
     pub(crate) seen: Vec<Seen>,
     /// The fields that the origin sent with each step, for validations.
     pub(crate) sent: BTreeMap<usize, HeaderMap>,
 }
 
 impl Origin for SuiteOrigin<'_> {
-    fn respond(&mut self, ask: &Ask, now: &mut Timestamp) -> Option<Reply> {
+    fn respond(&mut self, ask: &Ask, now: &mut Timestamp) -> Option<CachedReply> {
         let number = ask.headers["req-num"]
             .to_str()
             .expect("text")
             .parse()
             .expect("a number");
-        let step: &Step<'_> = &self.steps[number - 1];
+        let step: &SuiteStep<'_> = &self.steps[number - 1];
         let delay = step
             .part("delay")
             .map_or(0, |text| text.parse().expect("seconds"));
@@ -126,7 +126,7 @@ impl Origin for SuiteOrigin<'_> {
                 HeaderValue::from_str(&format_http_date(*now)).expect("a date"),
             );
         }
-        (step.part("disconnect").is_none()).then(|| Reply {
+        (step.part("disconnect").is_none()).then(|| CachedReply {
             status: StatusCode::from_u16(status).expect("a status"),
             headers,
             body,
@@ -135,7 +135,7 @@ impl Origin for SuiteOrigin<'_> {
 }
 
 impl SuiteOrigin<'_> {
-    fn status(&self, step: &Step<'_>, ask: &Ask, number: usize) -> u16 {
+    fn status(&self, step: &SuiteStep<'_>, ask: &Ask, number: usize) -> u16 {
         let stated = step
             .part("status")
             .map_or(200, |text| text.parse().expect("a status"));
@@ -162,7 +162,7 @@ impl SuiteOrigin<'_> {
 
 /// Returns the fields that a step answers with, and those of them that the client must receive.
 fn fields_of(
-    step: &Step<'_>,
+    step: &SuiteStep<'_>,
     now: Timestamp,
     url: &Url,
 ) -> (HeaderMap, Vec<(HeaderName, HeaderValue)>) {
@@ -183,7 +183,7 @@ fn fields_of(
 }
 
 /// Returns the body of an answer, as long as its `Content-Length` says.
-fn body_of(step: &Step<'_>, status: u16, headers: &HeaderMap) -> Vec<u8> {
+fn body_of(step: &SuiteStep<'_>, status: u16, headers: &HeaderMap) -> Vec<u8> {
     if status == 204 || status == 304 {
         return Vec::new();
     }

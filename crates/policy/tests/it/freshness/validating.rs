@@ -1,8 +1,9 @@
 //! RFC 9111 sections 4.1, 4.3 and 4.4: variants, validation with the origin, invalidation.
 
 use docstokg_policy::freshness::{
-    Exchange, FromHead, NotStored, Request, Response, Rules, Stored, Storing, Times, Update,
-    freshen_from_head, invalidates, select, update,
+    CacheExchange, CacheRequest, ExchangeTimes, FreshnessRules, FromHead, NotStored,
+    OriginResponse, StorageDecision, StoredResponse, Update, freshen_from_head, invalidates,
+    select, update,
 };
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
@@ -10,11 +11,11 @@ use url::Url;
 use super::{PRIVATE, SHARED, after, fields, get, hash, store, stored};
 
 /// Stores an answer to a request with these fields that varies by `vary`.
-fn variant(rules: &Rules, asked: &[&str], vary: &str, date: &str) -> Stored {
+fn variant(rules: &FreshnessRules, asked: &[&str], vary: &str, date: &str) -> StoredResponse {
     let answered = fields(&["cache-control: max-age=60", &format!("vary: {vary}"), date]);
     match store(rules, &fields(asked), 200, &answered) {
-        Storing::Store(stored) => *stored,
-        Storing::No(reason) => panic!("not stored: {reason}"),
+        StorageDecision::Store(stored) => *stored,
+        StorageDecision::No(reason) => panic!("not stored: {reason}"),
     }
 }
 
@@ -116,19 +117,23 @@ fn secrets_of_requests_are_in_no_form_of_a_stored_response() {
     let persisted = postcard::to_allocvec(&held).expect("persisted");
     let text = String::from_utf8_lossy(&persisted).into_owned() + &format!("{held:?}");
     assert!(!text.contains("hunter2"), "{text}");
-    let read: Stored = postcard::from_bytes(&persisted).expect("read back");
+    let read: StoredResponse = postcard::from_bytes(&persisted).expect("read back");
     assert_eq!(read, held);
 }
 
 /// What the origin answers a request for validation with, two seconds after noon.
-fn exchange<'a>(request: Request<'a>, status: u16, headers: &'a HeaderMap) -> Exchange<'a> {
-    Exchange {
+fn exchange<'a>(
+    request: CacheRequest<'a>,
+    status: u16,
+    headers: &'a HeaderMap,
+) -> CacheExchange<'a> {
+    CacheExchange {
         request,
-        response: Response {
+        response: OriginResponse {
             status: StatusCode::from_u16(status).expect("a status"),
             headers,
         },
-        times: Times {
+        times: ExchangeTimes {
             sent: after(100),
             received: after(102),
         },
@@ -295,7 +300,7 @@ fn section_4_3_5_a_response_to_head_freshens_or_outdates() {
         )
     };
     let asked = HeaderMap::new();
-    let asking = Request {
+    let asking = CacheRequest {
         method: &Method::HEAD,
         headers: &asked,
     };

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use docstokg_policy::freshness::{
-    Answer, Exchange, FromHead, Request, Response, Reuse, Rules, StaleUse, Stored, Storing, Times,
-    Update, Validators, answer, freshen_from_head, invalidates, is_hop_by_hop,
-    is_stale_if_error_status, reuse, select, storable, update,
+    CacheExchange, CacheRequest, ExchangeTimes, FreshnessRules, FromHead, OriginResponse,
+    ReuseDecision, ServedPart, StaleUse, StorageDecision, StoredResponse, Update, Validators,
+    answer, freshen_from_head, invalidates, is_hop_by_hop, is_stale_if_error_status, reuse, select,
+    storable, update,
 };
 use docstokg_policy::time::Timestamp;
 use http::{HeaderMap, Method, StatusCode};
@@ -22,8 +23,8 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    fn view(&self) -> Request<'_> {
-        Request {
+    fn view(&self) -> CacheRequest<'_> {
+        CacheRequest {
             method: &self.method,
             headers: &self.headers,
         }
@@ -32,13 +33,13 @@ impl Ask {
 
 /// What a client receives.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
+pub(crate) struct CachedReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Reply {
+impl CachedReply {
     fn of_status(status: StatusCode) -> Self {
         Self {
             status,
@@ -50,7 +51,7 @@ impl Reply {
 
 /// What the cache asks. None is a broken connection.
 pub(crate) trait Origin {
-    fn respond(&mut self, ask: &Ask, now: &mut Timestamp) -> Option<Reply>;
+    fn respond(&mut self, ask: &Ask, now: &mut Timestamp) -> Option<CachedReply>;
 }
 
 /// A stored response in its persisted form, with its body.
@@ -60,24 +61,24 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(stored: &Stored, body: Vec<u8>) -> Self {
+    fn new(stored: &StoredResponse, body: Vec<u8>) -> Self {
         let persisted = postcard::to_allocvec(stored).expect("a stored response is persisted");
         Self { persisted, body }
     }
 
-    fn stored(&self) -> Stored {
+    fn stored(&self) -> StoredResponse {
         postcard::from_bytes(&self.persisted).expect("a stored response is read back")
     }
 }
 
 /// The cache.
 pub(crate) struct Cache {
-    pub(crate) rules: Rules,
+    pub(crate) rules: FreshnessRules,
     entries: HashMap<Url, Vec<Entry>>,
 }
 
 impl Cache {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: FreshnessRules) -> Self {
         Self {
             rules,
             entries: HashMap::new(),
@@ -90,13 +91,13 @@ impl Cache {
         ask: &Ask,
         origin: &mut dyn Origin,
         now: &mut Timestamp,
-    ) -> Reply {
+    ) -> CachedReply {
         let variants: Vec<_> = self.variants(&ask.url).iter().map(Entry::stored).collect();
         let chosen =
             select(ask.view(), &variants, &hash).map(|position| variants[position].clone());
         match reuse(ask.view(), chosen.as_ref(), &self.rules, *now) {
-            Reuse::Fresh { .. } => self.serve(ask, chosen.as_ref(), *now),
-            Reuse::Stale {
+            ReuseDecision::Fresh { .. } => self.serve(ask, chosen.as_ref(), *now),
+            ReuseDecision::Stale {
                 may_serve,
                 validators,
                 ..
@@ -110,19 +111,21 @@ impl Cache {
                 }
                 reply
             }
-            Reuse::Stale {
+            ReuseDecision::Stale {
                 may_serve,
                 validators,
                 ..
             } => self.forward(ask, (chosen, validators, may_serve), origin, now),
-            Reuse::Revalidate { validators, .. } => {
+            ReuseDecision::Revalidate { validators, .. } => {
                 self.forward(ask, (chosen, validators, StaleUse::default()), origin, now)
             }
-            Reuse::Miss | Reuse::Bypass(_) => {
+            ReuseDecision::Miss | ReuseDecision::Bypass(_) => {
                 let nothing = (None, Validators::default(), StaleUse::default());
                 self.forward(ask, nothing, origin, now)
             }
-            Reuse::OnlyIfCachedFailure => Reply::of_status(StatusCode::GATEWAY_TIMEOUT),
+            ReuseDecision::OnlyIfCachedFailure => {
+                CachedReply::of_status(StatusCode::GATEWAY_TIMEOUT)
+            }
         }
     }
 
@@ -130,7 +133,7 @@ impl Cache {
         self.entries.get(url).map_or(&[], Vec::as_slice)
     }
 
-    fn serve(&self, ask: &Ask, stored: Option<&Stored>, now: Timestamp) -> Reply {
+    fn serve(&self, ask: &Ask, stored: Option<&StoredResponse>, now: Timestamp) -> CachedReply {
         let stored = stored.expect("only a stored response is served");
         let variants = self.variants(&ask.url).iter();
         let mut same = variants.filter(|entry| entry.stored().variant() == stored.variant());
@@ -145,10 +148,10 @@ impl Cache {
     fn forward(
         &mut self,
         ask: &Ask,
-        (chosen, validators, may_serve): (Option<Stored>, Validators, StaleUse),
+        (chosen, validators, may_serve): (Option<StoredResponse>, Validators, StaleUse),
         origin: &mut dyn Origin,
         now: &mut Timestamp,
-    ) -> Reply {
+    ) -> CachedReply {
         let mut conditional = ask.clone();
         validators.apply(&mut conditional.headers);
         let sent = *now;
@@ -160,16 +163,16 @@ impl Cache {
             return self.serve(ask, chosen.as_ref(), *now);
         }
         let Some(reply) = reply else {
-            return Reply::of_status(StatusCode::BAD_GATEWAY);
+            return CachedReply::of_status(StatusCode::BAD_GATEWAY);
         };
         let received = *now;
-        let exchange = Exchange {
+        let exchange = CacheExchange {
             request: ask.view(),
-            response: Response {
+            response: OriginResponse {
                 status: reply.status,
                 headers: &reply.headers,
             },
-            times: Times { sent, received },
+            times: ExchangeTimes { sent, received },
         };
         let is_ours = reply.status == StatusCode::NOT_MODIFIED && !validators.is_empty();
         if let (true, Some(stored)) = (is_ours, &chosen) {
@@ -197,10 +200,10 @@ impl Cache {
     fn apply(
         &mut self,
         ask: &Ask,
-        stored: &Stored,
+        stored: &StoredResponse,
         updated: Update,
         now: Timestamp,
-    ) -> Option<Reply> {
+    ) -> Option<CachedReply> {
         let body = self.remove(&ask.url, stored);
         match updated {
             Update::Freshened(renewed) => {
@@ -214,7 +217,13 @@ impl Cache {
     }
 
     /// Stores, freshens or removes, as an answer of the origin demands.
-    fn keep(&mut self, ask: &Ask, chosen: Option<&Stored>, exchange: Exchange<'_>, body: &[u8]) {
+    fn keep(
+        &mut self,
+        ask: &Ask,
+        chosen: Option<&StoredResponse>,
+        exchange: CacheExchange<'_>,
+        body: &[u8],
+    ) {
         let (status, headers) = (exchange.response.status, exchange.response.headers);
         for url in invalidates(&ask.method, status, headers, &ask.url) {
             self.entries.remove(&url);
@@ -229,7 +238,7 @@ impl Cache {
                 FromHead::Nothing => {}
             }
         }
-        if let Storing::Store(stored) = storable(exchange, &self.rules, &hash)
+        if let StorageDecision::Store(stored) = storable(exchange, &self.rules, &hash)
             && stored.is_whole(body.len() as u64)
         {
             self.insert(&ask.url, &stored, body.to_vec());
@@ -240,14 +249,14 @@ impl Cache {
         );
     }
 
-    fn insert(&mut self, url: &Url, stored: &Stored, body: Vec<u8>) {
+    fn insert(&mut self, url: &Url, stored: &StoredResponse, body: Vec<u8>) {
         let variants = self.entries.entry(url.clone()).or_default();
         let digest = stored.variant().digest();
         variants.retain(|entry| entry.stored().variant().digest() != digest);
         variants.push(Entry::new(stored, body));
     }
 
-    fn remove(&mut self, url: &Url, stored: &Stored) -> Vec<u8> {
+    fn remove(&mut self, url: &Url, stored: &StoredResponse) -> Vec<u8> {
         let Some(variants) = self.entries.get_mut(url) else {
             return Vec::new();
         };
@@ -257,19 +266,21 @@ impl Cache {
     }
 }
 
-fn reply_of(ask: &Ask, stored: &Stored, body: &[u8], now: Timestamp) -> Reply {
+fn reply_of(ask: &Ask, stored: &StoredResponse, body: &[u8], now: Timestamp) -> CachedReply {
     let answer = answer(ask.view(), stored, body.len() as u64);
     let (status, headers) = stored.head(answer, stored.age(now));
     let body = match answer {
-        Answer::Whole => body.to_vec(),
-        Answer::Part { range, .. } => {
+        ServedPart::Whole => body.to_vec(),
+        ServedPart::Part { range, .. } => {
             let bounds = usize::try_from(range.first).expect("small")
                 ..=usize::try_from(range.last).expect("small");
             body[bounds].to_vec()
         }
-        Answer::HeadOnly | Answer::NotModified | Answer::Unsatisfiable { .. } => Vec::new(),
+        ServedPart::HeadOnly | ServedPart::NotModified | ServedPart::Unsatisfiable { .. } => {
+            Vec::new()
+        }
     };
-    Reply {
+    CachedReply {
         status,
         headers,
         body,

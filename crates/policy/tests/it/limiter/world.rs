@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Cost, Entry, Permit, Site};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, BudgetCost, Permit, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ pub(super) fn any_budgets() -> impl Strategy<Value = Vec<Vec<Window>>> {
 
 /// What happens next.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum LimiterStep {
     /// Time passes.
     Advance(u64),
     /// A request enters with a cost in the first budget or in all, and waits up to `bound`
@@ -46,23 +46,23 @@ pub(super) enum Step {
     GiveBack(usize),
 }
 
-pub(super) fn any_step() -> impl Strategy<Value = Step> {
+pub(super) fn any_step() -> impl Strategy<Value = LimiterStep> {
     prop_oneof![
-        4 => (0u64..30).prop_map(Step::Advance),
+        4 => (0u64..30).prop_map(LimiterStep::Advance),
         6 => (any::<bool>(), 1u32..4, prop_oneof![Just(0), 0u64..200])
-            .prop_map(|(all, weight, bound)| Step::Enter { all, weight, bound }),
-        4 => (0usize..4).prop_map(Step::Confirm),
-        1 => (0usize..4).prop_map(Step::Cancel),
-        1 => (0usize..4).prop_map(Step::Dial),
-        1 => (0usize..4).prop_map(Step::Connected),
-        2 => (0usize..4).prop_map(Step::Answered),
-        1 => (0usize..4).prop_map(Step::GiveBack),
+            .prop_map(|(all, weight, bound)| LimiterStep::Enter { all, weight, bound }),
+        4 => (0usize..4).prop_map(LimiterStep::Confirm),
+        1 => (0usize..4).prop_map(LimiterStep::Cancel),
+        1 => (0usize..4).prop_map(LimiterStep::Dial),
+        1 => (0usize..4).prop_map(LimiterStep::Connected),
+        2 => (0usize..4).prop_map(LimiterStep::Answered),
+        1 => (0usize..4).prop_map(LimiterStep::GiveBack),
     ]
 }
 
 /// A request with a permit, and how far it has come.
 struct Sent {
-    costs: Vec<Cost>,
+    costs: Vec<BudgetCost>,
     permit: Permit,
     stage: Stage,
 }
@@ -77,18 +77,18 @@ enum Stage {
 
 /// The site under test, and a record of what arrived that is independent of its state.
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct LimiterWorld {
     pub(super) site: Site,
     /// What arrived at the origin, by budget.
     pub(super) used: Vec<Vec<BootInstant>>,
-    pub(super) waiting: Vec<(Vec<Cost>, u64, BootInstant)>,
+    pub(super) waiting: Vec<(Vec<BudgetCost>, u64, BootInstant)>,
     sent: Vec<Sent>,
 }
 
 /// The longest time from the connection until the origin has read the request.
 const LONGEST_DELIVERY: Duration = Duration::from_millis(25);
 
-impl Step {
+impl LimiterStep {
     /// Tells whether it is about arriving, waiting and leaving, and not about connections.
     fn is_about_waiting(&self) -> bool {
         matches!(
@@ -98,7 +98,7 @@ impl Step {
     }
 }
 
-impl World {
+impl LimiterWorld {
     /// Lets every waiting request confirm at its instant, up to `until`, in the order of the
     /// instants.
     pub(super) fn confirm_due(
@@ -123,7 +123,7 @@ impl World {
             match self
                 .site
                 .confirm(
-                    &Ask {
+                    &AdmissionRequest {
                         latest: BootInstant::FAR,
                         ..ask(&costs, policy)
                     },
@@ -132,8 +132,10 @@ impl World {
                 )
                 .entry
             {
-                Entry::Go(permit) => self.go(costs, permit, due),
-                Entry::Wait(reserved) => self.waiting.push((costs, reserved.id, reserved.at)),
+                AdmissionDecision::Go(permit) => self.go(costs, permit, due),
+                AdmissionDecision::Wait(reserved) => {
+                    self.waiting.push((costs, reserved.id, reserved.at));
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -142,7 +144,7 @@ impl World {
     /// Lets these steps happen, and returns the world after them and the time.
     pub(super) fn after<'a>(
         budgets: &[Vec<Window>],
-        steps: impl IntoIterator<Item = &'a Step>,
+        steps: impl IntoIterator<Item = &'a LimiterStep>,
     ) -> (Self, BootInstant) {
         let mut world = Self {
             used: vec![Vec::new(); budgets.len()],
@@ -151,7 +153,7 @@ impl World {
         world.site.ensure_budgets(budgets.len());
         let mut now = at(0);
         for step in steps {
-            if let Step::Advance(millis) = step {
+            if let LimiterStep::Advance(millis) = step {
                 now += ms(*millis);
             }
             world.apply(step, budgets, now);
@@ -160,11 +162,14 @@ impl World {
     }
 
     /// Lets those of the steps happen that are about waiting.
-    pub(super) fn after_waiting(budgets: &[Vec<Window>], steps: &[Step]) -> (Self, BootInstant) {
+    pub(super) fn after_waiting(
+        budgets: &[Vec<Window>],
+        steps: &[LimiterStep],
+    ) -> (Self, BootInstant) {
         Self::after(budgets, steps.iter().filter(|step| step.is_about_waiting()))
     }
 
-    fn note_use(&mut self, costs: &[Cost], at: BootInstant) {
+    fn note_use(&mut self, costs: &[BudgetCost], at: BootInstant) {
         for cost in costs {
             for _ in 0..cost.weight {
                 self.used[cost.budget].push(at);
@@ -172,7 +177,7 @@ impl World {
         }
     }
 
-    fn unnote(&mut self, costs: &[Cost], at: BootInstant) {
+    fn unnote(&mut self, costs: &[BudgetCost], at: BootInstant) {
         for cost in costs {
             for _ in 0..cost.weight {
                 let index = self.used[cost.budget]
@@ -184,7 +189,7 @@ impl World {
         }
     }
 
-    fn go(&mut self, costs: Vec<Cost>, permit: Permit, now: BootInstant) {
+    fn go(&mut self, costs: Vec<BudgetCost>, permit: Permit, now: BootInstant) {
         self.note_use(&costs, now);
         self.sent.push(Sent {
             costs,
@@ -194,39 +199,39 @@ impl World {
     }
 
     /// Lets one step happen.
-    pub(super) fn apply(&mut self, step: &Step, budgets: &[Vec<Window>], now: BootInstant) {
+    pub(super) fn apply(&mut self, step: &LimiterStep, budgets: &[Vec<Window>], now: BootInstant) {
         match step {
-            Step::Advance(_) => {}
-            Step::Enter { all, weight, bound } => {
+            LimiterStep::Advance(_) => {}
+            LimiterStep::Enter { all, weight, bound } => {
                 let largest = smallest_limit(budgets);
                 let count = if *all { budgets.len() } else { 1 };
-                let costs: Vec<Cost> = (0..count)
+                let costs: Vec<BudgetCost> = (0..count)
                     .map(|budget| cost(budget, (*weight).min(largest), &budgets[budget], GUARD))
                     .collect();
                 self.enter(costs, ms(*bound), now);
             }
-            Step::Confirm(n) => self.confirm(*n, now),
-            Step::Cancel(n) => self.cancel(*n),
-            Step::Dial(n) => self.dial(*n, now),
-            Step::GiveBack(n) => self.give_back(*n, now),
-            Step::Connected(n) => self.connected(*n, now),
-            Step::Answered(n) => self.answered(*n, now),
+            LimiterStep::Confirm(n) => self.confirm(*n, now),
+            LimiterStep::Cancel(n) => self.cancel(*n),
+            LimiterStep::Dial(n) => self.dial(*n, now),
+            LimiterStep::GiveBack(n) => self.give_back(*n, now),
+            LimiterStep::Connected(n) => self.connected(*n, now),
+            LimiterStep::Answered(n) => self.answered(*n, now),
         }
     }
 
-    fn enter(&mut self, costs: Vec<Cost>, bound: Duration, now: BootInstant) {
+    fn enter(&mut self, costs: Vec<BudgetCost>, bound: Duration, now: BootInstant) {
         let policy = BreakerPolicy::default();
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: now + bound,
             ..ask(&costs, &policy)
         };
         match self.site.enter(&question, now).entry {
-            Entry::Go(permit) => self.go(costs, permit, now),
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Go(permit) => self.go(costs, permit, now),
+            AdmissionDecision::Wait(reserved) => {
                 assert!(reserved.at > now && reserved.at <= now + bound);
                 self.waiting.push((costs, reserved.id, reserved.at));
             }
-            Entry::Refused(refusal) => assert!(refusal.until > now + bound),
+            AdmissionDecision::Refused(refusal) => assert!(refusal.until > now + bound),
             other => panic!("{other:?}"),
         }
     }
@@ -237,13 +242,15 @@ impl World {
         }
         let policy = BreakerPolicy::default();
         let (costs, id, _) = self.waiting.remove(n % self.waiting.len());
-        let question = Ask {
+        let question = AdmissionRequest {
             latest: BootInstant::FAR,
             ..ask(&costs, &policy)
         };
         match self.site.confirm(&question, id, now).entry {
-            Entry::Go(permit) => self.go(costs, permit, now),
-            Entry::Wait(reserved) => self.waiting.push((costs, reserved.id, reserved.at)),
+            AdmissionDecision::Go(permit) => self.go(costs, permit, now),
+            AdmissionDecision::Wait(reserved) => {
+                self.waiting.push((costs, reserved.id, reserved.at));
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -280,7 +287,11 @@ impl World {
 
     /// Returns the n-th request with a permit, if it got it at this instant: later it counts as
     /// sent.
-    fn just_permitted(&self, n: usize, now: BootInstant) -> Option<(usize, Vec<Cost>, Permit)> {
+    fn just_permitted(
+        &self,
+        n: usize,
+        now: BootInstant,
+    ) -> Option<(usize, Vec<BudgetCost>, Permit)> {
         self.in_stage(n, |stage| *stage == Stage::Permitted)
             .filter(|(_, _, permit)| permit.at == now)
     }
@@ -317,7 +328,7 @@ impl World {
         &self,
         n: usize,
         is_wanted: impl Fn(&Stage) -> bool,
-    ) -> Option<(usize, Vec<Cost>, Permit)> {
+    ) -> Option<(usize, Vec<BudgetCost>, Permit)> {
         let wanted: Vec<usize> = (0..self.sent.len())
             .filter(|index| is_wanted(&self.sent[*index].stage))
             .collect();
@@ -334,7 +345,7 @@ pub(super) fn smallest_limit(budgets: &[Vec<Window>]) -> u32 {
 }
 
 /// Returns costs of the same weight in every budget.
-pub(super) fn costs_in_all(budgets: &[Vec<Window>], weight: u32) -> Vec<Cost> {
+pub(super) fn costs_in_all(budgets: &[Vec<Window>], weight: u32) -> Vec<BudgetCost> {
     let of_budget = |(budget, windows): (usize, &Vec<Window>)| cost(budget, weight, windows, GUARD);
     budgets.iter().enumerate().map(of_budget).collect()
 }

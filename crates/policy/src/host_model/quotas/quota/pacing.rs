@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::super::{QuotaCost, QuotaInstants, QuotaNeed};
-use super::{DeclaredQuota, ROUNDED_OFF};
+use super::{ROUNDED_OFF, TrackedQuota};
 use crate::pacing::fill_time;
 use crate::rate::Window;
 use crate::rate_headers::{MIN_WINDOW, Unit, spread};
@@ -21,7 +21,7 @@ const SHARING_MEMORY: Duration = Duration::from_secs(60);
 /// Requests at a shorter distance may come in bursts of this length.
 const BURST_DISTANCE: Duration = Duration::from_millis(50);
 
-impl DeclaredQuota {
+impl TrackedQuota {
     /// Returns when a request may go; `None` where the quota says nothing.
     pub(in super::super) fn next(
         &self,

@@ -2,7 +2,7 @@
 //! host's own limits, what retries have spent, and what later versions add.
 
 use super::Site;
-use crate::classify::Outcome;
+use crate::classify::AttemptMeaning;
 use crate::extension::Extensions;
 use crate::host_model::HostModel;
 use crate::host_model::learned::LearnedLimits;
@@ -15,7 +15,7 @@ const RETRIES_TAG: u8 = 3;
 
 /// What few sites have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Added {
+pub(super) struct SiteExtras {
     /// What is known of the host's own limits.
     pub(super) host_model: HostModel,
     /// What retries have spent.
@@ -40,7 +40,7 @@ impl Site {
     }
 
     #[inline]
-    pub(super) fn added_mut(&mut self) -> &mut Added {
+    pub(super) fn added_mut(&mut self) -> &mut SiteExtras {
         self.added.get_or_insert_default()
     }
 
@@ -63,7 +63,7 @@ impl Site {
     /// Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
     pub(super) fn settle_retries(
         &mut self,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
         wants_retry: bool,
         now: BootInstant,
     ) -> bool {
@@ -95,7 +95,7 @@ impl Site {
         }
         let host_model = HostModel::take_from(&mut extensions);
         let retries = extensions.get(RETRIES_TAG).map(postcard::from_bytes);
-        let added = Added {
+        let added = SiteExtras {
             host_model,
             retries: retries.and_then(Result::ok).unwrap_or_default(),
             extensions: {

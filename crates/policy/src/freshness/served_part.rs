@@ -7,12 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::date::{FieldDate, parse};
 use super::entity_tag::{EntityTag, split_tags};
-use super::range::{ByteRange, Wanted, wanted};
-use super::{Request, Stored};
+use super::range::{ByteRange, RequestedRange, wanted};
+use super::{CacheRequest, StoredResponse};
 
 /// What of a stored response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ServedPart {
     /// The head and the whole body.
     Whole,
     /// The head without the body: the request is HEAD.
@@ -36,36 +36,36 @@ pub enum Answer {
 /// Decides what of a stored response answers a request, in the order of RFC 9110 section 13.2.2.
 /// Call it once the response may be served: fresh, validated, or stale with permission.
 #[must_use]
-pub fn answer(request: Request<'_>, stored: &Stored, body_bytes: u64) -> Answer {
+pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u64) -> ServedPart {
     let is_get = request.method == Method::GET;
     let whole = if is_get {
-        Answer::Whole
+        ServedPart::Whole
     } else {
-        Answer::HeadOnly
+        ServedPart::HeadOnly
     };
     // Section 13.2.1: conditions and ranges apply to successful responses.
     if stored.status() != StatusCode::OK {
         return whole;
     }
     if has_current_copy(request.headers, stored) {
-        return Answer::NotModified;
+        return ServedPart::NotModified;
     }
     // Section 14.2: ranges are defined for GET.
     if !is_get || !if_range_holds(request.headers, stored) {
         return whole;
     }
     match wanted(request.headers, body_bytes) {
-        Wanted::Whole => whole,
-        Wanted::Part(range) => Answer::Part {
+        RequestedRange::Whole => whole,
+        RequestedRange::Part(range) => ServedPart::Part {
             range,
             length: body_bytes,
         },
-        Wanted::Unsatisfiable => Answer::Unsatisfiable { length: body_bytes },
+        RequestedRange::Unsatisfiable => ServedPart::Unsatisfiable { length: body_bytes },
     }
 }
 
 /// Says whether the caller's conditions say that its copy is the stored response.
-fn has_current_copy(request: &HeaderMap, stored: &Stored) -> bool {
+fn has_current_copy(request: &HeaderMap, stored: &StoredResponse) -> bool {
     // RFC 9110 section 13.1.3: If-None-Match takes precedence, even where it does not match.
     if request.contains_key(header::IF_NONE_MATCH) {
         return none_match_names(request, stored);
@@ -79,7 +79,7 @@ fn has_current_copy(request: &HeaderMap, stored: &Stored) -> bool {
     modified.unwrap_or(stored.received()) <= copy
 }
 
-fn none_match_names(request: &HeaderMap, stored: &Stored) -> bool {
+fn none_match_names(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let own = stored.headers().get(header::ETAG);
     let own = own.and_then(|tag| EntityTag::parse(tag.as_bytes()));
     let lines = request.get_all(header::IF_NONE_MATCH).iter();
@@ -94,7 +94,7 @@ fn none_match_names(request: &HeaderMap, stored: &Stored) -> bool {
 
 /// Says whether a range may be served: there is no `If-Range`, or it names the stored response by
 /// a strong validator (section 13.1.5).
-fn if_range_holds(request: &HeaderMap, stored: &Stored) -> bool {
+fn if_range_holds(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let Some(condition) = request.get(header::IF_RANGE) else {
         return true;
     };
@@ -122,15 +122,15 @@ const NOT_MODIFIED_FIELDS: [HeaderName; 7] = [
     header::VARY,
 ];
 
-impl Stored {
+impl StoredResponse {
     /// Returns the status and fields to send, with the `Age` of section 5.1. The body follows as
     /// `answer` says.
     #[must_use]
-    pub fn head(&self, answer: Answer, age: Duration) -> (StatusCode, HeaderMap) {
+    pub fn head(&self, answer: ServedPart, age: Duration) -> (StatusCode, HeaderMap) {
         let mut headers = self.headers().clone();
         let status = match answer {
-            Answer::Whole | Answer::HeadOnly => self.status(),
-            Answer::NotModified => {
+            ServedPart::Whole | ServedPart::HeadOnly => self.status(),
+            ServedPart::NotModified => {
                 headers = HeaderMap::new();
                 for name in NOT_MODIFIED_FIELDS {
                     for value in self.headers().get_all(&name) {
@@ -139,7 +139,7 @@ impl Stored {
                 }
                 StatusCode::NOT_MODIFIED
             }
-            Answer::Part { range, length } => {
+            ServedPart::Part { range, length } => {
                 let ByteRange { first, last } = range;
                 set(
                     &mut headers,
@@ -153,7 +153,7 @@ impl Stored {
                 );
                 StatusCode::PARTIAL_CONTENT
             }
-            Answer::Unsatisfiable { length } => {
+            ServedPart::Unsatisfiable { length } => {
                 headers.remove(header::CONTENT_ENCODING);
                 headers.remove(header::CONTENT_TYPE);
                 set(

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
 use crate::host_model::learned::LearnPolicy;
-use crate::pacing::Pace;
+use crate::pacing::FitMode;
 use crate::time::BootInstant;
 
 /// What a request costs in one budget.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Cost {
+pub struct BudgetCost {
     /// Which budget of the site.
     pub budget: usize,
     /// How much of it; a cost of zero is not counted.
@@ -91,11 +91,11 @@ impl LanePolicy {
 
 /// A question to a site. Cheap to clone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ask {
+pub struct AdmissionRequest {
     /// The configuration of its lane.
     pub policy: Arc<LanePolicy>,
     /// The costs, spent all or none.
-    pub costs: Arc<[Cost]>,
+    pub costs: Arc<[BudgetCost]>,
     /// The role, for the trial budgets.
     pub role: Role,
     /// The latest instant that the caller waits for on account of the rate.
@@ -120,10 +120,10 @@ pub struct Ask {
     pub backlog: u32,
 }
 
-impl Ask {
+impl AdmissionRequest {
     /// Asks for metadata without any patience: go now, or be refused.
     #[must_use]
-    pub fn at_once(costs: &[Cost], policy: impl Into<Arc<LanePolicy>>) -> Self {
+    pub fn at_once(costs: &[BudgetCost], policy: impl Into<Arc<LanePolicy>>) -> Self {
         Self {
             policy: policy.into(),
             costs: costs.into(),
@@ -152,8 +152,8 @@ impl Ask {
 
     /// Returns how the request is fitted, unless its spacing would refuse it.
     #[inline]
-    pub(crate) fn pace(&self) -> Pace {
-        Pace::Even {
+    pub(crate) fn pace(&self) -> FitMode {
+        FitMode::Even {
             backlog: self.backlog,
         }
     }
@@ -161,11 +161,11 @@ impl Ask {
 
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
+pub enum AdmissionDecision {
     /// Send now.
     Go(Permit),
     /// A reservation was made: sleep until its instant, then confirm.
-    Wait(Reserved),
+    Wait(ReservedSlot),
     /// Not the head of its queue: wait for the turn, which comes no earlier than this.
     Queue {
         /// Not before this instant.
@@ -194,9 +194,9 @@ pub enum Entry {
 
 /// An answer, and the change of state that time brought about before it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entered {
+pub struct AdmissionResult {
     /// The answer.
-    pub entry: Entry,
+    pub entry: AdmissionDecision,
     /// Open has become half-open.
     pub transition: Option<Box<Transition>>,
 }
@@ -226,7 +226,7 @@ pub struct Permit {
 
 /// A reservation that was made. Must be confirmed or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserved {
+pub struct ReservedSlot {
     /// Its id.
     pub id: u64,
     /// When it is due.
@@ -268,7 +268,7 @@ pub enum RefusalReason {
 
 /// Whether a request with a permit may still be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PermitStanding {
     /// It may.
     Good,
     /// A block began after it was permitted.
