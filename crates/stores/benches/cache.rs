@@ -19,7 +19,9 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use bytes::Bytes;
-use docstokg_stores::cache::{CacheKey, CacheStore, Limits, NewEntry, Stored, VariantKey};
+use docstokg_stores::cache::{
+    CacheKey, CacheLimits, CacheStore, NewEntry, StoreOutcome, VariantHash,
+};
 use docstokg_stores::clock::SystemClock;
 use rusqlite::Connection;
 
@@ -30,11 +32,11 @@ const ROUNDS: usize = 21;
 
 fn main() {
     let directory = tempfile::tempdir().expect("a directory");
-    let limits = Limits::of(1 << 30);
+    let limits = CacheLimits::of(1 << 30);
     let memory = CacheStore::memory(limits, Arc::new(SystemClock));
     let disk = open(&directory.path().join("warm"), limits);
     // Without a memory tier every hit comes from the disk.
-    let cold = Limits {
+    let cold = CacheLimits {
         memory_bytes: 0,
         ..limits
     };
@@ -56,7 +58,7 @@ fn main() {
     std::process::exit(i32::from(missed > 0));
 }
 
-fn open(directory: &Path, limits: Limits) -> CacheStore {
+fn open(directory: &Path, limits: CacheLimits) -> CacheStore {
     CacheStore::disk(directory, limits, Arc::new(SystemClock), None).expect("a cache")
 }
 
@@ -130,7 +132,7 @@ fn fill(store: &CacheStore, length: usize) -> f64 {
     time(|number| {
         let mut writer = store.begin_put(NewEntry {
             key: key(number),
-            variant: VariantKey::new([0; 32]),
+            variant: VariantHash::new([0; 32]),
             metadata: Bytes::from_static(&[b'm'; 600]),
             url: format!("https://api.example.org/works/{number}"),
             host: "api.example.org".to_owned(),
@@ -140,7 +142,7 @@ fn fill(store: &CacheStore, length: usize) -> f64 {
             writer.write(&body).await;
             writer.commit().await
         });
-        assert_eq!(stored, Stored::Yes);
+        assert_eq!(stored, StoreOutcome::Yes);
     })
 }
 
@@ -214,9 +216,9 @@ fn bare_hits(index: &Connection, directory: &Path) -> f64 {
     })
 }
 
-struct Unpark(Thread);
+struct BenchUnparker(Thread);
 
-impl Wake for Unpark {
+impl Wake for BenchUnparker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -224,7 +226,7 @@ impl Wake for Unpark {
 
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(BenchUnparker(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {

@@ -11,8 +11,8 @@
 
 use std::time::Instant;
 
-#[path = "../tests/it/kills.rs"]
-mod kills;
+#[path = "../tests/it/killed_processes.rs"]
+mod killed_processes;
 #[path = "../tests/it/server.rs"]
 mod server;
 #[path = "../tests/it/worker.rs"]
@@ -37,7 +37,7 @@ fn main() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     for location in [path("limits.shm"), path("state.sqlite"), server.dsn()] {
         let start = Instant::now();
-        kills::kill(&location, &*worker::open(&location), kills);
+        killed_processes::kill(&location, &*worker::open(&location), kills);
         println!(
             "ok     {location}: {kills} processes killed, no window exceeded, \
              never wedged ({:.0} s)",

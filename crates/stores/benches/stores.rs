@@ -19,13 +19,13 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, BudgetCost, LanePolicy};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
-use docstokg_stores::{Answer, BudgetKey, SiteHandle, StateStore};
+use docstokg_stores::{BudgetKey, SiteHandle, StateStore, StoreReply};
 
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../tests/it/server.rs"]
@@ -143,12 +143,12 @@ fn round(calls: u32, mut call: impl FnMut()) -> f64 {
 }
 
 /// A closed breaker and two windows that never fill.
-struct Client {
+struct BenchClient {
     site: Arc<dyn SiteHandle>,
-    ask: Ask,
+    ask: AdmissionRequest,
 }
 
-impl Client {
+impl BenchClient {
     fn new(store: &dyn StateStore) -> Self {
         let site = store.site(&"bench.example".into());
         let budget = site.budget(&BudgetKey::Role(
@@ -160,7 +160,7 @@ impl Client {
         for window in &mut windows {
             window.per = Duration::from_micros(1);
         }
-        let costs = [Cost {
+        let costs = [BudgetCost {
             budget,
             weight: 1,
             windows: Arc::new(Windows::new(windows, Duration::ZERO)),
@@ -169,20 +169,20 @@ impl Client {
         let policy = LanePolicy::new(BreakerPolicy::default());
         Self {
             site,
-            ask: Ask::at_once(&costs, policy),
+            ask: AdmissionRequest::at_once(&costs, policy),
         }
     }
 
-    fn enter(&self) -> Answer<docstokg_policy::site::Entered> {
+    fn enter(&self) -> StoreReply<docstokg_policy::site::AdmissionResult> {
         self.site.enter(&self.ask)
     }
 }
 
 fn mapped(path: &std::path::Path) -> Timing {
     let store = MultiprocessStore::open(path, Arc::new(SystemClock)).expect("a store");
-    let client = Client::new(&store);
+    let client = BenchClient::new(&store);
     let enter = || {
-        let Answer::Ready(Ok(entered)) = client.enter() else {
+        let StoreReply::Ready(Ok(entered)) = client.enter() else {
             panic!("mapped memory answers at once")
         };
         black_box(&entered);
@@ -222,7 +222,7 @@ fn hammer(path: &str) {
     } else {
         Arc::new(MultiprocessStore::open(path, clock).expect("a store"))
     };
-    let client = Client::new(&*store);
+    let client = BenchClient::new(&*store);
     loop {
         black_box(&docstokg_stores::conformance::arrive(client.enter()));
     }
@@ -256,7 +256,7 @@ fn database(directory: &std::path::Path) -> Timing {
     };
     let store =
         SqliteStore::open(&directory.join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
-    let client = Client::new(&store);
+    let client = BenchClient::new(&store);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -265,7 +265,7 @@ fn database(directory: &std::path::Path) -> Timing {
         let entered = runtime
             .block_on(async { client.enter().await })
             .expect("an answer");
-        assert!(matches!(entered.entry, Entry::Go(_)));
+        assert!(matches!(entered.entry, AdmissionDecision::Go(_)));
     };
     compare(15, || round(1_000, enter), || round(1_000, transaction))
 }
@@ -273,7 +273,7 @@ fn database(directory: &std::path::Path) -> Timing {
 async fn remote(server: &server::Server, in_flight: usize) -> Timing {
     const CALLS: usize = 4_000;
     let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
-    let client = Arc::new(Client::new(&store));
+    let client = Arc::new(BenchClient::new(&store));
     let opened = redis::Client::open(server.dsn()).expect("a client");
     let manager = redis::aio::ConnectionManager::new(opened)
         .await

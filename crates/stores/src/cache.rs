@@ -7,7 +7,7 @@
 //!
 //! Secrets do not reach it: keys and variants are hashes, and the caller redacts URLs and leaves
 //! credentials out of the metadata. One kind is in memory, the other in a directory that processes
-//! share; both answer [`Reply`]s, which are ready at once where no disk is involved.
+//! share; both answer [`CacheReply`]s, which are ready at once where no disk is involved.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,24 +30,27 @@ mod reply;
 mod warning;
 mod writer;
 
-pub use admin::{Damaged, Listed, MAX_DAMAGED_LISTED, Position, Removed, Stats, Verified};
-pub use body::{BodyError, BodyReader};
+pub use admin::{
+    CacheStats, DamagedEntry, ListPosition, ListedEntry, MAX_DAMAGED_LISTED, RemovedEntries,
+    VerificationReport,
+};
+pub use body::{StoredBodyError, StoredBodyReader};
 pub use disk::MEMORY_AGE;
-pub use entry::{Entry, Variants};
-pub use key::{CacheKey, MAX_METADATA, MAX_VARIANTS, NewEntry, Stamp, VariantKey};
+pub use entry::{CacheEntry, Variants};
+pub use key::{CacheKey, InvalidationStamp, MAX_METADATA, MAX_VARIANTS, NewEntry, VariantHash};
 pub use lease::{Claim, Holder, MAX_LEASE, MAX_UNCACHEABLE};
-pub use reply::Reply;
+pub use reply::CacheReply;
 pub use warning::{CacheTrouble, CacheWarning, WarningObserver};
-pub use writer::{Stored, Writer};
+pub use writer::{ResponseWriter, StoreOutcome};
 
-use disk::{Core, DiskCache};
+use disk::{DiskCache, DiskCore};
 use memory::MemoryCache;
-use warning::Warnings;
-use writer::Target;
+use warning::WarningLog;
+use writer::WriteTarget;
 
 /// How much a cache keeps, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CacheLimits {
     /// The most that all entries count for: body, metadata, URL and an estimate of their rows.
     /// Eviction follows each put that exceeds it.
     pub max_bytes: u64,
@@ -57,7 +60,7 @@ pub struct Limits {
     pub max_body_bytes: u64,
 }
 
-impl Limits {
+impl CacheLimits {
     /// Limits for a cache of this size: bodies up to an eighth of it.
     #[must_use]
     pub const fn of(max_bytes: u64) -> Self {
@@ -69,7 +72,7 @@ impl Limits {
     }
 }
 
-enum Kind {
+enum CacheKind {
     Memory(Arc<MemoryCache>),
     Disk(DiskCache),
     /// There is no usable cache.
@@ -78,14 +81,14 @@ enum Kind {
 
 /// A store of responses. Clones share it.
 #[derive(Clone)]
-pub struct CacheStore(Arc<Kind>);
+pub struct CacheStore(Arc<CacheKind>);
 
 impl CacheStore {
     /// Makes a cache in the memory of this process.
     #[must_use]
-    pub fn memory(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+    pub fn memory(limits: CacheLimits, clock: Arc<dyn Clock>) -> Self {
         let cache = MemoryCache::new(limits.max_bytes, limits.max_body_bytes, clock);
-        Self(Arc::new(Kind::Memory(Arc::new(cache))))
+        Self(Arc::new(CacheKind::Memory(Arc::new(cache))))
     }
 
     /// Opens the cache in a directory, and makes it if it is not there. A damaged index is set
@@ -95,13 +98,13 @@ impl CacheStore {
     /// The directory cannot be written, has links in it, or is on a network file system.
     pub fn disk(
         directory: &Path,
-        limits: Limits,
+        limits: CacheLimits,
         clock: Arc<dyn Clock>,
         warnings: Option<WarningObserver>,
     ) -> Result<Self, StoreError> {
-        let warnings = Arc::new(Warnings::new(warnings));
+        let warnings = Arc::new(WarningLog::new(warnings));
         let cache = DiskCache::open(directory, limits, clock, warnings)?;
-        Ok(Self(Arc::new(Kind::Disk(cache))))
+        Ok(Self(Arc::new(CacheKind::Disk(cache))))
     }
 
     /// Opens the cache in a directory as [`CacheStore::disk`] does. Where that fails, warns once
@@ -109,31 +112,33 @@ impl CacheStore {
     #[must_use]
     pub fn disk_or_off(
         directory: &Path,
-        limits: Limits,
+        limits: CacheLimits,
         clock: Arc<dyn Clock>,
         warnings: Option<WarningObserver>,
     ) -> Self {
         Self::disk(directory, limits, clock, warnings.clone()).unwrap_or_else(|error| {
-            Warnings::new(warnings).report(CacheTrouble::Unusable, || {
+            WarningLog::new(warnings).report(CacheTrouble::Unusable, || {
                 format!("{error} (requests go on without it)")
             });
-            Self(Arc::new(Kind::Off(error)))
+            Self(Arc::new(CacheKind::Off(error)))
         })
     }
 
     /// Returns the cache as this process uses it: in memory, on disk, or not at all.
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ResponseLocation<'_> {
         match &*self.0 {
-            Kind::Memory(cache) => Place::Memory(cache),
-            Kind::Disk(cache) => cache.core().map_or(Place::Nowhere, Place::Disk),
-            Kind::Off(_) => Place::Nowhere,
+            CacheKind::Memory(cache) => ResponseLocation::Memory(cache),
+            CacheKind::Disk(cache) => cache
+                .core()
+                .map_or(ResponseLocation::Nowhere, ResponseLocation::Disk),
+            CacheKind::Off(_) => ResponseLocation::Nowhere,
         }
     }
 
     /// Describes a store that finds nothing.
     fn off(&self) -> StoreError {
         match &*self.0 {
-            Kind::Off(error) => error.clone(),
+            CacheKind::Off(error) => error.clone(),
             _ => StoreError::Unavailable {
                 store: "the cache".to_owned(),
                 why: "this process could not open it again after a fork".to_owned(),
@@ -145,40 +150,40 @@ impl CacheStore {
     /// that reads it.
     fn question<T: Send + 'static>(
         &self,
-        queue: fn(&Core, disk::Job),
+        queue: fn(&DiskCore, disk::IndexJob),
         in_memory: impl FnOnce(&MemoryCache) -> T,
-        on_disk: impl FnOnce(&Core, &mut disk::Index) -> Result<T, StoreError> + Send + 'static,
-    ) -> Reply<Result<T, StoreError>> {
+        on_disk: impl FnOnce(&DiskCore, &mut disk::DiskIndex) -> Result<T, StoreError> + Send + 'static,
+    ) -> CacheReply<Result<T, StoreError>> {
         match self.place() {
-            Place::Memory(cache) => Reply::now(Ok(in_memory(cache))),
-            Place::Disk(core) => {
+            ResponseLocation::Memory(cache) => CacheReply::now(Ok(in_memory(cache))),
+            ResponseLocation::Disk(core) => {
                 let ended = Err(StoreError::Unavailable {
                     store: "the cache".to_owned(),
                     why: "its thread has ended".to_owned(),
                 });
-                Core::ask(queue, core, ended, move |core, index| on_disk(core, index))
+                DiskCore::ask(queue, core, ended, move |core, index| on_disk(core, index))
             }
-            Place::Nowhere => Reply::now(Err(self.off())),
+            ResponseLocation::Nowhere => CacheReply::now(Err(self.off())),
         }
     }
 
     /// Finds the stored variants of a key; none is a miss. What is in memory is found at once.
-    pub fn look_up(&self, key: &CacheKey) -> Reply<Variants> {
+    pub fn look_up(&self, key: &CacheKey) -> CacheReply<Variants> {
         match self.place() {
-            Place::Memory(cache) => Reply::now(cache.look_up(key)),
-            Place::Disk(core) => Core::look_up(core, key),
-            Place::Nowhere => Reply::now(Variants::default()),
+            ResponseLocation::Memory(cache) => CacheReply::now(cache.look_up(key)),
+            ResponseLocation::Disk(core) => DiskCore::look_up(core, key),
+            ResponseLocation::Nowhere => CacheReply::now(Variants::default()),
         }
     }
 
     /// Returns how the invalidations of a key stand: to be taken before a request is sent whose
     /// response may be stored.
     #[must_use]
-    pub fn stamp(&self, key: &CacheKey) -> Stamp {
+    pub fn stamp(&self, key: &CacheKey) -> InvalidationStamp {
         match self.place() {
-            Place::Memory(cache) => cache.marks.stamp(key),
-            Place::Disk(core) => core.marks.stamp(key),
-            Place::Nowhere => Stamp {
+            ResponseLocation::Memory(cache) => cache.marks.stamp(key),
+            ResponseLocation::Disk(core) => core.marks.stamp(key),
+            ResponseLocation::Nowhere => InvalidationStamp {
                 invalidations: 0,
                 purges: 0,
             },
@@ -190,96 +195,100 @@ impl CacheStore {
     #[must_use]
     pub fn changes(&self, key: &CacheKey) -> u64 {
         match self.place() {
-            Place::Memory(cache) => cache.marks.changes(key),
-            Place::Disk(core) => core.marks.changes(key),
-            Place::Nowhere => 0,
+            ResponseLocation::Memory(cache) => cache.marks.changes(key),
+            ResponseLocation::Disk(core) => core.marks.changes(key),
+            ResponseLocation::Nowhere => 0,
         }
     }
 
     /// Begins to store a response. Nothing is visible before the writer's commit.
-    pub fn begin_put(&self, new: NewEntry) -> Writer {
+    pub fn begin_put(&self, new: NewEntry) -> ResponseWriter {
         let target = match self.place() {
-            Place::Memory(cache) => Target::Memory(Arc::clone(cache)),
-            Place::Disk(core) => Target::Disk(Arc::clone(core)),
-            Place::Nowhere => Target::Nowhere,
+            ResponseLocation::Memory(cache) => WriteTarget::Memory(Arc::clone(cache)),
+            ResponseLocation::Disk(core) => WriteTarget::Disk(Arc::clone(core)),
+            ResponseLocation::Nowhere => WriteTarget::Nowhere,
         };
-        Writer::new(target, new)
+        ResponseWriter::new(target, new)
     }
 
     /// Replaces the metadata of an entry, after a validation. `false` if the entry is not stored
     /// any more, or the metadata has more than [`MAX_METADATA`] bytes.
-    pub fn update_metadata(&self, entry: &Entry, metadata: Bytes) -> Reply<bool> {
+    pub fn update_metadata(&self, entry: &CacheEntry, metadata: Bytes) -> CacheReply<bool> {
         if metadata.len() > MAX_METADATA {
-            return Reply::now(false);
+            return CacheReply::now(false);
         }
         let id = entry.id;
         match self.place() {
-            Place::Memory(cache) => Reply::now(cache.update_metadata(&id, metadata)),
-            Place::Disk(core) => Core::ask(Core::in_index, core, false, move |core, index| {
-                core.update_metadata(index, &id, &metadata).unwrap_or(false)
-            }),
-            Place::Nowhere => Reply::now(false),
+            ResponseLocation::Memory(cache) => {
+                CacheReply::now(cache.update_metadata(&id, metadata))
+            }
+            ResponseLocation::Disk(core) => {
+                DiskCore::ask(DiskCore::in_index, core, false, move |core, index| {
+                    core.update_metadata(index, &id, &metadata).unwrap_or(false)
+                })
+            }
+            ResponseLocation::Nowhere => CacheReply::now(false),
         }
     }
 
     /// Removes all variants of a key. This process does not serve them from the call on, and
     /// others not after the answer; responses to requests sent before are not stored. An error is
     /// for the record: other processes may serve what could not be removed.
-    pub fn invalidate(&self, key: &CacheKey) -> Reply<Result<(), StoreError>> {
+    pub fn invalidate(&self, key: &CacheKey) -> CacheReply<Result<(), StoreError>> {
         match self.place() {
-            Place::Memory(cache) => {
+            ResponseLocation::Memory(cache) => {
                 cache.invalidate(key);
-                Reply::now(Ok(()))
+                CacheReply::now(Ok(()))
             }
-            Place::Disk(core) => Core::invalidate(core, key),
-            Place::Nowhere => Reply::now(Ok(())),
+            ResponseLocation::Disk(core) => DiskCore::invalidate(core, key),
+            ResponseLocation::Nowhere => CacheReply::now(Ok(())),
         }
     }
 
     /// Removes one entry. `false` if it is not stored any more.
-    pub fn remove(&self, entry: &Entry) -> Reply<Result<bool, StoreError>> {
+    pub fn remove(&self, entry: &CacheEntry) -> CacheReply<Result<bool, StoreError>> {
         let id = entry.id;
         self.question(
-            Core::in_index,
+            DiskCore::in_index,
             |cache| cache.remove(&id),
             move |core, index| core.remove(index, &id),
         )
     }
 
     /// Removes the entries of a host, or all. Responses to requests sent before are not stored.
-    pub fn purge(&self, host: Option<&str>) -> Reply<Result<Removed, StoreError>> {
+    pub fn purge(&self, host: Option<&str>) -> CacheReply<Result<RemovedEntries, StoreError>> {
         let owned = host.map(str::to_owned);
         self.question(
-            Core::in_index,
+            DiskCore::in_index,
             |cache| cache.purge(host),
             move |core, index| core.purge(index, owned.as_deref()),
         )
     }
 
     /// Removes the least recently used entries that are over the cap. Puts do this themselves.
-    pub fn evict(&self) -> Reply<Result<Removed, StoreError>> {
+    pub fn evict(&self) -> CacheReply<Result<RemovedEntries, StoreError>> {
         self.question(
-            Core::in_index,
+            DiskCore::in_index,
             |cache| cache.evict(cache.max_bytes),
             |core, index| core.evict(index, core.options.max_bytes),
         )
     }
 
     /// Returns the size of the cache, after the evictions of the puts before.
-    pub fn stats(&self) -> Reply<Result<Stats, StoreError>> {
-        self.question(Core::in_index, MemoryCache::stats, Core::stats)
+    pub fn stats(&self) -> CacheReply<Result<CacheStats, StoreError>> {
+        self.question(DiskCore::in_index, MemoryCache::stats, DiskCore::stats)
     }
 
     /// Lists entries in the order in which they were stored, a page at a time.
     pub fn list(
         &self,
         host: Option<&str>,
-        after: Position,
+        after: ListPosition,
         limit: usize,
-    ) -> Reply<Result<Vec<Listed>, StoreError>> {
+    ) -> CacheReply<Result<Vec<ListedEntry>, StoreError>> {
         let owned = host.map(str::to_owned);
         self.question(
-            Core::in_files,
+            DiskCore::in_files,
             |cache| cache.list(host, after, limit),
             move |core, index| core.list(index, owned.as_deref(), after, limit),
         )
@@ -287,73 +296,82 @@ impl CacheStore {
 
     /// Checks the length and checksum of every body, removes the damaged entries and says which,
     /// and removes old files that belong to no entry. Requests go on meanwhile.
-    pub fn verify(&self) -> Reply<Result<Verified, StoreError>> {
-        self.question(Core::in_files, MemoryCache::verify, Core::verify)
+    pub fn verify(&self) -> CacheReply<Result<VerificationReport, StoreError>> {
+        self.question(DiskCore::in_files, MemoryCache::verify, DiskCore::verify)
     }
 
     /// Claims the flight of a key until an instant, for at most [`MAX_LEASE`].
-    pub fn claim(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> Reply<Claim> {
+    pub fn claim(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> CacheReply<Claim> {
         let key = *key;
         match self.place() {
-            Place::Memory(cache) => Reply::now(cache.claim(&key, holder, until)),
-            Place::Disk(core) => {
-                Core::ask(Core::in_index, core, Claim::Leader, move |core, index| {
+            ResponseLocation::Memory(cache) => CacheReply::now(cache.claim(&key, holder, until)),
+            ResponseLocation::Disk(core) => DiskCore::ask(
+                DiskCore::in_index,
+                core,
+                Claim::Leader,
+                move |core, index| {
                     let claim = core.claim(index, &key, holder, until);
                     core.maintain(index);
                     claim
-                })
-            }
-            Place::Nowhere => Reply::now(Claim::Leader),
+                },
+            ),
+            ResponseLocation::Nowhere => CacheReply::now(Claim::Leader),
         }
     }
 
     /// Extends the lease of a flight. `false` if the holder does not lead any more.
-    pub fn renew(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> Reply<bool> {
+    pub fn renew(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> CacheReply<bool> {
         let key = *key;
         match self.place() {
-            Place::Memory(cache) => Reply::now(cache.renew(&key, holder, until)),
-            Place::Disk(core) => Core::ask(Core::in_index, core, false, move |core, index| {
-                core.renew(index, &key, holder, until)
-            }),
-            Place::Nowhere => Reply::now(false),
+            ResponseLocation::Memory(cache) => CacheReply::now(cache.renew(&key, holder, until)),
+            ResponseLocation::Disk(core) => {
+                DiskCore::ask(DiskCore::in_index, core, false, move |core, index| {
+                    core.renew(index, &key, holder, until)
+                })
+            }
+            ResponseLocation::Nowhere => CacheReply::now(false),
         }
     }
 
     /// Ends a flight. It is queued when this returns: the answer need not be awaited.
-    pub fn release(&self, key: &CacheKey, holder: Holder) -> Reply<()> {
+    pub fn release(&self, key: &CacheKey, holder: Holder) -> CacheReply<()> {
         let key = *key;
         match self.place() {
-            Place::Memory(cache) => {
+            ResponseLocation::Memory(cache) => {
                 cache.release(&key, holder);
-                Reply::now(())
+                CacheReply::now(())
             }
-            Place::Disk(core) => Core::ask(Core::in_index, core, (), move |core, index| {
-                core.release(index, &key, holder);
-            }),
-            Place::Nowhere => Reply::now(()),
+            ResponseLocation::Disk(core) => {
+                DiskCore::ask(DiskCore::in_index, core, (), move |core, index| {
+                    core.release(index, &key, holder);
+                })
+            }
+            ResponseLocation::Nowhere => CacheReply::now(()),
         }
     }
 
     /// Records that the answer for a key is not storable, for at most [`MAX_UNCACHEABLE`], and
     /// ends its flight.
-    pub fn remember_uncacheable(&self, key: &CacheKey, until: BootInstant) -> Reply<()> {
+    pub fn remember_uncacheable(&self, key: &CacheKey, until: BootInstant) -> CacheReply<()> {
         let key = *key;
         match self.place() {
-            Place::Memory(cache) => {
+            ResponseLocation::Memory(cache) => {
                 cache.remember_uncacheable(&key, until);
-                Reply::now(())
+                CacheReply::now(())
             }
-            Place::Disk(core) => Core::ask(Core::in_index, core, (), move |core, index| {
-                core.remember_uncacheable(index, &key, until);
-            }),
-            Place::Nowhere => Reply::now(()),
+            ResponseLocation::Disk(core) => {
+                DiskCore::ask(DiskCore::in_index, core, (), move |core, index| {
+                    core.remember_uncacheable(index, &key, until);
+                })
+            }
+            ResponseLocation::Nowhere => CacheReply::now(()),
         }
     }
 }
 
 /// Where the responses of a process are.
-enum Place<'a> {
+enum ResponseLocation<'a> {
     Memory(&'a Arc<MemoryCache>),
-    Disk(&'a Arc<Core>),
+    Disk(&'a Arc<DiskCore>),
     Nowhere,
 }

@@ -16,12 +16,12 @@ const BOOT: ClockId = ClockId::Monotonic;
 
 /// The offset of the clock at boot, in microseconds: permits of an earlier boot are earlier than
 /// it.
-const BEFORE: u64 = 40 * 86_400 * 1_000_000;
+const BOOT_OFFSET_MICROS: u64 = 40 * 86_400 * 1_000_000;
 
 /// By how much this process's boot clock is ahead of the machine's, in microseconds: not zero in a
 /// time namespace, as a container may have. Processes inside and outside that share a state use the
 /// machine's clock.
-static OFFSET: OnceLock<i64> = OnceLock::new();
+static CLOCK_OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {
     std::fs::read_to_string("/proc/self/timens_offsets")
@@ -45,9 +45,10 @@ impl Clock for SystemClock {
     fn boot(&self) -> BootInstant {
         // The time since boot is never negative.
         let time = clock_gettime(BOOT);
-        let here =
-            BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000;
-        BootInstant::from_micros(here.saturating_add_signed(-*OFFSET.get_or_init(own_offset)))
+        let here = BOOT_OFFSET_MICROS
+            + time.tv_sec.unsigned_abs() * 1_000_000
+            + time.tv_nsec.unsigned_abs() / 1_000;
+        BootInstant::from_micros(here.saturating_add_signed(-*CLOCK_OFFSET.get_or_init(own_offset)))
     }
 
     fn wall(&self) -> Timestamp {

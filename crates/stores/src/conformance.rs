@@ -15,18 +15,19 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Cost, Entry, LanePolicy, Permit, RefusalReason, Report, Reserved,
+    AdmissionDecision, AdmissionRequest, AttemptResult, BudgetCost, LanePolicy, Permit,
+    RefusalReason, ReservedSlot,
 };
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
-use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
+use crate::handle::{BudgetKey, SiteHandle, StateStore, StoreReply};
 
 mod limits;
 mod probes;
@@ -63,27 +64,27 @@ pub fn run_all(store: &dyn StateStore) {
 }
 
 /// A window so long that nothing leaves it while a test runs.
-const LONG: Duration = Duration::from_secs(3_600);
+const LONG_TEST_WINDOW: Duration = Duration::from_secs(3_600);
 
 /// A site with budgets, and the question of a request with a cost in each.
-struct Client {
+struct SiteClient {
     site: Arc<dyn SiteHandle>,
-    costs: Vec<Cost>,
+    costs: Vec<BudgetCost>,
     breaker: BreakerPolicy,
 }
 
-impl Client {
+impl SiteClient {
     fn new(store: &dyn StateStore, key: &str, limits: &[u32]) -> Self {
         let site = store.site(&key.into());
         let cost = |(index, limit): (usize, &u32)| {
-            let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
+            let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG_TEST_WINDOW);
             let host = Host::parse("conformance.example").expect("a host");
             let budget = if index == 0 {
                 BudgetKey::Role(host, Role::Metadata)
             } else {
                 BudgetKey::Common
             };
-            Cost {
+            BudgetCost {
                 budget: site.budget(&budget),
                 weight: 1,
                 windows: Arc::new(Windows::new([window], Duration::ZERO)),
@@ -105,45 +106,45 @@ impl Client {
 
     fn policy(&self) -> LanePolicy {
         LanePolicy {
-            lease: LONG,
+            lease: LONG_TEST_WINDOW,
             ..LanePolicy::new(self.breaker.clone())
         }
     }
 
-    fn ask(&self, latest: BootInstant) -> Ask {
-        Ask {
+    fn ask(&self, latest: BootInstant) -> AdmissionRequest {
+        AdmissionRequest {
             latest,
-            ..Ask::at_once(&self.costs, self.policy())
+            ..AdmissionRequest::at_once(&self.costs, self.policy())
         }
     }
 
-    fn enter(&self) -> Entry {
+    fn enter(&self) -> AdmissionDecision {
         arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
     }
 
     fn go(&self) -> Permit {
         match self.enter() {
-            Entry::Go(permit) => permit,
+            AdmissionDecision::Go(permit) => permit,
             other => panic!("expected a go, got {other:?}"),
         }
     }
 
-    fn wait(&self) -> Reserved {
+    fn wait(&self) -> ReservedSlot {
         match arrive(self.site.enter(&self.ask(BootInstant::FAR))).entry {
-            Entry::Wait(reserved) => reserved,
+            AdmissionDecision::Wait(reserved) => reserved,
             other => panic!("expected a reservation, got {other:?}"),
         }
     }
 
     fn refused(&self) -> RefusalReason {
         match self.enter() {
-            Entry::Refused(refusal) => refusal.reason,
+            AdmissionDecision::Refused(refusal) => refusal.reason,
             other => panic!("expected a refusal, got {other:?}"),
         }
     }
 
-    fn settle(&self, permit: &Permit, outcome: Outcome) {
-        let report = Report {
+    fn settle(&self, permit: &Permit, outcome: AttemptMeaning) {
+        let report = AttemptResult {
             outcome,
             retry_after: None,
             sent: permit.at,
@@ -158,11 +159,11 @@ impl Client {
 }
 
 /// Waits for a store's answer without an executor.
-pub fn arrive<T: Send + Unpin>(answer: Answer<T>) -> T {
+pub fn arrive<T: Send + Unpin>(answer: StoreReply<T>) -> T {
     match answer {
-        Answer::Ready(value) => value.expect("the store answers"),
-        Answer::Later(mut future) => {
-            let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+        StoreReply::Ready(value) => value.expect("the store answers"),
+        StoreReply::Later(mut future) => {
+            let waker = std::task::Waker::from(Arc::new(ThreadUnparker(std::thread::current())));
             let mut context = std::task::Context::from_waker(&waker);
             loop {
                 if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
@@ -174,9 +175,9 @@ pub fn arrive<T: Send + Unpin>(answer: Answer<T>) -> T {
     }
 }
 
-struct Unpark(std::thread::Thread);
+struct ThreadUnparker(std::thread::Thread);
 
-impl std::task::Wake for Unpark {
+impl std::task::Wake for ThreadUnparker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -185,11 +186,14 @@ impl std::task::Wake for Unpark {
 /// Another process may have a smaller limit than the weight of a waiting request.
 pub fn a_request_heavier_than_anothers_limit_blocks_no_other(store: &dyn StateStore) {
     let (mut one, other) = (
-        Client::new(store, "heavier", &[10]),
-        Client::new(store, "heavier", &[2]),
+        SiteClient::new(store, "heavier", &[10]),
+        SiteClient::new(store, "heavier", &[2]),
     );
     let dialling = one.go();
-    arrive(one.site.hold(&one.ask(BootInstant::ZERO), &dialling, LONG));
+    arrive(
+        one.site
+            .hold(&one.ask(BootInstant::ZERO), &dialling, LONG_TEST_WINDOW),
+    );
     for _ in 0..8 {
         one.go();
     }
@@ -207,8 +211,8 @@ pub fn a_request_heavier_than_anothers_limit_blocks_no_other(store: &dyn StateSt
 /// Handles of the same key share its history and its breaker.
 pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
     let (one, other) = (
-        Client::new(store, "shared", &[1]),
-        Client::new(store, "shared", &[1]),
+        SiteClient::new(store, "shared", &[1]),
+        SiteClient::new(store, "shared", &[1]),
     );
     one.go();
     assert!(
@@ -219,8 +223,8 @@ pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
 
 /// Handles of different keys do not.
 pub fn sites_do_not_see_each_other(store: &dyn StateStore) {
-    Client::new(store, "left", &[1]).go();
-    Client::new(store, "right", &[1]).go();
+    SiteClient::new(store, "left", &[1]).go();
+    SiteClient::new(store, "right", &[1]).go();
 }
 
 /// A budget has the same index through every handle.
@@ -243,7 +247,7 @@ pub fn budgets_are_named_once(store: &dyn StateStore) {
 
 /// As many requests are permitted as the limit allows, and not one more.
 pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
-    let client = Client::new(store, "window", &[5]);
+    let client = SiteClient::new(store, "window", &[5]);
     for _ in 0..5 {
         client.go();
     }
@@ -255,7 +259,7 @@ pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
 
 /// A refusal spends nothing: what was free before is free after it.
 pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
-    let client = Client::new(store, "refusal", &[2]);
+    let client = SiteClient::new(store, "refusal", &[2]);
     let (first, _) = (client.go(), client.go());
     for _ in 0..10 {
         client.refused();
@@ -270,14 +274,14 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
 
 /// A request that one budget refuses spends nothing in the others.
 pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
-    let tight = Client::new(store, "atomic", &[3, 1]);
+    let tight = SiteClient::new(store, "atomic", &[3, 1]);
     tight.go();
     for _ in 0..5 {
         tight.refused();
     }
-    let loose = Client {
+    let loose = SiteClient {
         costs: vec![tight.costs[0].clone()],
-        ..Client::new(store, "atomic", &[3])
+        ..SiteClient::new(store, "atomic", &[3])
     };
     loose.go();
     loose.go();
@@ -286,7 +290,7 @@ pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
 
 /// A reservation that is given up leaves no trace.
 pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
-    let client = Client::new(store, "reservation", &[1]);
+    let client = SiteClient::new(store, "reservation", &[1]);
     client.go();
     let reserved = client.wait();
     arrive(
@@ -296,14 +300,14 @@ pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     );
     let again = client.wait();
     assert!(
-        again.at < reserved.at + LONG / 2,
+        again.at < reserved.at + LONG_TEST_WINDOW / 2,
         "the reservation that was given up still counts"
     );
 }
 
 /// A permit that was not used is taken back.
 pub fn a_permit_left_unused_is_free_for_others(store: &dyn StateStore) {
-    let client = Client::new(store, "permit", &[1]);
+    let client = SiteClient::new(store, "permit", &[1]);
     let permit = client.go();
     arrive(client.site.leave(
         &client.ask(BootInstant::ZERO),
@@ -315,10 +319,10 @@ pub fn a_permit_left_unused_is_free_for_others(store: &dyn StateStore) {
 
 /// Failures seen through several handles count together.
 pub fn failures_add_up_over_handles(store: &dyn StateStore) {
-    let clients = [0, 1, 2].map(|_| Client::new(store, "failures", &[100]));
+    let clients = [0, 1, 2].map(|_| SiteClient::new(store, "failures", &[100]));
     for client in &clients {
         let permit = client.go();
-        client.settle(&permit, Outcome::Failure);
+        client.settle(&permit, AttemptMeaning::Failure);
     }
     for client in &clients {
         assert!(matches!(
@@ -329,20 +333,19 @@ pub fn failures_add_up_over_handles(store: &dyn StateStore) {
             }
         ));
     }
-    assert_eq!(arrive(clients[0].site.view()).state(), State::Open);
+    assert_eq!(arrive(clients[0].site.view()).state(), BreakerState::Open);
 }
 
 /// An operator's block applies to every process at once, and so does its end.
 pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     let (operator, worker) = (
-        Client::new(store, "block", &[100]),
-        Client::new(store, "block", &[100]),
+        SiteClient::new(store, "block", &[100]),
+        SiteClient::new(store, "block", &[100]),
     );
-    arrive(
-        operator
-            .site
-            .block(LONG, &OpenReason::Operator("conformance".into())),
-    );
+    arrive(operator.site.block(
+        LONG_TEST_WINDOW,
+        &OpenReason::Operator("conformance".into()),
+    ));
     assert!(matches!(
         worker.refused(),
         RefusalReason::Open {
@@ -358,9 +361,9 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
 pub fn concurrent_callers_get_exactly_the_limit(store: &dyn StateStore) {
     let permitted: usize = std::thread::scope(|scope| {
         let caller = || {
-            let client = Client::new(store, "crowd", &[1_000]);
+            let client = SiteClient::new(store, "crowd", &[1_000]);
             (0..500)
-                .filter(|_| matches!(client.enter(), Entry::Go(_)))
+                .filter(|_| matches!(client.enter(), AdmissionDecision::Go(_)))
                 .count()
         };
         let callers: Vec<_> = (0..4).map(|_| scope.spawn(caller)).collect();

@@ -11,27 +11,27 @@ use std::sync::Arc;
 
 use docstokg_policy::time::Clock;
 
-use crate::handle::{Answer, Availability, SiteHandle, SiteKey, StateStore};
+use crate::handle::{Availability, SiteHandle, SiteKey, StateStore, StoreReply};
 use crate::memory::MemoryStore;
 
 mod fill;
 mod site;
 mod watch;
 
-use site::FallbackSite;
-use watch::Watch;
+use site::FallbackSiteHandle;
+use watch::StoreWatch;
 
 /// Ids of the own store's permits and reservations have this bit; those of shared stores are below.
 const LOCAL_ID: u64 = 1 << 60;
 
 /// Reports a change of the store's availability to the user.
-pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+pub type AvailabilityNotice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A shared store, and this process's own for when that is unavailable.
 pub struct Fallback {
     shared: Arc<dyn StateStore>,
     own: MemoryStore,
-    watch: Arc<Watch>,
+    watch: Arc<StoreWatch>,
 }
 
 impl Fallback {
@@ -41,10 +41,10 @@ impl Fallback {
     pub fn new(
         shared: Arc<dyn StateStore>,
         clock: Arc<dyn Clock>,
-        notice: Notice,
+        notice: AvailabilityNotice,
         assumed_peers: u32,
     ) -> Self {
-        let watch = Arc::new(Watch::new(Arc::clone(&clock), notice, assumed_peers));
+        let watch = Arc::new(StoreWatch::new(Arc::clone(&clock), notice, assumed_peers));
         let weak = Arc::downgrade(&watch);
         shared.watch_peers(Arc::new(move |began, result| {
             if let Some(watch) = weak.upgrade() {
@@ -61,10 +61,10 @@ impl Fallback {
 
 impl StateStore for Fallback {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(FallbackSite::new(self, key))
+        Arc::new(FallbackSiteHandle::new(self, key))
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         self.shared.list()
     }
 
@@ -76,7 +76,7 @@ impl StateStore for Fallback {
         self.shared.is_remote()
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         self.shared.flush()
     }
 

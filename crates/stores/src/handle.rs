@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, State, Transition};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Cost, Entered, Permit, Report, RequestOperation, Settled, Site, SiteOperation,
-    SiteResult, Standing,
+    AdmissionRequest, AdmissionResult, AttemptResult, BreakerCondition, BudgetCost, Permit,
+    PermitStanding, RequestOperation, SettleEffect, Site, SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 
@@ -51,21 +51,21 @@ impl std::fmt::Display for BudgetKey {
 }
 
 /// An answer on its way.
-pub type Coming<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+pub type ReplyFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// The answer of a store: ready, or on its way. A store in memory neither allocates nor yields.
 ///
 /// The operation has begun when the store returns this. Dropping it undoes nothing, with one
 /// exception: the store takes back the permit or reservation of an `enter` or `confirm` whose
 /// answer was dropped.
-pub enum Answer<T> {
+pub enum StoreReply<T> {
     /// There.
     Ready(Result<T, StoreError>),
     /// On its way.
-    Later(Coming<T>),
+    Later(ReplyFuture<T>),
 }
 
-impl<T> Answer<T> {
+impl<T> StoreReply<T> {
     /// An answer that is there.
     pub const fn now(value: T) -> Self {
         Self::Ready(Ok(value))
@@ -84,40 +84,40 @@ impl<T> Answer<T> {
     pub(crate) fn then<U>(
         self,
         continuation: impl FnOnce(Result<T, StoreError>) -> Result<U, StoreError> + Send + 'static,
-    ) -> Answer<U>
+    ) -> StoreReply<U>
     where
         T: 'static,
     {
         match self {
-            Self::Ready(result) => Answer::Ready(continuation(result)),
+            Self::Ready(result) => StoreReply::Ready(continuation(result)),
             Self::Later(coming) => {
-                Answer::Later(Box::pin(async move { continuation(coming.await) }))
+                StoreReply::Later(Box::pin(async move { continuation(coming.await) }))
             }
         }
     }
 }
 
-impl<T: Send + Unpin> IntoFuture for Answer<T> {
+impl<T: Send + Unpin> IntoFuture for StoreReply<T> {
     type Output = Result<T, StoreError>;
-    type IntoFuture = Arriving<T>;
+    type IntoFuture = PendingStoreReply<T>;
 
-    fn into_future(self) -> Arriving<T> {
+    fn into_future(self) -> PendingStoreReply<T> {
         match self {
-            Self::Ready(value) => Arriving::Ready(ready(value)),
-            Self::Later(future) => Arriving::Later(future),
+            Self::Ready(value) => PendingStoreReply::Ready(ready(value)),
+            Self::Later(future) => PendingStoreReply::Later(future),
         }
     }
 }
 
-/// The future of an [`Answer`].
-pub enum Arriving<T> {
+/// The future of an [`StoreReply`].
+pub enum PendingStoreReply<T> {
     /// There.
     Ready(Ready<Result<T, StoreError>>),
     /// On its way.
-    Later(Coming<T>),
+    Later(ReplyFuture<T>),
 }
 
-impl<T: Unpin> Future for Arriving<T> {
+impl<T: Unpin> Future for PendingStoreReply<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -146,7 +146,7 @@ pub trait StateStore: Send + Sync {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle>;
 
     /// Lists the sites that have state.
-    fn list(&self) -> Answer<Vec<SiteKey>>;
+    fn list(&self) -> StoreReply<Vec<SiteKey>>;
 
     /// Returns whether other processes see the same state. Their changes wake no request of this
     /// process: waiting requests ask again.
@@ -159,10 +159,10 @@ pub trait StateStore: Send + Sync {
     }
 
     /// Waits until every operation that has begun is complete.
-    fn flush(&self) -> Answer<()>;
+    fn flush(&self) -> StoreReply<()>;
 
     /// Checks that the store answers and accepts writes.
-    fn check(&self) -> Answer<()> {
+    fn check(&self) -> StoreReply<()> {
         self.flush()
     }
 
@@ -199,15 +199,15 @@ pub trait SiteHandle: Send + Sync {
     fn budget(&self, key: &BudgetKey) -> usize;
 
     /// Applies an operation in one atomic step, at the instant it happens. See [`Site::apply`].
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult>;
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult>;
 
     /// Returns a copy of the state of the site.
-    fn view(&self) -> Answer<SiteView>;
+    fn view(&self) -> StoreReply<SiteView>;
 
     /// Returns what counts for a question with these costs while a shared store is lost: the state of
     /// the site in the own store, and the costs there, this process's share of the windows. `None`
     /// unless it is lost.
-    fn own_share(&self, _costs: &[Cost]) -> Option<OwnShare> {
+    fn own_share(&self, _costs: &[BudgetCost]) -> Option<OwnShare> {
         None
     }
 }
@@ -218,50 +218,70 @@ pub struct OwnShare {
     /// The state of the site in the own store.
     pub view: SiteView,
     /// The costs of the question there.
-    pub costs: Vec<Cost>,
+    pub costs: Vec<BudgetCost>,
 }
 
 /// The operations of [`SiteOperation`], each with its own result.
 impl dyn SiteHandle + '_ {
     /// Asks to send.
     #[inline]
-    pub fn enter(&self, ask: &Ask) -> Answer<Entered> {
+    pub fn enter(&self, ask: &AdmissionRequest) -> StoreReply<AdmissionResult> {
         self.apply_for(ask, RequestOperation::Enter { reservation: None })
     }
 
     /// Asks again after a wait, with the reservation of this id.
-    pub fn confirm(&self, ask: &Ask, id: u64) -> Answer<Entered> {
+    pub fn confirm(&self, ask: &AdmissionRequest, id: u64) -> StoreReply<AdmissionResult> {
         let reservation = Some(id);
         self.apply_for(ask, RequestOperation::Enter { reservation })
     }
 
     /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
     /// lease of a probe was released.
-    pub fn leave(&self, ask: &Ask, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+    pub fn leave(
+        &self,
+        ask: &AdmissionRequest,
+        id: u64,
+        spent_at: Option<BootInstant>,
+    ) -> StoreReply<bool> {
         self.apply_for(ask, RequestOperation::Leave { id, spent_at })
     }
 
     /// Keeps a permit pending while its connection is dialled, for at most `longest`.
-    pub fn hold(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<()> {
+    pub fn hold(
+        &self,
+        ask: &AdmissionRequest,
+        permit: &Permit,
+        longest: Duration,
+    ) -> StoreReply<()> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::Hold { permit, longest })
     }
 
     /// Notes that the connection of a held permit is up and its request is about to be sent, unless
     /// the site was blocked meanwhile.
-    pub fn sent(&self, ask: &Ask, permit: &Permit, longest: Duration) -> Answer<Standing> {
+    pub fn sent(
+        &self,
+        ask: &AdmissionRequest,
+        permit: &Permit,
+        longest: Duration,
+    ) -> StoreReply<PermitStanding> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::Sent { permit, longest })
     }
 
     /// Spends now what a permit still holds.
-    pub fn stamp(&self, ask: &Ask, permit: &Permit) -> Answer<()> {
+    pub fn stamp(&self, ask: &AdmissionRequest, permit: &Permit) -> StoreReply<()> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::Stamp { permit })
     }
 
     /// Records the headers of an answer: the result of a probe.
-    pub fn settle_headers(&self, ask: &Ask, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+    pub fn settle_headers(
+        &self,
+        ask: &AdmissionRequest,
+        permit: &Permit,
+        outcome: AttemptMeaning,
+    ) -> StoreReply<SettleEffect> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::SettleHeaders { permit, outcome })
     }
@@ -269,50 +289,55 @@ impl dyn SiteHandle + '_ {
     /// Records the quotas that the headers of an answer state.
     pub fn state_quotas(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
         statement: &Arc<Statement>,
-    ) -> Answer<Heard> {
+    ) -> StoreReply<Heard> {
         let (permit, statement) = (permit.clone(), Arc::clone(statement));
         self.apply_for(ask, RequestOperation::StateQuotas { permit, statement })
     }
 
     /// Records the result of an attempt, once.
-    pub fn settle(&self, ask: &Ask, permit: &Permit, report: &Report) -> Answer<Settled> {
+    pub fn settle(
+        &self,
+        ask: &AdmissionRequest,
+        permit: &Permit,
+        report: &AttemptResult,
+    ) -> StoreReply<SettleEffect> {
         let (permit, report) = (permit.clone(), *report);
         self.apply_for(ask, RequestOperation::Settle { permit, report })
     }
 
     /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
     /// the breakers.
-    pub fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
+    pub fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<BreakerCondition> {
         let ids = ids.to_vec();
         self.apply_as(&SiteOperation::Renew { ids, length })
     }
 
     /// Blocks the site for `length` on an operator's request.
-    pub fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+    pub fn block(&self, length: Duration, reason: &OpenReason) -> StoreReply<Option<Transition>> {
         let reason = reason.clone();
         self.apply_as(&SiteOperation::Block { length, reason })
     }
 
     /// Closes the breaker on an operator's request.
-    pub fn unblock(&self) -> Answer<Option<Transition>> {
+    pub fn unblock(&self) -> StoreReply<Option<Transition>> {
         self.apply_as(&SiteOperation::Unblock)
     }
 
     /// Forgets what was learned of the host's limits. Returns whether there was anything.
-    pub fn forget_learned(&self) -> Answer<bool> {
+    pub fn forget_learned(&self) -> StoreReply<bool> {
         self.apply_as(&SiteOperation::ForgetLearned)
     }
 
     /// Forgets the adaptive rates of the site. Returns whether there were any.
-    pub fn forget_adaptation(&self) -> Answer<bool> {
+    pub fn forget_adaptation(&self) -> StoreReply<bool> {
         self.apply_as(&SiteOperation::ForgetAdaptation)
     }
 
     #[inline]
-    fn apply_for<T>(&self, ask: &Ask, operation: RequestOperation) -> Answer<T>
+    fn apply_for<T>(&self, ask: &AdmissionRequest, operation: RequestOperation) -> StoreReply<T>
     where
         T: TryFrom<SiteResult> + Send + 'static,
     {
@@ -321,7 +346,7 @@ impl dyn SiteHandle + '_ {
 
     /// Applies an operation and takes its own result out.
     #[inline]
-    fn apply_as<T>(&self, operation: &SiteOperation<'_>) -> Answer<T>
+    fn apply_as<T>(&self, operation: &SiteOperation<'_>) -> StoreReply<T>
     where
         T: TryFrom<SiteResult> + Send + 'static,
     {
@@ -348,7 +373,7 @@ pub struct SiteView {
 impl SiteView {
     /// Returns the state of the breaker.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> BreakerState {
         self.site.breaker().state(self.now)
     }
 

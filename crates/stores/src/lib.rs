@@ -17,21 +17,21 @@ pub mod multiprocess;
 mod peers;
 pub mod private;
 pub mod process;
+mod record_copy;
 pub mod redis;
-mod replica;
 pub mod split;
 pub mod sqlite;
 
 pub use error::StoreError;
 pub use handle::{
-    Answer, Availability, BudgetKey, Coming, HeartbeatObserver, OwnShare, SiteHandle, SiteKey,
-    SiteView, StateStore,
+    Availability, BudgetKey, HeartbeatObserver, OwnShare, ReplyFuture, SiteHandle, SiteKey,
+    SiteView, StateStore, StoreReply,
 };
 
 /// How long a shared store keeps a site after its last permit: the longest window there is, and a
 /// day.
-pub(crate) const KEEP: std::time::Duration =
-    std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);
+pub(crate) const SITE_RETENTION: std::time::Duration =
+    std::time::Duration::from_secs(docstokg_policy::rate::MAX_WINDOW.as_secs() + 86_400);
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreReply};
 
 /// How many sites there are before the first sweep of idle ones.
 const FIRST_SWEEP: usize = 1_024;
@@ -20,10 +20,10 @@ const FIRST_SWEEP: usize = 1_024;
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     first: u64,
-    sites: Mutex<Sites>,
+    sites: Mutex<MemorySites>,
 }
 
-struct Sites {
+struct MemorySites {
     by_key: HashMap<SiteKey, Arc<MemorySite>>,
     next_sweep: usize,
 }
@@ -35,7 +35,7 @@ impl MemoryStore {
         Self {
             clock,
             first: 0,
-            sites: Mutex::new(Sites {
+            sites: Mutex::new(MemorySites {
                 by_key: HashMap::new(),
                 next_sweep: FIRST_SWEEP,
             }),
@@ -90,28 +90,28 @@ impl StateStore for MemoryStore {
         self.memory_site(key)
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
-        Answer::now(self.sites.lock().by_key.keys().cloned().collect())
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
+        StoreReply::now(self.sites.lock().by_key.keys().cloned().collect())
     }
 
     fn is_shared(&self) -> bool {
         false
     }
 
-    fn flush(&self) -> Answer<()> {
-        Answer::now(())
+    fn flush(&self) -> StoreReply<()> {
+        StoreReply::now(())
     }
 }
 
 /// One site under its lock.
 pub(crate) struct MemorySite {
     clock: Arc<dyn Clock>,
-    state: Mutex<Named>,
+    state: Mutex<NamedSite>,
 }
 
 /// The state, and the names of its budgets.
 #[derive(Default)]
-struct Named {
+struct NamedSite {
     site: Site,
     budgets: Vec<BudgetKey>,
 }
@@ -163,14 +163,14 @@ impl SiteHandle for MemorySite {
         count - 1
     }
 
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
-        Answer::now(self.step(|site, now| site.apply(operation, now)))
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
+        StoreReply::now(self.step(|site, now| site.apply(operation, now)))
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         let state = self.state.lock();
         let budgets = state.budgets.iter().map(ToString::to_string).collect();
-        Answer::now(SiteView {
+        StoreReply::now(SiteView {
             site: state.site.clone(),
             budgets,
             now: self.clock.boot(),

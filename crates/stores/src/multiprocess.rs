@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::StoreError;
-use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
-use crate::peers::Peers;
-use crate::replica::Replica;
+use crate::handle::{HeartbeatObserver, SiteHandle, SiteKey, StateStore, StoreReply};
+use crate::peers::StorePeers;
+use crate::record_copy::Replica;
 use crate::{private, process};
 
 mod arena;
@@ -23,7 +23,7 @@ mod record;
 mod site;
 mod sys;
 
-use arena::{Arena, ArenaError, VERSION};
+use arena::{ARENA_LAYOUT_VERSION, Arena, ArenaError};
 use record::MappedRecord;
 use site::MultiprocessSite;
 pub use sys::PerProcess;
@@ -49,7 +49,7 @@ pub fn survive_file_signals() -> std::io::Result<()> {
 pub struct MultiprocessStore {
     arena: Arc<Arena>,
     clock: Arc<dyn Clock>,
-    peers: Mutex<Option<Peers>>,
+    peers: Mutex<Option<StorePeers>>,
 }
 
 impl MultiprocessStore {
@@ -161,7 +161,7 @@ fn explain(path: &Path, error: ArenaError) -> StoreError {
         ArenaError::Version(other) => unusable(
             format!(
                 "it was written by another version of the program \
-                 (its layout is version {other}, this one reads {VERSION})"
+                 (its layout is version {other}, this one reads {ARENA_LAYOUT_VERSION})"
             ),
             "run the version that wrote it, or end the programs that use it \
              and remove the file to start with fresh limits",
@@ -186,7 +186,7 @@ impl StateStore for MultiprocessStore {
         Arc::new(MultiprocessSite::new(&self.arena, &self.clock, key))
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         let list = || {
             let _directory = self.lock_undamaged()?;
             Ok(self
@@ -196,7 +196,7 @@ impl StateStore for MultiprocessStore {
                 .map(|(key, _)| SiteKey::from(key))
                 .collect())
         };
-        Answer::Ready(list().map_err(|error| explain(self.arena.path(), error)))
+        StoreReply::Ready(list().map_err(|error| explain(self.arena.path(), error)))
     }
 
     fn is_shared(&self) -> bool {
@@ -204,20 +204,20 @@ impl StateStore for MultiprocessStore {
     }
 
     fn peers(&self) -> Option<u32> {
-        self.peers.lock().as_ref().map(Peers::count)
+        self.peers.lock().as_ref().map(StorePeers::count)
     }
 
     fn rank(&self) -> u32 {
-        self.peers.lock().as_ref().map_or(0, Peers::rank)
+        self.peers.lock().as_ref().map_or(0, StorePeers::rank)
     }
 
     fn watch_peers(&self, _observer: HeartbeatObserver) {
-        *self.peers.lock() = Peers::join(self.arena.path());
+        *self.peers.lock() = StorePeers::join(self.arena.path());
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         // Every operation is complete; but a lock that is never released has to be noticed.
-        Answer::Ready(
+        StoreReply::Ready(
             self.lock_undamaged()
                 .map(drop)
                 .map_err(|error| explain(self.arena.path(), error)),

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 /// This process among those that share a store.
-pub(crate) struct Peers {
+pub(crate) struct StorePeers {
     directory: PathBuf,
     own: PathBuf,
     _locked: File,
 }
 
-impl Peers {
+impl StorePeers {
     /// Joins the processes that share the store at `path`. `None` where the directory cannot be
     /// written.
     pub(crate) fn join(path: &Path) -> Option<Self> {
@@ -64,7 +64,7 @@ impl Peers {
     }
 }
 
-impl Drop for Peers {
+impl Drop for StorePeers {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.own);
     }
@@ -90,9 +90,9 @@ mod tests {
     fn running_processes_are_counted_and_files_of_killed_ones_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state.sqlite");
-        let first = Peers::join(&path).expect("it joins");
+        let first = StorePeers::join(&path).expect("it joins");
         assert_eq!(first.count(), 1);
-        let second = Peers::join(&path).expect("it joins");
+        let second = StorePeers::join(&path).expect("it joins");
         std::fs::write(directory.path().join("state.peers/4711-1"), "")
             .expect("what a killed process left");
         assert_eq!((first.count(), second.count()), (2, 2));

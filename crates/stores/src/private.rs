@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The group that shares the state of this process, if one does.
-static GROUP: OnceLock<u32> = OnceLock::new();
+static SHARED_STATE_GROUP: OnceLock<u32> = OnceLock::new();
 
 /// Shares files and directories created from now on with a group, given by its name or number. The
 /// first call counts, for the whole process.
@@ -23,7 +23,7 @@ pub fn share_with(group: &str) -> Result<(), String> {
         )
     });
     let number = found.ok_or_else(|| format!("there is no group '{group}' on this machine"))?;
-    let _ = GROUP.set(number);
+    let _ = SHARED_STATE_GROUP.set(number);
     Ok(())
 }
 
@@ -37,7 +37,7 @@ fn number_of(group: &str, list: &str) -> Option<u32> {
 
 /// Sets the permissions of the open file, not of the file that its path may name by now.
 fn set_permissions(made: &File, private: u32, shared: u32) -> io::Result<()> {
-    let Some(group) = GROUP.get() else {
+    let Some(group) = SHARED_STATE_GROUP.get() else {
         return made.set_permissions(Permissions::from_mode(private));
     };
     fchown(made, None, Some(*group))?;
@@ -104,7 +104,11 @@ pub fn refuse_link(path: &Path) -> io::Result<()> {
 /// with.
 #[must_use]
 pub fn is_open_to_others(path: &Path) -> bool {
-    let others = if GROUP.get().is_some() { 0o007 } else { 0o077 };
+    let others = if SHARED_STATE_GROUP.get().is_some() {
+        0o007
+    } else {
+        0o077
+    };
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & others != 0)
 }
 

@@ -56,11 +56,11 @@ pub fn may_run(signature: &str) -> bool {
 /// uses.
 #[must_use]
 pub fn first_name() -> u64 {
-    static HANDLES: AtomicU32 = AtomicU32::new(0);
+    static HANDLE_COUNT: AtomicU32 = AtomicU32::new(0);
     // The upper half is random; the lower half counts. Ids stay below 2^53, which a script's
     // numbers hold exactly. The random part is mixed with process and time: a child process
     // inherits the state of its parent's generator.
-    let handle = u64::from(HANDLES.fetch_add(1, Ordering::Relaxed));
+    let handle = u64::from(HANDLE_COUNT.fetch_add(1, Ordering::Relaxed));
     let now = crate::clock::SystemClock.boot().as_micros();
     let mixed =
         (fastrand::u64(..) ^ now ^ u64::from(std::process::id()).rotate_left(32) ^ handle << 48)

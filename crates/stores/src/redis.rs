@@ -32,11 +32,11 @@ use redis::IntoConnectionInfo;
 use tokio::runtime::Handle;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
+use crate::handle::{HeartbeatObserver, SiteHandle, SiteKey, StateStore, StoreReply};
 use crate::multiprocess::PerProcess;
 
 mod batch;
-mod bounded;
+mod bounded_connection;
 mod copy;
 mod exchange;
 mod layout_3;
@@ -58,7 +58,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process counts after its last heartbeat.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 /// What every key begins with.
-const PREFIX: &str = "docstokg";
+const KEY_PREFIX: &str = "docstokg";
 
 /// A store on a Redis server.
 pub struct RedisStore {
@@ -122,7 +122,7 @@ impl StateStore for RedisStore {
         Arc::new(RedisSite::new(self, key, false))
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         let server = Arc::clone(self.server.get());
         let work = {
             let server = Arc::clone(&server);
@@ -139,7 +139,7 @@ impl StateStore for RedisStore {
         true
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         let server = Arc::clone(self.server.get());
         let work = {
             let server = Arc::clone(&server);
@@ -148,7 +148,7 @@ impl StateStore for RedisStore {
         begin(&server, work, |_| ())
     }
 
-    fn check(&self) -> Answer<()> {
+    fn check(&self) -> StoreReply<()> {
         let server = Arc::clone(self.server.get());
         let (runtime, ended) = (server.runtime.clone(), server.ended());
         // It runs by itself: a caller that polls only now and then must not take its own delay for
@@ -161,7 +161,7 @@ impl StateStore for RedisStore {
             // A server whose memory is full answers, but accepts no writes.
             let mut write = redis::cmd("SET");
             write
-                .arg(format!("{PREFIX}:check"))
+                .arg(format!("{KEY_PREFIX}:check"))
                 .arg("")
                 .arg("EX")
                 .arg(PEER_TIMEOUT.as_secs());
@@ -173,7 +173,7 @@ impl StateStore for RedisStore {
             server.losses.fetch_add(1, Ordering::AcqRel);
             Ok(())
         });
-        Answer::Later(Box::pin(async move { checked.await.unwrap_or(Err(ended)) }))
+        StoreReply::Later(Box::pin(async move { checked.await.unwrap_or(Err(ended)) }))
     }
 
     fn peers(&self) -> Option<u32> {

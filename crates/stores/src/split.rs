@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use docstokg_policy::breaker::BreakerPolicy;
 
-use crate::handle::{Answer, Availability, SiteHandle, SiteKey, StateStore};
+use crate::handle::{Availability, SiteHandle, SiteKey, StateStore, StoreReply};
 
 mod site;
 
@@ -35,7 +35,7 @@ impl StateStore for SplitStore {
         Arc::new(SplitSite::new(breakers, limits, never()))
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         both(
             self.breakers.list(),
             self.limits.list(),
@@ -56,11 +56,11 @@ impl StateStore for SplitStore {
         self.breakers.is_remote() || self.limits.is_remote()
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         both(self.breakers.flush(), self.limits.flush(), |(), ()| ())
     }
 
-    fn check(&self) -> Answer<()> {
+    fn check(&self) -> StoreReply<()> {
         both(self.breakers.check(), self.limits.check(), |(), ()| ())
     }
 
@@ -99,15 +99,15 @@ fn never() -> BreakerPolicy {
 
 /// Joins two answers that are both on their way.
 fn both<A: Send + Unpin + 'static, B: Send + Unpin + 'static, T: Send + Unpin + 'static>(
-    first: Answer<A>,
-    second: Answer<B>,
+    first: StoreReply<A>,
+    second: StoreReply<B>,
     join: impl FnOnce(A, B) -> T + Send + 'static,
-) -> Answer<T> {
+) -> StoreReply<T> {
     match (first, second) {
-        (Answer::Ready(first), Answer::Ready(second)) => {
-            Answer::Ready(first.and_then(|first| Ok(join(first, second?))))
+        (StoreReply::Ready(first), StoreReply::Ready(second)) => {
+            StoreReply::Ready(first.and_then(|first| Ok(join(first, second?))))
         }
-        (first, second) => Answer::Later(Box::pin(async move {
+        (first, second) => StoreReply::Later(Box::pin(async move {
             let (first, second) = (first.await, second.await);
             Ok(join(first?, second?))
         })),

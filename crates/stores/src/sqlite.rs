@@ -13,9 +13,9 @@ use docstokg_policy::time::Clock;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
+use crate::handle::{HeartbeatObserver, SiteHandle, SiteKey, StateStore, StoreReply};
 use crate::multiprocess::PerProcess;
-use crate::peers::Peers;
+use crate::peers::StorePeers;
 use crate::process;
 
 mod database;
@@ -25,15 +25,15 @@ mod site;
 mod worker;
 
 pub(crate) use database::network_of;
-use database::{Database, Turn};
+use database::{Database, LockMode};
 use site::SqliteSite;
-use worker::{Worker, ask, at_once};
+use worker::{DatabaseWorker, ask, at_once};
 
 /// A store in a SQLite database.
 pub struct SqliteStore {
-    worker: Arc<PerProcess<Worker>>,
+    worker: Arc<PerProcess<DatabaseWorker>>,
     path: PathBuf,
-    peers: Mutex<Option<Peers>>,
+    peers: Mutex<Option<StorePeers>>,
 }
 
 impl SqliteStore {
@@ -55,10 +55,11 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
         boot_id: &str,
     ) -> Result<Self, StoreError> {
-        let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
+        let worker = DatabaseWorker::start(path, Arc::clone(&clock), boot_id)?;
         let (path_again, boot_id) = (path.to_owned(), boot_id.to_owned());
         let again = move || {
-            Worker::start(&path_again, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken)
+            DatabaseWorker::start(&path_again, Arc::clone(&clock), &boot_id)
+                .unwrap_or_else(DatabaseWorker::broken)
         };
         Ok(Self {
             worker: Arc::new(PerProcess::new(worker, again)),
@@ -73,7 +74,7 @@ impl StateStore for SqliteStore {
         Arc::new(SqliteSite::new(&self.worker, key))
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         ask(&self.worker, Database::list)
     }
 
@@ -85,7 +86,7 @@ impl StateStore for SqliteStore {
         true
     }
 
-    fn check(&self) -> Answer<()> {
+    fn check(&self) -> StoreReply<()> {
         // Checks are repeated: this one does not wait for the lock.
         let taken = || {
             Err(StoreError::Unavailable {
@@ -93,24 +94,25 @@ impl StateStore for SqliteStore {
                 why: "another process holds its lock".to_owned(),
             })
         };
-        Answer::Ready(
-            at_once(&self.worker, |database| database.touch(Turn::IfFree)).unwrap_or_else(taken),
+        StoreReply::Ready(
+            at_once(&self.worker, |database| database.touch(LockMode::IfFree))
+                .unwrap_or_else(taken),
         )
     }
 
     fn peers(&self) -> Option<u32> {
-        self.peers.lock().as_ref().map(Peers::count)
+        self.peers.lock().as_ref().map(StorePeers::count)
     }
 
     fn rank(&self) -> u32 {
-        self.peers.lock().as_ref().map_or(0, Peers::rank)
+        self.peers.lock().as_ref().map_or(0, StorePeers::rank)
     }
 
     fn watch_peers(&self, _observer: HeartbeatObserver) {
-        *self.peers.lock() = Peers::join(&self.path);
+        *self.peers.lock() = StorePeers::join(&self.path);
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         // Queued jobs run in turn before it, and all others are complete.
         ask(&self.worker, Database::touch)
     }

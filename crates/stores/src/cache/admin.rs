@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use docstokg_policy::time::Timestamp;
 
-use super::entry::Entry;
+use super::entry::CacheEntry;
 
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct CacheStats {
     /// How many responses are stored.
     pub entries: u64,
     /// How many bytes they count for: body, metadata, URL, and an estimate of their rows.
@@ -23,7 +23,7 @@ pub struct Stats {
 
 /// What an operation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedEntries {
     /// How many responses.
     pub entries: u64,
     /// How many bytes they counted for.
@@ -32,13 +32,13 @@ pub struct Removed {
 
 /// A position in the list of entries: the start by default, or that of the last one listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(pub(super) i64);
+pub struct ListPosition(pub(super) i64);
 
 /// An entry as `cache show` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedEntry {
     /// Its position: pass the last one to get the next page.
-    pub position: Position,
+    pub position: ListPosition,
     /// The URL for display.
     pub url: String,
     /// The host.
@@ -53,10 +53,10 @@ pub struct Listed {
     pub metadata: bytes::Bytes,
 }
 
-impl Listed {
-    pub(super) fn of(entry: &Entry) -> Self {
+impl ListedEntry {
+    pub(super) fn of(entry: &CacheEntry) -> Self {
         Self {
-            position: Position(entry.id.row),
+            position: ListPosition(entry.id.row),
             url: entry.url.to_string(),
             host: entry.host.to_string(),
             body_length: entry.length,
@@ -69,7 +69,7 @@ impl Listed {
 
 /// An entry that a verification removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
+pub struct DamagedEntry {
     /// The URL for display; empty where the row itself could not be read.
     pub url: String,
     /// What was wrong.
@@ -78,7 +78,7 @@ pub struct Damaged {
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerificationReport {
     /// How many entries were checked, the damaged ones included.
     pub entries: u64,
     /// How many bytes of bodies were read.
@@ -86,7 +86,7 @@ pub struct Verified {
     /// How many entries were damaged and removed.
     pub damaged: u64,
     /// The first [`MAX_DAMAGED_LISTED`] of them.
-    pub list: Vec<Damaged>,
+    pub list: Vec<DamagedEntry>,
     /// How many files belonged to no entry and were removed.
     pub orphans: u64,
     /// Whether the index itself was damaged: it was set aside and the cache started anew.

@@ -10,18 +10,18 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::disk::{Core, Index};
-use super::entry::{EntryId, StoredBody};
-use super::reply::Reply;
+use super::disk::{DiskCore, DiskIndex};
+use super::entry::{EntryBody, EntryId};
+use super::reply::CacheReply;
 
 /// How many bytes of a file are read at once.
-pub(super) const CHUNK: usize = 256 * 1024;
+pub(super) const READ_CHUNK_BYTES: usize = 256 * 1024;
 
 /// A stored body that turned out to be damaged. Its entry is dropped; what was read is not the
 /// response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored body of {url} {why}; its entry was removed from the cache: request it again")]
-pub struct BodyError {
+pub struct StoredBodyError {
     /// The URL for display.
     pub url: String,
     /// What is wrong.
@@ -34,13 +34,13 @@ pub(super) struct FileBody {
     pub(super) length: u64,
     pub(super) id: EntryId,
     pub(super) url: Box<str>,
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<DiskCore>,
     /// It was read to its end once, and its checksum was right.
     pub(super) verified: AtomicBool,
 }
 
 /// How far a file was read and verified.
-struct Progress {
+struct VerifyProgress {
     offset: u64,
     /// `None` where a verified file is read in part.
     hasher: Option<Box<Xxh3>>,
@@ -51,11 +51,12 @@ impl FileBody {
     /// A damaged body is dropped before its error is there.
     fn read(
         &self,
-        index: &mut Index,
-        mut progress: Progress,
-    ) -> Result<(Bytes, Progress), BodyError> {
+        index: &mut DiskIndex,
+        mut progress: VerifyProgress,
+    ) -> Result<(Bytes, VerifyProgress), StoredBodyError> {
         let left = self.length - progress.offset;
-        let wanted = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+        let wanted =
+            usize::try_from(left).map_or(READ_CHUNK_BYTES, |left| left.min(READ_CHUNK_BYTES));
         let mut chunk = vec![0; wanted];
         self.file
             .read_exact_at(&mut chunk, progress.offset)
@@ -73,26 +74,26 @@ impl FileBody {
         Ok((chunk.into(), progress))
     }
 
-    fn damaged(&self, index: &mut Index, why: &str) -> BodyError {
+    fn damaged(&self, index: &mut DiskIndex, why: &str) -> StoredBodyError {
         self.core.drop_damaged(index, &self.id, &self.url, why);
         self.unreadable(why)
     }
 
-    fn unreadable(&self, why: &str) -> BodyError {
-        BodyError {
+    fn unreadable(&self, why: &str) -> StoredBodyError {
+        StoredBodyError {
             url: self.url.to_string(),
             why: why.to_owned(),
         }
     }
 }
 
-type ReadReply = Reply<Option<Result<(Bytes, Progress), BodyError>>>;
+type ReadReply = CacheReply<Option<Result<(Bytes, VerifyProgress), StoredBodyError>>>;
 
-enum Source {
+enum BodySource {
     Whole(Bytes),
     File {
         body: Arc<FileBody>,
-        progress: Option<Progress>,
+        progress: Option<VerifyProgress>,
         reading: Option<ReadReply>,
     },
     Ended,
@@ -100,15 +101,15 @@ enum Source {
 
 /// Reads a stored body. A body that fails its verification ends with an error instead of its last
 /// chunk, so that a damaged body is never complete.
-pub struct BodyReader(Source);
+pub struct StoredBodyReader(BodySource);
 
-impl BodyReader {
-    pub(super) fn new(body: &StoredBody) -> Self {
+impl StoredBodyReader {
+    pub(super) fn new(body: &EntryBody) -> Self {
         Self(match body {
-            StoredBody::Whole(bytes) => Source::Whole(bytes.clone()),
-            StoredBody::File(body) => Source::File {
+            EntryBody::Whole(bytes) => BodySource::Whole(bytes.clone()),
+            EntryBody::File(body) => BodySource::File {
                 body: Arc::clone(body),
-                progress: Some(Progress {
+                progress: Some(VerifyProgress {
                     offset: 0,
                     hasher: Some(Box::new(Xxh3::new())),
                 }),
@@ -122,8 +123,8 @@ impl BodyReader {
     #[must_use]
     pub fn is_verified(&self) -> bool {
         match &self.0 {
-            Source::Whole(_) | Source::Ended => true,
-            Source::File { body, .. } => body.verified.load(Ordering::Acquire),
+            BodySource::Whole(_) | BodySource::Ended => true,
+            BodySource::File { body, .. } => body.verified.load(Ordering::Acquire),
         }
     }
 
@@ -131,9 +132,9 @@ impl BodyReader {
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         match &self.0 {
-            Source::Ended => true,
-            Source::Whole(rest) => rest.is_empty(),
-            Source::File { body, progress, .. } => progress
+            BodySource::Ended => true,
+            BodySource::Whole(rest) => rest.is_empty(),
+            BodySource::File { body, progress, .. } => progress
                 .as_ref()
                 .is_some_and(|progress| progress.offset == body.length),
         }
@@ -144,12 +145,12 @@ impl BodyReader {
     pub fn skip(&mut self, bytes: u64) -> u64 {
         let is_verified = self.is_verified();
         match &mut self.0 {
-            Source::Whole(whole) => {
+            BodySource::Whole(whole) => {
                 let bytes = usize::try_from(bytes).map_or(whole.len(), |it| it.min(whole.len()));
                 let _ = whole.split_to(bytes);
                 bytes as u64
             }
-            Source::File {
+            BodySource::File {
                 body,
                 progress: Some(progress),
                 ..
@@ -158,12 +159,12 @@ impl BodyReader {
                 progress.offset = bytes.min(body.length);
                 progress.offset
             }
-            Source::File { .. } | Source::Ended => 0,
+            BodySource::File { .. } | BodySource::Ended => 0,
         }
     }
 
     /// Returns the next chunk, and `None` at the end. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, StoredBodyError>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
@@ -171,22 +172,22 @@ impl BodyReader {
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+    ) -> Poll<Option<Result<Bytes, StoredBodyError>>> {
         match &mut self.0 {
-            Source::Ended => Poll::Ready(None),
-            Source::Whole(bytes) => {
+            BodySource::Ended => Poll::Ready(None),
+            BodySource::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
-                self.0 = Source::Ended;
+                self.0 = BodySource::Ended;
                 Poll::Ready((!bytes.is_empty()).then_some(Ok(bytes)))
             }
-            Source::File {
+            BodySource::File {
                 body,
                 progress,
                 reading,
             } => {
                 if let Some(from) = progress.take() {
                     if from.offset == body.length {
-                        self.0 = Source::Ended;
+                        self.0 = BodySource::Ended;
                         return Poll::Ready(None);
                     }
                     *reading = Some(start(body, from));
@@ -202,7 +203,7 @@ impl BodyReader {
                         Ok(chunk)
                     }
                     Err(error) => {
-                        self.0 = Source::Ended;
+                        self.0 = BodySource::Ended;
                         Err(error)
                     }
                 };
@@ -215,7 +216,7 @@ impl BodyReader {
     ///
     /// # Errors
     /// The body is damaged.
-    pub async fn read_to_end(&mut self) -> Result<Bytes, BodyError> {
+    pub async fn read_to_end(&mut self) -> Result<Bytes, StoredBodyError> {
         let Some(first) = self.next().await.transpose()? else {
             return Ok(Bytes::new());
         };
@@ -231,8 +232,8 @@ impl BodyReader {
 }
 
 /// Has a thread of the store read the next chunk; where they have ended, reads it here.
-fn start(body: &Arc<FileBody>, from: Progress) -> ReadReply {
-    let (sender, reply) = Reply::later(None);
+fn start(body: &Arc<FileBody>, from: VerifyProgress) -> ReadReply {
+    let (sender, reply) = CacheReply::later(None);
     let of = Arc::clone(body);
     body.core.in_files(Box::new(move |index| {
         let _ = sender.send(Some(of.read(index, from)));

@@ -21,16 +21,17 @@ use std::time::Duration;
 use docstokg_policy::time::{BootInstant, Clock, micros};
 use parking_lot::Mutex;
 
-use super::Limits;
-use super::entry::{EntryId, StoredBody, Variants};
+use super::CacheLimits;
+use super::entry::{EntryBody, EntryId, Variants};
 use super::key::CacheKey;
-use super::marks::Marks;
-use super::recent::Recent;
-use super::reply::Reply;
-use super::warning::{CacheTrouble, Warnings};
+use super::marks::CacheMarks;
+use super::recent::RecentValues;
+use super::reply::CacheReply;
+use super::warning::{CacheTrouble, WarningLog};
 use crate::error::StoreError;
 use crate::multiprocess::PerProcess;
 
+mod admin;
 mod evict;
 mod index;
 mod layout;
@@ -40,45 +41,44 @@ mod row;
 mod schema;
 mod sweep;
 mod threads;
-mod verify;
 
-pub(super) use index::Index;
-use layout::Layout;
+pub(super) use index::DiskIndex;
+use layout::CacheLayout;
 pub(super) use layout::TemporaryBody;
-use row::{Damage, Row};
-pub(super) use threads::Job;
-use threads::{Queue, Threads};
+use row::{EntryDamage, IndexRow};
+pub(super) use threads::IndexJob;
+use threads::{IndexQueue, IndexThreads};
 
 /// How long the memory tier serves an entry before it is read again.
 pub const MEMORY_AGE: Duration = Duration::from_secs(1);
 /// How often the use of an entry is noted, so that hits do not become writes.
 const USE_INTERVAL: Duration = Duration::from_secs(10);
 /// How many uses are written in one transaction.
-const USES: usize = 256;
+const MAX_USES_PER_TRANSACTION: usize = 256;
 /// How many entries there are whose last note is remembered.
-const NOTED: usize = 8_192;
+const MAX_REMEMBERED_NOTES: usize = 8_192;
 /// The most bytes of a body that lies in its row.
-const INLINE: usize = 16 * 1024;
+const MAX_INLINE_BODY_BYTES: usize = 16 * 1024;
 /// The most bytes of bodies that a look-up reads to memory; larger bodies are streamed.
 const READ_AT_LOOK_UP: u64 = 256 * 1024;
 
 /// A cache directory, as this process and its children use it.
-pub(super) struct DiskCache(PerProcess<Option<Threads>>);
+pub(super) struct DiskCache(PerProcess<Option<IndexThreads>>);
 
 /// What callers and threads share.
-pub(super) struct Core {
-    pub(super) layout: Layout,
-    pub(super) options: Limits,
+pub(super) struct DiskCore {
+    pub(super) layout: CacheLayout,
+    pub(super) options: CacheLimits,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) marks: Marks,
-    pub(super) warnings: Arc<Warnings>,
+    pub(super) marks: CacheMarks,
+    pub(super) warnings: Arc<WarningLog>,
     /// The threads that read the index, and read and write files.
-    pub(super) files: Arc<Queue>,
+    pub(super) files: Arc<IndexQueue>,
     /// The thread that writes the index.
-    pub(super) index: Arc<Queue>,
-    memory: Mutex<Recent<InMemory>>,
-    uses: Mutex<Uses>,
-    invalid: Invalid,
+    pub(super) index: Arc<IndexQueue>,
+    memory: Mutex<RecentValues<InMemory>>,
+    uses: Mutex<RowUses>,
+    invalid: InvalidKeys,
     /// How many rows this process has written, for maintenance every so many of them.
     written: AtomicU32,
     is_checkpointing: AtomicBool,
@@ -95,14 +95,14 @@ struct InMemory {
 
 /// When rows were used, in microseconds of wall time.
 #[derive(Default)]
-struct Uses {
+struct RowUses {
     /// What the index does not know yet.
     pending: Vec<(i64, i64)>,
     /// When the use of a row was last noted.
     noted: HashMap<i64, i64>,
 }
 
-impl Uses {
+impl RowUses {
     /// Notes the use of a row, unless that was done a short time ago.
     fn note(&mut self, row: i64, now: i64) {
         let interval = micros(USE_INTERVAL).cast_signed();
@@ -110,7 +110,7 @@ impl Uses {
         if self.noted.get(&row).is_some_and(is_noted) {
             return;
         }
-        if self.noted.len() >= NOTED {
+        if self.noted.len() >= MAX_REMEMBERED_NOTES {
             self.noted.clear();
         }
         self.noted.insert(row, now);
@@ -120,12 +120,12 @@ impl Uses {
 
 /// Keys whose invalidation could not be written: this process does not serve them.
 #[derive(Default)]
-struct Invalid {
+struct InvalidKeys {
     any: AtomicBool,
     keys: Mutex<HashSet<CacheKey>>,
 }
 
-impl Invalid {
+impl InvalidKeys {
     fn add(&self, key: CacheKey) {
         self.keys.lock().insert(key);
         self.any.store(true, Ordering::Release);
@@ -145,14 +145,14 @@ impl Invalid {
 impl DiskCache {
     pub(super) fn open(
         directory: &Path,
-        options: Limits,
+        options: CacheLimits,
         clock: Arc<dyn Clock>,
-        warnings: Arc<Warnings>,
+        warnings: Arc<WarningLog>,
     ) -> Result<Self, StoreError> {
         let directory = directory.to_owned();
         let start = move || {
             let (clock, warnings) = (Arc::clone(&clock), Arc::clone(&warnings));
-            Core::start(&directory, options, clock, warnings)
+            DiskCore::start(&directory, options, clock, warnings)
         };
         let threads = start()?;
         let again = move || start().ok();
@@ -160,20 +160,20 @@ impl DiskCache {
     }
 
     /// Returns the state of this process; a forked child that cannot open the directory has none.
-    pub(super) fn core(&self) -> Option<&Arc<Core>> {
+    pub(super) fn core(&self) -> Option<&Arc<DiskCore>> {
         self.0.get().as_ref().map(|threads| &threads.core)
     }
 }
 
-impl Core {
+impl DiskCore {
     fn start(
         directory: &Path,
-        options: Limits,
+        options: CacheLimits,
         clock: Arc<dyn Clock>,
-        warnings: Arc<Warnings>,
-    ) -> Result<Threads, StoreError> {
-        let layout = Layout::open(directory)?;
-        let marks = Marks::map(&layout.changes()?)
+        warnings: Arc<WarningLog>,
+    ) -> Result<IndexThreads, StoreError> {
+        let layout = CacheLayout::open(directory)?;
+        let marks = CacheMarks::map(&layout.changes()?)
             .map_err(|error| layout::unusable(&layout.root, error.to_string()))?;
         let core = Arc::new(Self {
             layout,
@@ -181,49 +181,49 @@ impl Core {
             clock,
             marks,
             warnings,
-            files: Queue::new(),
-            index: Queue::new(),
-            memory: Mutex::new(Recent::new(options.memory_bytes)),
-            uses: Mutex::new(Uses::default()),
-            invalid: Invalid::default(),
+            files: IndexQueue::new(),
+            index: IndexQueue::new(),
+            memory: Mutex::new(RecentValues::new(options.memory_bytes)),
+            uses: Mutex::new(RowUses::default()),
+            invalid: InvalidKeys::default(),
             written: AtomicU32::new(0),
             is_checkpointing: AtomicBool::new(false),
             boot: crate::hash::fnv(crate::process::boot_id().as_bytes()).cast_signed(),
         });
-        let threads = Threads::start(&core)?;
+        let threads = IndexThreads::start(&core)?;
         core.sweep_if_due();
         Ok(threads)
     }
 
     /// Has a reading thread run a job; where they have ended, runs it here.
-    pub(super) fn in_files(&self, job: Job) {
+    pub(super) fn in_files(&self, job: IndexJob) {
         if let Err(job) = self.files.queue(job) {
             Self::without_threads(job);
         }
     }
 
     /// Has the writing thread run a job; where it has ended, runs it here.
-    pub(super) fn in_index(&self, job: Job) {
+    pub(super) fn in_index(&self, job: IndexJob) {
         if let Err(job) = self.index.queue(job) {
             Self::without_threads(job);
         }
     }
 
     /// Runs a job with a connection of its own.
-    pub(super) fn without_threads(job: Job) {
-        job(&mut Index::default());
+    pub(super) fn without_threads(job: IndexJob) {
+        job(&mut DiskIndex::default());
     }
 
     /// Asks the thread that writes the index, or one that reads it.
     pub(super) fn ask<T: Send + 'static>(
-        queue: fn(&Self, Job),
+        queue: fn(&Self, IndexJob),
         core: &Arc<Self>,
         otherwise: T,
-        work: impl FnOnce(&Arc<Self>, &mut Index) -> T + Send + 'static,
-    ) -> Reply<T> {
-        let (sender, reply) = Reply::later(otherwise);
+        work: impl FnOnce(&Arc<Self>, &mut DiskIndex) -> T + Send + 'static,
+    ) -> CacheReply<T> {
+        let (sender, reply) = CacheReply::later(otherwise);
         let own = Arc::clone(core);
-        let job = move |index: &mut Index| {
+        let job = move |index: &mut DiskIndex| {
             let _ = sender.send(work(&own, index));
         };
         queue(core, Box::new(job));
@@ -231,12 +231,12 @@ impl Core {
     }
 
     /// Finds the variants of a key: in memory at once, in the index by a thread.
-    pub(super) fn look_up(core: &Arc<Self>, key: &CacheKey) -> Reply<Variants> {
+    pub(super) fn look_up(core: &Arc<Self>, key: &CacheKey) -> CacheReply<Variants> {
         if core.invalid.has(key) {
-            return Reply::now(Variants::default());
+            return CacheReply::now(Variants::default());
         }
         if let Some(found) = core.in_memory(key) {
-            return Reply::now(found);
+            return CacheReply::now(found);
         }
         let key = *key;
         Self::ask(
@@ -260,7 +260,7 @@ impl Core {
     }
 
     /// Finds the variants of a key in the index.
-    fn read(self: &Arc<Self>, index: &mut Index, key: &CacheKey) -> Variants {
+    fn read(self: &Arc<Self>, index: &mut DiskIndex, key: &CacheKey) -> Variants {
         // A file may be gone because its entry was replaced after its row was read: read again.
         let changes = self.marks.changes(key);
         let found = self.read_once(index, key, IfMissing::ReadAgain);
@@ -277,7 +277,7 @@ impl Core {
     /// again.
     fn read_once(
         self: &Arc<Self>,
-        index: &mut Index,
+        index: &mut DiskIndex,
         key: &CacheKey,
         missing: IfMissing,
     ) -> Option<Variants> {
@@ -285,7 +285,7 @@ impl Core {
             let mut statement = connection.prepare_cached(row::SELECT_KEY)?;
             let rows = statement.query_map([key.as_bytes()], |row| {
                 let id = row.get_ref(0)?.as_i64().unwrap_or_default();
-                Ok((id, Row::read(row)))
+                Ok((id, IndexRow::read(row)))
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         });
@@ -303,14 +303,16 @@ impl Core {
             };
             match row.open_body(self, in_memory) {
                 Ok(body) => {
-                    if matches!(body, StoredBody::Whole(_)) {
+                    if matches!(body, EntryBody::Whole(_)) {
                         in_memory = in_memory.saturating_sub(row.length);
                     }
                     entries.push(Arc::new(row.into_entry(body, now)));
                 }
-                Err(Damage::Missing) if missing == IfMissing::ReadAgain => return None,
-                Err(Damage::Missing) => self.drop_damaged(index, &row.id, &row.url, "is missing"),
-                Err(Damage::Wrong(why)) => self.drop_damaged(index, &row.id, &row.url, &why),
+                Err(EntryDamage::Missing) if missing == IfMissing::ReadAgain => return None,
+                Err(EntryDamage::Missing) => {
+                    self.drop_damaged(index, &row.id, &row.url, "is missing");
+                }
+                Err(EntryDamage::Wrong(why)) => self.drop_damaged(index, &row.id, &row.url, &why),
             }
         }
         Some(Variants(entries.into()))
@@ -318,7 +320,7 @@ impl Core {
 
     /// Keeps variants in memory, if they are small.
     fn keep_in_memory(&self, key: &CacheKey, changes: u64, found: &Variants) {
-        let is_small = |body: &StoredBody| matches!(body, StoredBody::Whole(_));
+        let is_small = |body: &EntryBody| matches!(body, EntryBody::Whole(_));
         let bytes: u64 = found.iter().map(|entry| entry.size()).sum();
         if bytes > self.options.memory_bytes / 4 || !found.iter().all(|entry| is_small(&entry.body))
         {
@@ -341,7 +343,7 @@ impl Core {
         for entry in found.iter() {
             uses.note(entry.id.row, now);
         }
-        let is_due = uses.pending.len() >= USES;
+        let is_due = uses.pending.len() >= MAX_USES_PER_TRANSACTION;
         drop(uses);
         if is_due {
             self.flush_uses();
@@ -355,7 +357,7 @@ impl Core {
     }
 
     /// Drops an entry that turned out to be damaged, and reports it.
-    pub(super) fn drop_damaged(&self, index: &mut Index, id: &EntryId, url: &str, why: &str) {
+    pub(super) fn drop_damaged(&self, index: &mut DiskIndex, id: &EntryId, url: &str, why: &str) {
         // One that was replaced meanwhile was not damaged; one that stays is found again.
         if self.remove(index, id) == Ok(false) {
             return;
@@ -370,7 +372,7 @@ impl Core {
     }
 
     /// Drops a row that cannot be decoded, and reports it.
-    fn drop_undecodable(&self, index: &mut Index, row: i64, key: &CacheKey) {
+    fn drop_undecodable(&self, index: &mut DiskIndex, row: i64, key: &CacheKey) {
         let _ = self.remove_row(index, row);
         self.changed(key);
         let root = self.layout.root.display();

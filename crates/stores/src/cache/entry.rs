@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use docstokg_policy::time::Timestamp;
 
-use super::body::{BodyReader, FileBody};
-use super::key::{CacheKey, VariantKey};
+use super::body::{FileBody, StoredBodyReader};
+use super::key::{CacheKey, VariantHash};
 
 /// Where the body of an entry is.
 #[derive(Clone)]
-pub(super) enum StoredBody {
+pub(super) enum EntryBody {
     /// In memory, and verified.
     Whole(Bytes),
     /// In an open file, and verified while it is read.
@@ -26,26 +26,26 @@ pub(super) enum StoredBody {
 pub(super) struct EntryId {
     pub(super) row: i64,
     pub(super) key: CacheKey,
-    pub(super) variant: VariantKey,
+    pub(super) variant: VariantHash,
     pub(super) checksum: u64,
 }
 
 /// A stored response: its metadata, and a handle to its body. It stays usable when the store drops
 /// it.
-pub struct Entry {
+pub struct CacheEntry {
     pub(super) id: EntryId,
     pub(super) metadata: Bytes,
     pub(super) url: Box<str>,
     pub(super) host: Box<str>,
     pub(super) stored_at: Timestamp,
     pub(super) length: u64,
-    pub(super) body: StoredBody,
+    pub(super) body: EntryBody,
     pub(super) decoded: OnceLock<Box<dyn Any + Send + Sync>>,
     /// When it was last used, in microseconds of wall time.
     pub(super) used_at: AtomicI64,
 }
 
-impl Entry {
+impl CacheEntry {
     /// Returns the name of its resource.
     #[must_use]
     pub fn key(&self) -> &CacheKey {
@@ -54,7 +54,7 @@ impl Entry {
 
     /// Returns the name of its variant.
     #[must_use]
-    pub fn variant(&self) -> &VariantKey {
+    pub fn variant(&self) -> &VariantHash {
         &self.id.variant
     }
 
@@ -106,19 +106,19 @@ impl Entry {
     #[must_use]
     pub fn body_in_memory(&self) -> Option<Bytes> {
         match &self.body {
-            StoredBody::Whole(body) => Some(body.clone()),
-            StoredBody::File(_) => None,
+            EntryBody::Whole(body) => Some(body.clone()),
+            EntryBody::File(_) => None,
         }
     }
 
     /// Reads the body from its start, in chunks.
     #[must_use]
-    pub fn body(&self) -> BodyReader {
-        BodyReader::new(&self.body)
+    pub fn body(&self) -> StoredBodyReader {
+        StoredBodyReader::new(&self.body)
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for CacheEntry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Entry")
@@ -131,10 +131,10 @@ impl fmt::Debug for Entry {
 
 /// The stored variants of a resource, the newest first; none is a miss.
 #[derive(Clone, Debug, Default)]
-pub struct Variants(pub(super) Arc<[Arc<Entry>]>);
+pub struct Variants(pub(super) Arc<[Arc<CacheEntry>]>);
 
 impl Deref for Variants {
-    type Target = [Arc<Entry>];
+    type Target = [Arc<CacheEntry>];
 
     fn deref(&self) -> &Self::Target {
         &self.0

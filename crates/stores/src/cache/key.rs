@@ -30,9 +30,9 @@ impl CacheKey {
 /// Names a variant of a resource: a hash of the request values that `Vary` names (RFC 9111,
 /// section 4.1), computed by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VariantKey([u8; 32]);
+pub struct VariantHash([u8; 32]);
 
-impl VariantKey {
+impl VariantHash {
     /// Makes a key of a hash.
     #[must_use]
     pub const fn new(hash: [u8; 32]) -> Self {
@@ -49,7 +49,7 @@ impl VariantKey {
 /// The state of a key's invalidations. A response whose request left before an invalidation is not
 /// stored after it: take the stamp before the request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct InvalidationStamp {
     pub(super) invalidations: u64,
     pub(super) purges: u64,
 }
@@ -60,7 +60,7 @@ pub struct NewEntry {
     /// Names the resource.
     pub key: CacheKey,
     /// Names the variant; an older entry of the same variant is replaced.
-    pub variant: VariantKey,
+    pub variant: VariantHash,
     /// Status, headers and times, as the caller encodes them; at most [`MAX_METADATA`] bytes.
     pub metadata: Bytes,
     /// The URL for display, without credentials: the caller redacts it.
@@ -68,7 +68,7 @@ pub struct NewEntry {
     /// The host, for display and purging.
     pub host: String,
     /// The stamp of the key, taken before the request was sent.
-    pub since: Stamp,
+    pub since: InvalidationStamp,
 }
 
 /// The most bytes of metadata that an entry has.
@@ -78,7 +78,7 @@ pub(super) const MAX_URL: usize = 8 * 1024;
 /// The most variants of a key; the oldest are dropped.
 pub const MAX_VARIANTS: usize = 32;
 /// The bytes that an entry counts for beside its body, metadata and URL: rows and index pages.
-const OVERHEAD: u64 = 512;
+const ENTRY_OVERHEAD_BYTES: u64 = 512;
 
 impl NewEntry {
     /// Cuts the URL to its longest length.
@@ -96,5 +96,5 @@ impl NewEntry {
 /// Returns the bytes that an entry counts for against the cap.
 pub(super) fn size_of(length: u64, metadata: &[u8], url: &str, host: &str) -> u64 {
     let beside = metadata.len() + url.len() + host.len();
-    length + beside as u64 + OVERHEAD
+    length + beside as u64 + ENTRY_OVERHEAD_BYTES
 }

@@ -43,13 +43,13 @@ pub const MAX_UNCACHEABLE: Duration = Duration::from_secs(86_400);
 
 /// What is recorded for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
+pub(super) struct LeaseRecord {
     /// Who leads; `None` for a key that is not storable.
     pub(super) holder: Option<Holder>,
     pub(super) until: BootInstant,
 }
 
-impl Lease {
+impl LeaseRecord {
     /// A lease of a holder, no longer than allowed.
     pub(super) fn flight(holder: Holder, until: BootInstant, now: BootInstant) -> Self {
         Self {
@@ -77,13 +77,13 @@ impl Lease {
 }
 
 /// Decides a claim by what is recorded.
-pub(super) fn claim(recorded: Option<Lease>, holder: Holder, now: BootInstant) -> Claim {
+pub(super) fn claim(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> Claim {
     match recorded.filter(|lease| lease.is_live(now)) {
-        Some(Lease {
+        Some(LeaseRecord {
             holder: None,
             until,
         }) => Claim::Uncacheable { until },
-        Some(Lease {
+        Some(LeaseRecord {
             holder: Some(other),
             until,
         }) if other != holder => Claim::Held { until },
@@ -92,7 +92,7 @@ pub(super) fn claim(recorded: Option<Lease>, holder: Holder, now: BootInstant) -
 }
 
 /// Returns whether a holder still leads.
-pub(super) fn is_held(recorded: Option<Lease>, holder: Holder, now: BootInstant) -> bool {
+pub(super) fn is_held(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> bool {
     recorded.is_some_and(|lease| lease.holder == Some(holder) && lease.is_live(now))
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_lease_excludes_others_until_it_expires() {
         let (mine, other) = (Holder(1), Holder(2));
-        let lease = Some(Lease::flight(other, at(20), at(10)));
+        let lease = Some(LeaseRecord::flight(other, at(20), at(10)));
         assert_eq!(claim(None, mine, at(10)), Claim::Leader);
         assert_eq!(claim(lease, mine, at(19)), Claim::Held { until: at(20) });
         assert_eq!(claim(lease, other, at(19)), Claim::Leader);
@@ -118,16 +118,16 @@ mod tests {
 
     #[test]
     fn uncacheable_keys_have_no_leader_and_instants_of_another_clock_do_not_count() {
-        let record = Some(Lease::uncacheable(at(60), at(10)));
+        let record = Some(LeaseRecord::uncacheable(at(60), at(10)));
         let expected = Claim::Uncacheable { until: at(60) };
         assert_eq!(claim(record, Holder(1), at(11)), expected);
         assert_eq!(claim(record, Holder(1), at(60)), Claim::Leader);
-        let far = Some(Lease {
+        let far = Some(LeaseRecord {
             holder: Some(Holder(2)),
             until: at(1_000_000),
         });
         assert_eq!(claim(far, Holder(1), at(10)), Claim::Leader);
-        let clamped = Lease::flight(Holder(2), BootInstant::FAR, at(10));
+        let clamped = LeaseRecord::flight(Holder(2), BootInstant::FAR, at(10));
         assert_eq!(clamped.until, at(3_610));
     }
 }

@@ -8,37 +8,37 @@ use bytes::Bytes;
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 
-use super::admin::{Listed, Position, Removed, Stats, Verified};
-use super::entry::{Entry, EntryId, StoredBody, Variants};
+use super::admin::{CacheStats, ListPosition, ListedEntry, RemovedEntries, VerificationReport};
+use super::entry::{CacheEntry, EntryBody, EntryId, Variants};
 use super::key::{CacheKey, MAX_VARIANTS, NewEntry, size_of};
-use super::lease::{self, Claim, Holder, Lease};
-use super::marks::Marks;
-use super::recent::Recent;
-use super::writer::Stored;
+use super::lease::{self, Claim, Holder, LeaseRecord};
+use super::marks::CacheMarks;
+use super::recent::RecentValues;
+use super::writer::StoreOutcome;
 
 /// How many records of leases there are before expired ones are dropped.
-const LEASES: usize = 1_024;
+const MAX_LEASE_RECORDS: usize = 1_024;
 
 /// A cache in memory.
 pub(super) struct MemoryCache {
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) marks: Marks,
+    pub(super) marks: CacheMarks,
     pub(super) max_bytes: u64,
     pub(super) max_body_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
-struct State {
-    entries: Recent<Variants>,
-    leases: HashMap<CacheKey, Lease>,
+struct MemoryState {
+    entries: RecentValues<Variants>,
+    leases: HashMap<CacheKey, LeaseRecord>,
     last_row: i64,
 }
 
-fn size(variants: &[Arc<Entry>]) -> u64 {
+fn size(variants: &[Arc<CacheEntry>]) -> u64 {
     variants.iter().map(|entry| entry.size()).sum()
 }
 
-impl Entry {
+impl CacheEntry {
     /// Returns the bytes that the entry counts for.
     pub(super) fn size(&self) -> u64 {
         size_of(self.length, &self.metadata, &self.url, &self.host)
@@ -49,11 +49,11 @@ impl MemoryCache {
     pub(super) fn new(max_bytes: u64, max_body_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            marks: Marks::own(),
+            marks: CacheMarks::own(),
             max_bytes,
             max_body_bytes,
-            state: Mutex::new(State {
-                entries: Recent::new(max_bytes),
+            state: Mutex::new(MemoryState {
+                entries: RecentValues::new(max_bytes),
                 leases: HashMap::new(),
                 last_row: 0,
             }),
@@ -78,14 +78,14 @@ impl MemoryCache {
     }
 
     /// Stores a response. The stamp is compared under the lock that invalidations take.
-    pub(super) fn put(&self, new: NewEntry, body: Bytes, checksum: u64) -> Stored {
+    pub(super) fn put(&self, new: NewEntry, body: Bytes, checksum: u64) -> StoreOutcome {
         let mut state = self.state.lock();
         if self.marks.stamp(&new.key) != new.since {
-            return Stored::Invalidated;
+            return StoreOutcome::Invalidated;
         }
         let now = self.clock.wall();
         state.last_row += 1;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(CacheEntry {
             id: EntryId {
                 row: state.last_row,
                 key: new.key,
@@ -97,12 +97,12 @@ impl MemoryCache {
             host: new.host.into(),
             stored_at: now,
             length: body.len() as u64,
-            body: StoredBody::Whole(body),
+            body: EntryBody::Whole(body),
             decoded: OnceLock::new(),
             used_at: AtomicI64::new(now.as_micros()),
         });
         if entry.size() > self.max_bytes {
-            return Stored::TooLarge;
+            return StoreOutcome::TooLarge;
         }
         let older = state.entries.peek(&new.key).cloned().unwrap_or_default();
         let others = older
@@ -119,11 +119,11 @@ impl MemoryCache {
             .entries
             .insert(new.key, Variants(variants.into()), bytes);
         self.marks.changed(&new.key);
-        Stored::Yes
+        StoreOutcome::Yes
     }
 
     /// Changes the variants of a key; what is left empty is removed.
-    fn edit(&self, key: &CacheKey, edit: impl FnOnce(&mut Vec<Arc<Entry>>) -> bool) -> bool {
+    fn edit(&self, key: &CacheKey, edit: impl FnOnce(&mut Vec<Arc<CacheEntry>>) -> bool) -> bool {
         let mut state = self.state.lock();
         let Some(variants) = state.entries.peek(key) else {
             return false;
@@ -145,7 +145,7 @@ impl MemoryCache {
             let Some(entry) = variants.iter_mut().find(|entry| entry.id == *id) else {
                 return false;
             };
-            *entry = Arc::new(Entry {
+            *entry = Arc::new(CacheEntry {
                 id: *id,
                 metadata,
                 url: entry.url.clone(),
@@ -174,9 +174,9 @@ impl MemoryCache {
         self.marks.invalidated(key);
     }
 
-    pub(super) fn purge(&self, host: Option<&str>) -> Removed {
+    pub(super) fn purge(&self, host: Option<&str>) -> RemovedEntries {
         let mut state = self.state.lock();
-        let mut removed = Removed::default();
+        let mut removed = RemovedEntries::default();
         self.marks.purged();
         let keys: Vec<CacheKey> = state.entries.keys().copied().collect();
         for key in keys {
@@ -197,21 +197,21 @@ impl MemoryCache {
         removed
     }
 
-    pub(super) fn evict(&self, to_bytes: u64) -> Removed {
+    pub(super) fn evict(&self, to_bytes: u64) -> RemovedEntries {
         let mut state = self.state.lock();
         let before: usize = state.entries.values().map(|found| found.len()).sum();
         let (_, bytes) = state.entries.shrink(to_bytes);
         let after: usize = state.entries.values().map(|found| found.len()).sum();
-        Removed {
+        RemovedEntries {
             entries: (before - after) as u64,
             bytes,
         }
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(super) fn stats(&self) -> CacheStats {
         let state = self.state.lock();
         let entries: usize = state.entries.values().map(|found| found.len()).sum();
-        Stats {
+        CacheStats {
             entries: entries as u64,
             bytes: state.entries.bytes(),
             max_bytes: self.max_bytes,
@@ -221,23 +221,28 @@ impl MemoryCache {
     }
 
     /// Bodies in memory are not damaged by a disk: there is nothing to check.
-    pub(super) fn verify(&self) -> Verified {
+    pub(super) fn verify(&self) -> VerificationReport {
         let stats = self.stats();
-        Verified {
+        VerificationReport {
             entries: stats.entries,
-            ..Verified::default()
+            ..VerificationReport::default()
         }
     }
 
-    pub(super) fn list(&self, host: Option<&str>, after: Position, limit: usize) -> Vec<Listed> {
+    pub(super) fn list(
+        &self,
+        host: Option<&str>,
+        after: ListPosition,
+        limit: usize,
+    ) -> Vec<ListedEntry> {
         let state = self.state.lock();
-        let mut listed: Vec<Listed> = state
+        let mut listed: Vec<ListedEntry> = state
             .entries
             .values()
             .flat_map(|found| found.iter())
             .filter(|entry| entry.id.row > after.0)
             .filter(|entry| host.is_none_or(|host| *entry.host == *host))
-            .map(|entry| Listed::of(entry))
+            .map(|entry| ListedEntry::of(entry))
             .collect();
         listed.sort_by_key(|entry| entry.position);
         listed.truncate(limit);
@@ -249,7 +254,7 @@ impl MemoryCache {
         let now = self.clock.boot();
         let claim = lease::claim(state.leases.get(key).copied(), holder, now);
         if claim == Claim::Leader {
-            state.record(*key, Lease::flight(holder, until, now), now);
+            state.record(*key, LeaseRecord::flight(holder, until, now), now);
         }
         claim
     }
@@ -259,14 +264,14 @@ impl MemoryCache {
         let now = self.clock.boot();
         let held = lease::is_held(state.leases.get(key).copied(), holder, now);
         if held {
-            state.record(*key, Lease::flight(holder, until, now), now);
+            state.record(*key, LeaseRecord::flight(holder, until, now), now);
         }
         held
     }
 
     pub(super) fn release(&self, key: &CacheKey, holder: Holder) {
         let mut state = self.state.lock();
-        let is_mine = |lease: &Lease| lease.holder == Some(holder);
+        let is_mine = |lease: &LeaseRecord| lease.holder == Some(holder);
         if state.leases.get(key).is_some_and(is_mine) {
             state.leases.remove(key);
             self.marks.changed(key);
@@ -276,15 +281,15 @@ impl MemoryCache {
     pub(super) fn remember_uncacheable(&self, key: &CacheKey, until: BootInstant) {
         let mut state = self.state.lock();
         let now = self.clock.boot();
-        state.record(*key, Lease::uncacheable(until, now), now);
+        state.record(*key, LeaseRecord::uncacheable(until, now), now);
         self.marks.changed(key);
     }
 }
 
-impl State {
+impl MemoryState {
     /// Records a lease, and drops expired ones when there are many.
-    fn record(&mut self, key: CacheKey, lease: Lease, now: BootInstant) {
-        if self.leases.len() >= LEASES && !self.leases.contains_key(&key) {
+    fn record(&mut self, key: CacheKey, lease: LeaseRecord, now: BootInstant) {
+        if self.leases.len() >= MAX_LEASE_RECORDS && !self.leases.contains_key(&key) {
             self.leases.retain(|_, lease| lease.is_live(now));
         }
         self.leases.insert(key, lease);

@@ -4,19 +4,19 @@ use hashlink::LinkedHashMap;
 
 use super::key::CacheKey;
 
-struct Slot<V> {
+struct RecentValue<V> {
     value: V,
     bytes: u64,
 }
 
 /// Values in the order of their last use.
-pub(super) struct Recent<V> {
-    slots: LinkedHashMap<CacheKey, Slot<V>>,
+pub(super) struct RecentValues<V> {
+    slots: LinkedHashMap<CacheKey, RecentValue<V>>,
     bytes: u64,
     max_bytes: u64,
 }
 
-impl<V> Recent<V> {
+impl<V> RecentValues<V> {
     pub(super) fn new(max_bytes: u64) -> Self {
         Self {
             slots: LinkedHashMap::new(),
@@ -43,7 +43,7 @@ impl<V> Recent<V> {
             return;
         }
         self.bytes += bytes;
-        self.slots.insert(key, Slot { value, bytes });
+        self.slots.insert(key, RecentValue { value, bytes });
         self.shrink(self.max_bytes);
     }
 
@@ -51,7 +51,7 @@ impl<V> Recent<V> {
     pub(super) fn replace(&mut self, key: &CacheKey, value: V, bytes: u64) {
         if let Some(slot) = self.slots.get_mut(key) {
             self.bytes = self.bytes - slot.bytes + bytes;
-            *slot = Slot { value, bytes };
+            *slot = RecentValue { value, bytes };
         }
         self.shrink(self.max_bytes);
     }

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 /// needed for the others. The operation has begun when the store returns this; dropping it undoes
 /// nothing.
 #[must_use = "the answer says whether the operation succeeded"]
-pub struct Reply<T>(State<T>);
+pub struct CacheReply<T>(ReplyState<T>);
 
-enum State<T> {
+enum ReplyState<T> {
     Ready(Option<T>),
     Later {
         answer: oneshot::Receiver<T>,
@@ -20,17 +20,17 @@ enum State<T> {
     },
 }
 
-impl<T> Reply<T> {
+impl<T> CacheReply<T> {
     /// An answer that is there.
     pub(super) const fn now(value: T) -> Self {
-        Self(State::Ready(Some(value)))
+        Self(ReplyState::Ready(Some(value)))
     }
 
     /// An answer that a thread sends, or `otherwise` if it ends without.
     pub(super) fn later(otherwise: T) -> (oneshot::Sender<T>, Self) {
         let (sender, answer) = oneshot::channel();
         let otherwise = Some(otherwise);
-        (sender, Self(State::Later { answer, otherwise }))
+        (sender, Self(ReplyState::Later { answer, otherwise }))
     }
 
     /// Returns the answer if it was there at once.
@@ -39,19 +39,19 @@ impl<T> Reply<T> {
     /// It is not: it has to be awaited.
     pub fn ready(self) -> Result<T, Self> {
         match self.0 {
-            State::Ready(Some(value)) => Ok(value),
+            ReplyState::Ready(Some(value)) => Ok(value),
             other => Err(Self(other)),
         }
     }
 }
 
-impl<T: Unpin> Future for Reply<T> {
+impl<T: Unpin> Future for CacheReply<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let value = match &mut self.get_mut().0 {
-            State::Ready(value) => value.take(),
-            State::Later { answer, otherwise } => match Pin::new(answer).poll(context) {
+            ReplyState::Ready(value) => value.take(),
+            ReplyState::Later { answer, otherwise } => match Pin::new(answer).poll(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(value)) => Some(value),
                 Poll::Ready(Err(_)) => otherwise.take(),

@@ -38,12 +38,12 @@ impl fmt::Display for CacheWarning {
 pub type WarningObserver = Arc<dyn Fn(&CacheWarning) + Send + Sync>;
 
 /// Reports each kind of trouble once.
-pub(super) struct Warnings {
+pub(super) struct WarningLog {
     observer: Option<WarningObserver>,
     reported: AtomicU8,
 }
 
-impl Warnings {
+impl WarningLog {
     pub(super) fn new(observer: Option<WarningObserver>) -> Self {
         Self {
             observer,

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::body::CHUNK;
-use super::disk::{Core, TemporaryBody};
+use super::body::READ_CHUNK_BYTES;
+use super::disk::{DiskCore, TemporaryBody};
 use super::key::{MAX_METADATA, NewEntry};
 use super::memory::MemoryCache;
-use super::reply::Reply;
+use super::reply::CacheReply;
 
 /// What became of a response that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoreOutcome {
     /// It is stored.
     Yes,
     /// It is not: body or metadata are larger than an entry may be.
@@ -28,14 +28,14 @@ pub enum Stored {
 }
 
 /// Where a response goes.
-pub(super) enum Target {
+pub(super) enum WriteTarget {
     Memory(Arc<MemoryCache>),
-    Disk(Arc<Core>),
+    Disk(Arc<DiskCore>),
     Nowhere,
 }
 
 /// The part of a body that is in a temporary file.
-pub(super) struct Spilled {
+pub(super) struct SpilledBody {
     pub(super) file: TemporaryBody,
     pub(super) hasher: Box<Xxh3>,
     /// The buffer that was written last, for what comes next: memory does not grow with the body.
@@ -44,25 +44,25 @@ pub(super) struct Spilled {
 
 /// Stores one response: write its body, then commit.
 #[must_use = "a writer that is dropped stores nothing"]
-pub struct Writer {
-    target: Target,
+pub struct ResponseWriter {
+    target: WriteTarget,
     new: Option<NewEntry>,
     buffer: Vec<u8>,
     length: u64,
     max_length: u64,
-    spilled: Option<Spilled>,
+    spilled: Option<SpilledBody>,
     /// A part of the body that is being written to the file.
-    writing: Option<Reply<Option<Spilled>>>,
+    writing: Option<CacheReply<Option<SpilledBody>>>,
     /// Why nothing will be stored.
-    given_up: Option<Stored>,
+    given_up: Option<StoreOutcome>,
 }
 
-impl Writer {
-    pub(super) fn new(target: Target, new: NewEntry) -> Self {
+impl ResponseWriter {
+    pub(super) fn new(target: WriteTarget, new: NewEntry) -> Self {
         let (max_length, given_up) = match &target {
-            Target::Memory(cache) => (cache.max_body_bytes, None),
-            Target::Disk(core) => (core.options.max_body_bytes, None),
-            Target::Nowhere => (0, Some(Stored::Failed)),
+            WriteTarget::Memory(cache) => (cache.max_body_bytes, None),
+            WriteTarget::Disk(core) => (core.options.max_body_bytes, None),
+            WriteTarget::Nowhere => (0, Some(StoreOutcome::Failed)),
         };
         let too_large = new.metadata.len() > MAX_METADATA;
         Self {
@@ -73,7 +73,7 @@ impl Writer {
             max_length,
             spilled: None,
             writing: None,
-            given_up: given_up.or(too_large.then_some(Stored::TooLarge)),
+            given_up: given_up.or(too_large.then_some(StoreOutcome::TooLarge)),
         }
     }
 
@@ -91,15 +91,15 @@ impl Writer {
         }
         self.length += chunk.len() as u64;
         if self.length > self.max_length {
-            self.give_up(Stored::TooLarge);
+            self.give_up(StoreOutcome::TooLarge);
             return;
         }
-        if self.buffer.capacity() < CHUNK && self.spilled.is_some() {
+        if self.buffer.capacity() < READ_CHUNK_BYTES && self.spilled.is_some() {
             // Once, for the second of two buffers that take turns.
-            self.buffer.reserve_exact(CHUNK + chunk.len());
+            self.buffer.reserve_exact(READ_CHUNK_BYTES + chunk.len());
         }
         self.buffer.extend_from_slice(chunk);
-        if self.buffer.len() >= CHUNK && matches!(self.target, Target::Disk(_)) {
+        if self.buffer.len() >= READ_CHUNK_BYTES && matches!(self.target, WriteTarget::Disk(_)) {
             self.settle().await;
             self.spill();
         }
@@ -111,14 +111,14 @@ impl Writer {
             self.spilled = writing.await;
             self.writing = None;
             if self.spilled.is_none() {
-                self.give_up(Stored::Failed);
+                self.give_up(StoreOutcome::Failed);
             }
         }
     }
 
     /// Has a thread write the buffer to the file.
     fn spill(&mut self) {
-        let Target::Disk(core) = &self.target else {
+        let WriteTarget::Disk(core) = &self.target else {
             return;
         };
         if self.given_up.is_some() {
@@ -129,7 +129,7 @@ impl Writer {
             .as_mut()
             .map(|spilled| std::mem::take(&mut spilled.spare));
         let buffer = std::mem::replace(&mut self.buffer, spare.unwrap_or_default());
-        let (sender, reply) = Reply::later(None);
+        let (sender, reply) = CacheReply::later(None);
         let writes = Arc::clone(core);
         core.in_files(Box::new(move |_| {
             let _ = sender.send(writes.spill(spilled, buffer));
@@ -137,7 +137,7 @@ impl Writer {
         self.writing = Some(reply);
     }
 
-    fn give_up(&mut self, why: Stored) {
+    fn give_up(&mut self, why: StoreOutcome) {
         self.given_up = Some(why);
         self.buffer = Vec::new();
         self.discard();
@@ -147,37 +147,37 @@ impl Writer {
     fn discard(&mut self) {
         // What is being written is removed by the thread that finds its reply dropped.
         self.writing = None;
-        if let (Some(spilled), Target::Disk(core)) = (self.spilled.take(), &self.target) {
+        if let (Some(spilled), WriteTarget::Disk(core)) = (self.spilled.take(), &self.target) {
             core.in_files(Box::new(move |_| drop(spilled)));
         }
     }
 
     /// Stores the response, in place of an older one of the same variant. It is visible to all
     /// processes when the answer is there.
-    pub async fn commit(mut self) -> Stored {
+    pub async fn commit(mut self) -> StoreOutcome {
         self.settle().await;
         if let Some(why) = self.given_up {
             return why;
         }
         let Some(new) = self.new.take() else {
-            return Stored::Failed;
+            return StoreOutcome::Failed;
         };
         let buffer = std::mem::take(&mut self.buffer);
         match &self.target {
-            Target::Nowhere => Stored::Failed,
-            Target::Memory(cache) => {
+            WriteTarget::Nowhere => StoreOutcome::Failed,
+            WriteTarget::Memory(cache) => {
                 let checksum = xxh3_64(&buffer);
                 cache.put(new, Bytes::from(buffer.into_boxed_slice()), checksum)
             }
-            Target::Disk(core) => {
+            WriteTarget::Disk(core) => {
                 let spilled = self.spilled.take();
-                Core::put(core, new, spilled, buffer).await
+                DiskCore::put(core, new, spilled, buffer).await
             }
         }
     }
 }
 
-impl Drop for Writer {
+impl Drop for ResponseWriter {
     fn drop(&mut self) {
         self.discard();
     }

@@ -3,26 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::quota::Statement;
-use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::{Ask, Entry, LanePolicy, Permit, Report};
+use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AttemptResult, LanePolicy, Permit,
+};
 use docstokg_policy::time::BootInstant;
 
-use super::{Client, LONG, arrive};
+use super::{LONG_TEST_WINDOW, SiteClient, arrive};
 use crate::handle::StateStore;
 
 /// Refusals teach limits below the configured ones.
-const TIGHTEN: LearnPolicy = LearnPolicy {
+const TIGHTEN_POLICY: LearnPolicy = LearnPolicy {
     mode: LearnMode::Tighten,
-    slowest: LONG,
+    slowest: LONG_TEST_WINDOW,
 };
 
 /// The report of a request that the host refused as one too many.
-fn refused(permit: &Permit) -> Report {
-    Report {
-        outcome: Outcome::Throttled,
+fn refused(permit: &Permit) -> AttemptResult {
+    AttemptResult {
+        outcome: AttemptMeaning::Throttled,
         retry_after: None,
         wants_retry: false,
         maybe_refused: false,
@@ -31,26 +33,26 @@ fn refused(permit: &Permit) -> Report {
 }
 
 /// The question of a client that learns limits.
-fn learning(client: &Client) -> Ask {
+fn learning(client: &SiteClient) -> AdmissionRequest {
     let policy = LanePolicy {
-        learn: Some(TIGHTEN),
+        learn: Some(TIGHTEN_POLICY),
         ..client.policy()
     };
-    Ask::at_once(&client.costs, policy)
+    AdmissionRequest::at_once(&client.costs, policy)
 }
 
 /// What one handle learned holds for all, and is forgotten for all.
 pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
     let (client, other) = (
-        Client::new(store, "learned", &[100]),
-        Client::new(store, "learned", &[100]),
+        SiteClient::new(store, "learned", &[100]),
+        SiteClient::new(store, "learned", &[100]),
     );
     let permit = client.go();
     let report = refused(&permit);
     arrive(client.site.settle(&learning(&client), &permit, &report));
-    let is_held_back = |client: &Client| {
+    let is_held_back = |client: &SiteClient| {
         let entry = arrive(client.site.enter(&learning(client))).entry;
-        matches!(entry, Entry::Refused(_))
+        matches!(entry, AdmissionDecision::Refused(_))
     };
     assert!(is_held_back(&other), "a refusal holds every handle back");
     assert!(arrive(other.site.view()).site.learned().is_some());
@@ -65,7 +67,7 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
 
 /// The pause after a refusal ends on an operator's word, and answers call those that wait.
 pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
-    let client = Client::new(store, "pause", &[100]);
+    let client = SiteClient::new(store, "pause", &[100]);
     let ask = learning(&client);
     let permit = client.go();
     let report = refused(&permit);
@@ -73,13 +75,15 @@ pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
     assert!(settled.calls_next, "others may have waited for the answer");
     assert!(matches!(
         arrive(client.site.enter(&ask)).entry,
-        Entry::Refused(_)
+        AdmissionDecision::Refused(_)
     ));
     arrive(client.site.unblock());
-    let Entry::Go(permit) = arrive(client.site.enter(&ask)).entry else {
+    let AdmissionDecision::Go(permit) = arrive(client.site.enter(&ask)).entry else {
         panic!("the pause has ended")
     };
-    let heard = client.site.settle_headers(&ask, &permit, Outcome::Success);
+    let heard = client
+        .site
+        .settle_headers(&ask, &permit, AttemptMeaning::Success);
     assert!(arrive(heard).calls_next, "headers teach before a body ends");
 }
 
@@ -87,7 +91,7 @@ pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
 pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     const LEFT: u32 = 40;
     let lane: Arc<str> = "metadata".into();
-    let first = Client::new(store, "quota", &[1_000]);
+    let first = SiteClient::new(store, "quota", &[1_000]);
     let permit = first.go();
     let quota = Quota {
         unit: Unit::Requests,
@@ -96,12 +100,12 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
         remaining: Some(LEFT),
         resets_in: Some(Duration::from_secs(3_000)),
         partition: None,
-        source: Source::RateLimit,
+        source: RateHeaderFamily::RateLimit,
     };
     let statement = Arc::new(Statement {
-        reading: Reading {
+        reading: RateHeaderReading {
             quotas: vec![quota],
-            ..Reading::default()
+            ..RateHeaderReading::default()
         },
         retry_after: None,
         is_refusal: false,
@@ -111,10 +115,10 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     assert!(!heard.holds, "something is left");
     let permitted: usize = std::thread::scope(|scope| {
         let caller = || {
-            let client = Client::new(store, "quota", &[1_000]);
+            let client = SiteClient::new(store, "quota", &[1_000]);
             let goes = |_: &u32| {
                 let entry = arrive(client.site.enter(&asking(&client, &lane))).entry;
-                matches!(entry, Entry::Go(_))
+                matches!(entry, AdmissionDecision::Go(_))
             };
             (0..LEFT).filter(goes).count()
         };
@@ -129,11 +133,11 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     assert_eq!(stated.quotas[0].remaining, Some(0));
     assert!(arrive(first.site.forget_learned()));
     let entry = arrive(first.site.enter(&asking(&first, &lane))).entry;
-    assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
+    assert!(matches!(entry, AdmissionDecision::Go(_)), "{entry:?}");
 }
 
-fn asking(client: &Client, lane: &Arc<str>) -> Ask {
-    Ask {
+fn asking(client: &SiteClient, lane: &Arc<str>) -> AdmissionRequest {
+    AdmissionRequest {
         quota_lane: Some(Arc::clone(lane)),
         ..client.ask(BootInstant::ZERO)
     }

@@ -4,24 +4,24 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, RefusalReason};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, RefusalReason};
 use docstokg_policy::time::BootInstant;
 
-use super::{Client, LONG, arrive};
+use super::{LONG_TEST_WINDOW, SiteClient, arrive};
 use crate::handle::StateStore;
 
 /// While half-open no more probes are in flight than allowed, through however many handles; a probe
 /// result ends it.
 pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
-    let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
+    let clients = [0, 1].map(|_| SiteClient::new(store, "half-open", &[100]));
     arrive(clients[0].site.block(
         Duration::from_micros(1),
         &OpenReason::Operator("conformance".into()),
     ));
     let probe = loop {
-        if let Entry::Go(permit) = clients[0].enter() {
+        if let AdmissionDecision::Go(permit) = clients[0].enter() {
             break permit;
         }
     };
@@ -30,7 +30,7 @@ pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
         clients[1].refused(),
         RefusalReason::Open { probing: true, .. }
     ));
-    clients[0].settle(&probe, Outcome::Success);
+    clients[0].settle(&probe, AttemptMeaning::Success);
     assert!(!clients[1].go().probe);
 }
 
@@ -38,31 +38,31 @@ pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
 /// probe that fails is not a new open, and one that succeeds ends it.
 pub fn an_outage_is_probed_early_by_one_request_at_a_time(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| {
-        let mut client = Client::new(store, "outage", &[100]);
+        let mut client = SiteClient::new(store, "outage", &[100]);
         client.breaker.fail_max = NonZeroU32::MIN;
-        client.breaker.reset_ceiling = LONG;
-        client.breaker.reset = LONG;
+        client.breaker.reset_ceiling = LONG_TEST_WINDOW;
+        client.breaker.reset = LONG_TEST_WINDOW;
         client
     });
     let permit = clients[0].go();
-    clients[0].settle(&permit, Outcome::Failure);
+    clients[0].settle(&permit, AttemptMeaning::Failure);
     clients[1].refused();
-    for outcome in [Outcome::Failure, Outcome::Success] {
+    for outcome in [AttemptMeaning::Failure, AttemptMeaning::Success] {
         let probe = loop {
-            if let Entry::Go(permit) = clients[1].enter() {
+            if let AdmissionDecision::Go(permit) = clients[1].enter() {
                 break permit;
             }
             std::thread::yield_now();
         };
         assert!(probe.probe);
-        let other = Ask {
+        let other = AdmissionRequest {
             role: Role::Artifact,
             ..clients[0].ask(BootInstant::ZERO)
         };
         assert!(
             matches!(
                 arrive(clients[0].site.enter(&other)).entry,
-                Entry::Refused(_)
+                AdmissionDecision::Refused(_)
             ),
             "a second early probe"
         );

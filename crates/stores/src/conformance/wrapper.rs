@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use docstokg_policy::site::{SiteOperation, SiteResult};
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{
+    BudgetKey, ReplyFuture, SiteHandle, SiteKey, SiteView, StateStore, StoreReply,
+};
 
 /// How an operation is treated.
 #[derive(Clone, Debug)]
@@ -22,17 +24,17 @@ pub enum Treatment {
     Fail(StoreError),
 }
 
-type Hook = Arc<dyn Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync>;
+type OperationHook = Arc<dyn Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync>;
 
 /// A store that treats every operation as its hook says. The hook receives the operation, or `None`
 /// for what lists, flushes or views.
-pub struct Wrapped {
+pub struct HookedStore {
     inner: Arc<dyn StateStore>,
-    hook: Hook,
+    hook: OperationHook,
     peers: Option<u32>,
 }
 
-impl Wrapped {
+impl HookedStore {
     /// Wraps a store.
     pub fn new(
         inner: Arc<dyn StateStore>,
@@ -56,12 +58,12 @@ impl Wrapped {
 }
 
 /// An answer that is pending for a few polls.
-struct Delayed<T> {
+struct DelayedReply<T> {
     looks: u32,
-    answer: Coming<T>,
+    answer: ReplyFuture<T>,
 }
 
-impl<T> Future for Delayed<T> {
+impl<T> Future for DelayedReply<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -75,24 +77,24 @@ impl<T> Future for Delayed<T> {
 }
 
 fn treat<T: Send + 'static>(
-    hook: &Hook,
+    hook: &OperationHook,
     operation: Option<&SiteOperation<'_>>,
-    ask: impl FnOnce() -> Answer<T>,
-) -> Answer<T> {
+    ask: impl FnOnce() -> StoreReply<T>,
+) -> StoreReply<T> {
     match hook(operation) {
         Treatment::Forward => ask(),
-        Treatment::Fail(error) => Answer::Ready(Err(error)),
+        Treatment::Fail(error) => StoreReply::Ready(Err(error)),
         Treatment::Delay(looks) => {
-            let answer: Coming<T> = match ask() {
-                Answer::Ready(result) => Box::pin(async move { result }),
-                Answer::Later(coming) => coming,
+            let answer: ReplyFuture<T> = match ask() {
+                StoreReply::Ready(result) => Box::pin(async move { result }),
+                StoreReply::Later(coming) => coming,
             };
-            Answer::Later(Box::pin(Delayed { looks, answer }))
+            StoreReply::Later(Box::pin(DelayedReply { looks, answer }))
         }
     }
 }
 
-impl StateStore for Wrapped {
+impl StateStore for HookedStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
         Arc::new(WrappedSite {
             inner: self.inner.site(key),
@@ -100,7 +102,7 @@ impl StateStore for Wrapped {
         })
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         treat(&self.hook, None, || self.inner.list())
     }
 
@@ -112,7 +114,7 @@ impl StateStore for Wrapped {
         self.inner.is_remote()
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         treat(&self.hook, None, || self.inner.flush())
     }
 
@@ -131,7 +133,7 @@ impl StateStore for Wrapped {
 
 struct WrappedSite {
     inner: Arc<dyn SiteHandle>,
-    hook: Hook,
+    hook: OperationHook,
 }
 
 impl SiteHandle for WrappedSite {
@@ -139,11 +141,11 @@ impl SiteHandle for WrappedSite {
         self.inner.budget(key)
     }
 
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         treat(&self.hook, Some(operation), || self.inner.apply(operation))
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         treat(&self.hook, None, || self.inner.view())
     }
 }

@@ -3,21 +3,22 @@
 use std::time::Duration;
 
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, QueuePosition, Refusal, RefusalReason, Reserved,
+    AdmissionDecision, AdmissionRequest, AdmissionResult, BudgetCost, QueuePosition, Refusal,
+    RefusalReason, ReservedSlot,
 };
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
 use super::LOCAL_ID;
-use super::site::Site;
-use super::watch::{LOSS_VALID, Switch};
+use super::site::BothSites;
+use super::watch::{LOSS_VALID, StoreSwitch};
 
 /// Up to this length a window is short: it counts as full when this process switches stores.
 const SHORT_WINDOW: Duration = Duration::from_secs(600);
 
 /// What the own store counts in a budget's short windows although no request used it.
 #[derive(Default)]
-pub(super) struct Filled {
+pub(super) struct FillCounts {
     /// The number of the switch for which it was filled.
     switch: u64,
     weight: u32,
@@ -40,10 +41,14 @@ fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
     })
 }
 
-impl Site {
+impl BothSites {
     /// Where a window allows fewer requests than there are processes, each has its turns: returns
     /// the wait for the next one.
-    pub(super) fn await_turn(&self, ask: &Ask, reservation: Option<u64>) -> Option<Entered> {
+    pub(super) fn await_turn(
+        &self,
+        ask: &AdmissionRequest,
+        reservation: Option<u64>,
+    ) -> Option<AdmissionResult> {
         let (rank, peers, wall) = (
             self.watch.rank(),
             self.watch.peers(),
@@ -61,7 +66,7 @@ impl Site {
             cost.windows.list().first().copied(),
         );
         let entry = if at > ask.latest || at > ask.deadline {
-            Entry::Refused(Refusal {
+            AdmissionDecision::Refused(Refusal {
                 until: at,
                 reason: RefusalReason::Rate { window: because },
             })
@@ -70,16 +75,16 @@ impl Site {
             // this process.
             let own = reservation.filter(|id| *id >= LOCAL_ID);
             let id = own.unwrap_or_else(|| LOCAL_ID | fastrand::u64(..LOCAL_ID));
-            Entry::Wait(Reserved {
+            AdmissionDecision::Wait(ReservedSlot {
                 id,
                 at,
                 because,
                 probe: false,
             })
         } else {
-            Entry::Queue { at }
+            AdmissionDecision::Queue { at }
         };
-        Some(Entered {
+        Some(AdmissionResult {
             entry,
             transition: None,
         })
@@ -88,7 +93,7 @@ impl Site {
     /// Counts the short windows of the budgets of a question as full, once for each switch: what
     /// other processes were permitted just before it is not known here. Returns until when that
     /// lasts.
-    pub(super) fn fill(&self, ask: &Ask, own: &Ask) -> BootInstant {
+    pub(super) fn fill(&self, ask: &AdmissionRequest, own: &AdmissionRequest) -> BootInstant {
         let Some(switch) = self.watch.last_switch() else {
             return BootInstant::default();
         };
@@ -108,9 +113,9 @@ impl Site {
     fn fill_budget(
         &self,
         windows: &Windows,
-        cost: &Cost,
-        filled: &mut Filled,
-        last: Switch,
+        cost: &BudgetCost,
+        filled: &mut FillCounts,
+        last: StoreSwitch,
     ) -> BootInstant {
         let now = self.watch.clock.boot();
         if filled.weight > 0 && (filled.switch != last.number || filled.until <= now) {
@@ -127,7 +132,7 @@ impl Site {
             } else {
                 at + width
             };
-            *filled = Filled {
+            *filled = FillCounts {
                 switch: last.number,
                 weight: if until > now { weight } else { 0 },
                 at,
@@ -141,7 +146,7 @@ impl Site {
 
     /// Returns whether the shared store came back so recently that other processes may not have
     /// noticed.
-    pub(super) fn is_too_early(&self, ask: &Ask) -> bool {
+    pub(super) fn is_too_early(&self, ask: &AdmissionRequest) -> bool {
         // Almost always there was no switch, or none for a long time.
         let Some(switch) = self.watch.last_switch() else {
             return false;

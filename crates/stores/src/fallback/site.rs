@@ -7,48 +7,48 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, Permit, Refusal, RefusalReason, Report, RequestOperation, Settled,
-    SiteOperation, SiteResult,
+    AdmissionDecision, AdmissionRequest, AdmissionResult, AttemptResult, BudgetCost, Permit,
+    Refusal, RefusalReason, RequestOperation, SettleEffect, SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
-use super::fill::Filled;
-use super::watch::{Found, Watch};
+use super::fill::FillCounts;
+use super::watch::{StoreCheck, StoreWatch};
 use super::{Fallback, LOCAL_ID};
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, OwnShare, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{BudgetKey, OwnShare, SiteHandle, SiteKey, SiteView, StateStore, StoreReply};
 use crate::memory::MemorySite;
 
-pub(super) struct FallbackSite(Arc<Site>);
+pub(super) struct FallbackSiteHandle(Arc<BothSites>);
 
 /// The site in both stores.
-pub(super) struct Site {
+pub(super) struct BothSites {
     shared: Arc<dyn SiteHandle>,
     store: Arc<dyn StateStore>,
     pub(super) own: Arc<MemorySite>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<StoreWatch>,
     /// The index in the own store of each index in the shared one.
     indices: Mutex<HashMap<usize, usize>>,
     /// How the budgets of the own store were filled at the last switch of stores.
-    pub(super) filled: Mutex<HashMap<usize, Filled>>,
+    pub(super) filled: Mutex<HashMap<usize, FillCounts>>,
     key: SiteKey,
     /// Whether the own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
 }
 
-impl Site {
+impl BothSites {
     /// Converts a question for the own store: its budgets, and this process's share of the windows.
-    pub(super) fn own_ask(&self, ask: &Ask, peers: u32) -> Ask {
-        Ask {
+    pub(super) fn own_ask(&self, ask: &AdmissionRequest, peers: u32) -> AdmissionRequest {
+        AdmissionRequest {
             costs: self.own_costs(&ask.costs, peers).into(),
             ..ask.clone()
         }
     }
 
-    fn own_costs(&self, costs: &[Cost], peers: u32) -> Vec<Cost> {
+    fn own_costs(&self, costs: &[BudgetCost], peers: u32) -> Vec<BudgetCost> {
         let indices = self.indices.lock();
-        let cost = |cost: &Cost| {
+        let cost = |cost: &BudgetCost| {
             let windows = if peers > 1 {
                 Arc::new(cost.windows.shared_by(peers))
             } else {
@@ -56,7 +56,7 @@ impl Site {
             };
             // A weight above the share takes all of it.
             let weight = cost.weight.min(windows.largest_weight());
-            Cost {
+            BudgetCost {
                 budget: indices.get(&cost.budget).copied().unwrap_or(0),
                 weight,
                 windows,
@@ -67,9 +67,13 @@ impl Site {
     }
 
     /// Answers without the shared store.
-    fn enter_own(&self, ask: &Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+    fn enter_own(
+        &self,
+        ask: &AdmissionRequest,
+        reservation: Option<u64>,
+    ) -> StoreReply<SiteResult> {
         if let Some(entered) = self.await_turn(ask, reservation) {
-            return Answer::now(entered.into());
+            return StoreReply::now(entered.into());
         }
         let mut own = self.own_ask(ask, self.watch.peers());
         let filled_until = self.fill(ask, &own);
@@ -80,14 +84,18 @@ impl Site {
     }
 
     /// Applies an operation of a request to the own store.
-    fn apply_own(&self, own: &Ask, operation: RequestOperation) -> Answer<SiteResult> {
+    fn apply_own(
+        &self,
+        own: &AdmissionRequest,
+        operation: RequestOperation,
+    ) -> StoreReply<SiteResult> {
         self.own.apply(&SiteOperation::for_request(own, operation))
     }
 
     /// Records what the shared store permitted or refused, for when it is unavailable.
-    fn note(&self, ask: &Ask, entered: &Entered) {
+    fn note(&self, ask: &AdmissionRequest, entered: &AdmissionResult) {
         match &entered.entry {
-            Entry::Go(_) => {
+            AdmissionDecision::Go(_) => {
                 for cost in self.own_costs(&ask.costs, 1) {
                     self.own.fill(cost.budget, &cost.windows, cost.weight);
                 }
@@ -96,7 +104,7 @@ impl Site {
                     self.watch.forget_block(&self.key);
                 }
             }
-            Entry::Refused(Refusal {
+            AdmissionDecision::Refused(Refusal {
                 until,
                 reason:
                     RefusalReason::Open {
@@ -104,7 +112,7 @@ impl Site {
                         probing: false,
                     },
             })
-            | Entry::WaitForBreaker {
+            | AdmissionDecision::WaitForBreaker {
                 until,
                 reason,
                 probing: false,
@@ -114,9 +122,9 @@ impl Site {
     }
 
     /// Records a Retry-After that the shared store has not received.
-    fn note_missed_block(&self, report: &Report, settled: &Answer<SiteResult>) {
+    fn note_missed_block(&self, report: &AttemptResult, settled: &StoreReply<SiteResult>) {
         if report.retry_after.is_some()
-            && let Answer::Ready(Ok(SiteResult::Settled(Settled {
+            && let StoreReply::Ready(Ok(SiteResult::Settled(SettleEffect {
                 open_until: Some(until),
                 ..
             }))) = settled
@@ -127,7 +135,7 @@ impl Site {
     }
 
     /// Records the block that a settled result began, for when the shared store is unavailable.
-    fn note_open(&self, settled: &Settled) {
+    fn note_open(&self, settled: &SettleEffect) {
         let Some(until) = settled.open_until else {
             return;
         };
@@ -137,7 +145,12 @@ impl Site {
     }
 
     /// Settles in the own store.
-    fn settle_own(&self, own: &Ask, permit: Permit, report: Report) -> Answer<SiteResult> {
+    fn settle_own(
+        &self,
+        own: &AdmissionRequest,
+        permit: Permit,
+        report: AttemptResult,
+    ) -> StoreReply<SiteResult> {
         let settled = self.apply_own(own, RequestOperation::Settle { permit, report });
         self.note_missed_block(&report, &settled);
         settled
@@ -146,10 +159,10 @@ impl Site {
     /// Settles in the shared store. A failure that it did not receive still counts for this process.
     fn settle_shared(
         self: &Arc<Self>,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         permit: &Permit,
-        report: &Report,
-    ) -> Answer<SiteResult> {
+        report: &AttemptResult,
+    ) -> StoreReply<SiteResult> {
         let (own, site) = (self.own_ask(ask, 1), Arc::clone(self));
         let (unheard, report) = (permit.clone(), *report);
         let on_answer = move |result: Result<SiteResult, StoreError>| match result {
@@ -187,7 +200,7 @@ impl Site {
     /// Returns the shared store's answer, or the own store's if there is none.
     fn resolve(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         result: Result<SiteResult, StoreError>,
         reservation: Option<u64>,
     ) -> Result<SiteResult, StoreError> {
@@ -206,7 +219,11 @@ impl Site {
     }
 
     /// Asks the shared store.
-    fn enter_shared(self: &Arc<Self>, ask: Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+    fn enter_shared(
+        self: &Arc<Self>,
+        ask: AdmissionRequest,
+        reservation: Option<u64>,
+    ) -> StoreReply<SiteResult> {
         if let Some(id) = reservation.filter(|id| *id >= LOCAL_ID) {
             // The shared store decides again: the own store's reservation is given up.
             let own = self.own_ask(&ask, self.watch.peers());
@@ -221,18 +238,22 @@ impl Site {
     }
 
     /// Asks the store that decides now.
-    fn enter(self: &Arc<Self>, ask: Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+    fn enter(
+        self: &Arc<Self>,
+        ask: AdmissionRequest,
+        reservation: Option<u64>,
+    ) -> StoreReply<SiteResult> {
         match self.watch.find(&*self.store) {
-            Found::Present if !self.is_too_early(&ask) => self.enter_shared(ask, reservation),
-            Found::Present | Found::Lost => self.enter_own(&ask, reservation),
-            Found::Unknown => match self.store.check() {
-                Answer::Ready(result) => {
+            StoreCheck::Present if !self.is_too_early(&ask) => self.enter_shared(ask, reservation),
+            StoreCheck::Present | StoreCheck::Lost => self.enter_own(&ask, reservation),
+            StoreCheck::Unknown => match self.store.check() {
+                StoreReply::Ready(result) => {
                     self.watch.note_check(&result);
                     self.enter_after_check(ask, reservation)
                 }
-                Answer::Later(coming) => {
+                StoreReply::Later(coming) => {
                     let site = Arc::clone(self);
-                    Answer::Later(Box::pin(async move {
+                    StoreReply::Later(Box::pin(async move {
                         site.watch.note_check(&coming.await);
                         site.enter_after_check(ask, reservation).await
                     }))
@@ -244,9 +265,9 @@ impl Site {
     /// Asks the store that decides after a check.
     fn enter_after_check(
         self: &Arc<Self>,
-        ask: Ask,
+        ask: AdmissionRequest,
         reservation: Option<u64>,
-    ) -> Answer<SiteResult> {
+    ) -> StoreReply<SiteResult> {
         if self.watch.was_lost() || self.is_too_early(&ask) {
             self.enter_own(&ask, reservation)
         } else {
@@ -255,10 +276,10 @@ impl Site {
     }
 
     /// Prolongs leases in the store that gave them.
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<SiteResult> {
+    fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<SiteResult> {
         let (own, shared) = ids.iter().partition(|id| **id >= LOCAL_ID);
         let condition = self.own.apply(&SiteOperation::Renew { ids: own, length });
-        if self.watch.find(&*self.store) == Found::Present {
+        if self.watch.find(&*self.store) == StoreCheck::Present {
             (self.shared).apply(&SiteOperation::Renew {
                 ids: shared,
                 length,
@@ -269,9 +290,9 @@ impl Site {
     }
 }
 
-impl FallbackSite {
+impl FallbackSiteHandle {
     pub(super) fn new(store: &Fallback, key: &SiteKey) -> Self {
-        Self(Arc::new(Site {
+        Self(Arc::new(BothSites {
             shared: store.shared.site(key),
             store: Arc::clone(&store.shared),
             own: store.own.memory_site(key),
@@ -284,7 +305,7 @@ impl FallbackSite {
     }
 }
 
-impl SiteHandle for FallbackSite {
+impl SiteHandle for FallbackSiteHandle {
     fn budget(&self, key: &BudgetKey) -> usize {
         let (shared, own) = (self.0.shared.budget(key), self.0.own.budget(key));
         self.0.indices.lock().insert(shared, own);
@@ -293,11 +314,11 @@ impl SiteHandle for FallbackSite {
 
     /// Applies an operation in the shared store; what follows a permit or reservation of the own
     /// store, there.
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let site = &self.0;
         match operation {
             SiteOperation::Request(ask, RequestOperation::Enter { reservation }) => {
-                site.enter(Ask::clone(ask), *reservation)
+                site.enter(AdmissionRequest::clone(ask), *reservation)
             }
             SiteOperation::Request(ask, operation) if operation.id() >= Some(LOCAL_ID) => {
                 let own = site.own_ask(ask, site.watch.peers());
@@ -323,15 +344,15 @@ impl SiteHandle for FallbackSite {
         }
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         self.0.shared.view()
     }
 
-    fn own_share(&self, costs: &[Cost]) -> Option<OwnShare> {
+    fn own_share(&self, costs: &[BudgetCost]) -> Option<OwnShare> {
         if !self.0.watch.was_lost() {
             return None;
         }
-        let Answer::Ready(Ok(view)) = self.0.own.view() else {
+        let StoreReply::Ready(Ok(view)) = self.0.own.view() else {
             return None;
         };
         let costs = self.0.own_costs(costs, self.0.watch.peers());

@@ -16,9 +16,9 @@ use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 
-use super::Notice;
+use super::AvailabilityNotice;
 use crate::error::StoreError;
-use crate::handle::{Arriving, SiteHandle, SiteKey, StateStore};
+use crate::handle::{PendingStoreReply, SiteHandle, SiteKey, StateStore};
 
 /// How often a store that does not answer is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ const UNUSABLE_EXTRA: Duration = Duration::from_secs(10);
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum StoreCheck {
     /// It answers.
     Present,
     /// It does not.
@@ -40,13 +40,13 @@ pub(super) enum Found {
 
 /// A switch between the shared and the own store: its number, and when it was.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Switch {
+pub(super) struct StoreSwitch {
     pub(super) number: u64,
     pub(super) at: BootInstant,
 }
 
 /// Whether the shared store is lost.
-pub(super) struct Watch {
+pub(super) struct StoreWatch {
     pub(super) clock: Arc<dyn Clock>,
     lost: AtomicBool,
     /// Counts how often it was lost.
@@ -59,11 +59,11 @@ pub(super) struct Watch {
     assumed_peers: u32,
     /// The number of the last switch, readable without the lock.
     switches: AtomicU64,
-    switched: Mutex<Switch>,
+    switched: Mutex<StoreSwitch>,
     checking: Mutex<CheckState>,
     /// The blocks that this process knows, by site.
     blocks: Mutex<HashMap<SiteKey, KnownBlock>>,
-    notice: Notice,
+    notice: AvailabilityNotice,
 }
 
 /// A block that the store should have.
@@ -80,11 +80,15 @@ struct CheckState {
     /// How much longer than usual that is valid.
     longer: Duration,
     /// A check that is in progress, and since when.
-    question: Option<(BootInstant, Arriving<()>)>,
+    question: Option<(BootInstant, PendingStoreReply<()>)>,
 }
 
-impl Watch {
-    pub(super) fn new(clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
+impl StoreWatch {
+    pub(super) fn new(
+        clock: Arc<dyn Clock>,
+        notice: AvailabilityNotice,
+        assumed_peers: u32,
+    ) -> Self {
         Self {
             clock,
             lost: AtomicBool::new(false),
@@ -121,13 +125,13 @@ impl Watch {
 
     /// Returns the last switch, if there was any.
     #[inline]
-    pub(super) fn last_switch(&self) -> Option<Switch> {
+    pub(super) fn last_switch(&self) -> Option<StoreSwitch> {
         (self.switches.load(Ordering::Acquire) > 0).then(|| *self.switched.lock())
     }
 
     fn switch(&self, now: BootInstant) {
         let mut switched = self.switched.lock();
-        *switched = Switch {
+        *switched = StoreSwitch {
             number: switched.number + 1,
             at: now,
         };
@@ -190,26 +194,26 @@ impl Watch {
 
     /// Returns whether the store answers, after a check if it was lost.
     #[inline]
-    pub(super) fn find(&self, shared: &dyn StateStore) -> Found {
+    pub(super) fn find(&self, shared: &dyn StateStore) -> StoreCheck {
         if self.was_lost() {
             self.look(shared)
         } else {
-            Found::Present
+            StoreCheck::Present
         }
     }
 
     #[cold]
-    fn look(&self, shared: &dyn StateStore) -> Found {
+    fn look(&self, shared: &dyn StateStore) -> StoreCheck {
         let mut checking = self.checking.lock();
         let now = self.clock.boot();
         // A check that is answered may be older than the last result: then another one is begun.
         for _ in 0..2 {
             if !self.was_lost() {
-                return Found::Present;
+                return StoreCheck::Present;
             }
             if checking.question.is_none() {
                 if now < checking.lost_at + CHECK_INTERVAL + checking.longer {
-                    return Found::Lost;
+                    return StoreCheck::Lost;
                 }
                 checking.question = Some((now, shared.check().into_future()));
             }
@@ -221,7 +225,7 @@ impl Watch {
                 // It has not answered up to now.
                 Poll::Pending if asked < now => {
                     checking.lost_at = now;
-                    return Found::Lost;
+                    return StoreCheck::Lost;
                 }
                 Poll::Pending => break,
                 Poll::Ready(result) => {
@@ -231,9 +235,9 @@ impl Watch {
             }
         }
         if now < checking.lost_at + LOSS_VALID + checking.longer {
-            Found::Lost
+            StoreCheck::Lost
         } else {
-            Found::Unknown
+            StoreCheck::Unknown
         }
     }
 

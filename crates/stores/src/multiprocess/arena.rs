@@ -16,15 +16,15 @@ mod directory;
 mod layout;
 
 use layout::header;
-pub(super) use layout::{Class, block};
+pub(super) use layout::{SizeClass, block};
 
 /// The length of a segment.
-pub(super) const SEGMENT: usize = 1 << 20;
+pub(super) const SEGMENT_BYTES: usize = 1 << 20;
 /// The maximum number of segments: a gigabyte, more sites than a machine uses at once.
 const MAX_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
-pub(super) const VERSION: u64 = 4;
-const MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
+pub(super) const ARENA_LAYOUT_VERSION: u64 = 4;
+const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
 /// How long to wait for the holder of a lock: its operations take microseconds.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -69,8 +69,10 @@ impl Arena {
         first
             .word(header::NEXT_FREE)
             .store(header::END as u64, Relaxed);
-        first.word(header::MAGIC).store(MAGIC, Relaxed);
-        first.word(header::VERSION).store(VERSION, Relaxed);
+        first.word(header::MAGIC).store(ARENA_MAGIC, Relaxed);
+        first
+            .word(header::VERSION)
+            .store(ARENA_LAYOUT_VERSION, Relaxed);
         arena.sign(boot_id, anchor)?;
         Ok(arena)
     }
@@ -79,16 +81,16 @@ impl Arena {
     pub(super) fn open(path: &Path) -> Result<Self, ArenaError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
-        if length < SEGMENT as u64 || !length.is_multiple_of(SEGMENT as u64) {
+        if length < SEGMENT_BYTES as u64 || !length.is_multiple_of(SEGMENT_BYTES as u64) {
             return Err(ArenaError::Damaged("it has been cut, or is something else"));
         }
         let arena = Self::over(path, file);
         let first = arena.segment(0)?;
-        if first.word(header::MAGIC).load(Relaxed) != MAGIC {
+        if first.word(header::MAGIC).load(Relaxed) != ARENA_MAGIC {
             return Err(ArenaError::Damaged("it is something else"));
         }
         match first.word(header::VERSION).load(Relaxed) {
-            VERSION => {}
+            ARENA_LAYOUT_VERSION => {}
             other => return Err(ArenaError::Version(other)),
         }
         if first.word(header::NEXT_FREE).load(Relaxed) > length {
@@ -152,7 +154,7 @@ impl Arena {
     #[cold]
     fn map(&self, number: usize) -> Result<&Segment, ArenaError> {
         let cell = self.segments.get(number).ok_or(ArenaError::Full)?;
-        let segment = Segment::map(&self.file, (number * SEGMENT) as u64, SEGMENT)?;
+        let segment = Segment::map(&self.file, (number * SEGMENT_BYTES) as u64, SEGMENT_BYTES)?;
         Ok(cell.get_or_init(|| segment))
     }
 
@@ -160,7 +162,10 @@ impl Arena {
     #[inline]
     pub(super) fn at(&self, offset: u64) -> Result<(&Segment, usize), ArenaError> {
         let offset = usize::try_from(offset).map_err(|_| ArenaError::Full)?;
-        Ok((self.segment(offset / SEGMENT)?, offset % SEGMENT))
+        Ok((
+            self.segment(offset / SEGMENT_BYTES)?,
+            offset % SEGMENT_BYTES,
+        ))
     }
 
     /// Takes the lock of the directory.
@@ -173,12 +178,12 @@ impl Arena {
         Ok(
             usize::try_from(self.segment(0)?.word(header::NEXT_FREE).load(Relaxed))
                 .unwrap_or(0)
-                .div_ceil(SEGMENT),
+                .div_ceil(SEGMENT_BYTES),
         )
     }
 
     /// Allocates space for a record. The caller holds the directory's lock.
-    pub(super) fn take_area(&self, class: Class) -> Result<u64, ArenaError> {
+    pub(super) fn take_area(&self, class: SizeClass) -> Result<u64, ArenaError> {
         let list = self.segment(0)?.word(header::FREE_AREAS + 8 * class.0);
         match list.load(Relaxed) {
             0 => self.take(class.area()),
@@ -191,7 +196,7 @@ impl Arena {
     }
 
     /// Frees space that is no longer referenced. The caller holds the directory's lock.
-    pub(super) fn free_area(&self, class: Class, area: u64) -> Result<(), ArenaError> {
+    pub(super) fn free_area(&self, class: SizeClass, area: u64) -> Result<(), ArenaError> {
         let list = self.segment(0)?.word(header::FREE_AREAS + 8 * class.0);
         let (segment, base) = self.at(area)?;
         segment.word(base).store(list.load(Relaxed), Relaxed);
@@ -205,11 +210,11 @@ impl Arena {
         let mut offset = usize::try_from(next.load(Relaxed))
             .map_err(|_| ArenaError::Full)?
             .next_multiple_of(64);
-        if offset % SEGMENT + length > SEGMENT {
-            offset = offset.next_multiple_of(SEGMENT);
+        if offset % SEGMENT_BYTES + length > SEGMENT_BYTES {
+            offset = offset.next_multiple_of(SEGMENT_BYTES);
         }
         // The segment is mapped before an offset in it is published.
-        self.segment(offset / SEGMENT)?;
+        self.segment(offset / SEGMENT_BYTES)?;
         next.store((offset + length) as u64, Relaxed);
         Ok(offset as u64)
     }

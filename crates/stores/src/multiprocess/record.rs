@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use docstokg_policy::time::BootInstant;
 
-use super::arena::{Arena, ArenaError, Class, block};
+use super::arena::{Arena, ArenaError, SizeClass, block};
 use super::sys::Segment;
-use crate::replica::{Commit, Corrupt, ENTRY, Position, Record};
+use crate::record_copy::{Commit, CorruptRecord, LOG_ENTRY_BYTES, RecordPosition, SiteRecord};
 
 /// The offsets of fields in one half.
 mod half {
@@ -27,14 +27,14 @@ mod half {
 
 /// The fields of one half.
 #[derive(Clone, Copy)]
-struct Half {
+struct RecordHalf {
     area: u64,
-    class: Class,
+    class: SizeClass,
     header_slot: usize,
     header_length: usize,
     snapshot_slot: usize,
     snapshot_length: usize,
-    position: Position,
+    position: RecordPosition,
 }
 
 /// The record of a site whose lock is held.
@@ -45,8 +45,8 @@ pub(super) struct MappedRecord<'a> {
     now: BootInstant,
     active: usize,
     /// The position, as last read.
-    position: Position,
-    half: Option<Half>,
+    position: RecordPosition,
+    half: Option<RecordHalf>,
 }
 
 impl<'a> MappedRecord<'a> {
@@ -62,7 +62,7 @@ impl<'a> MappedRecord<'a> {
             base,
             now,
             active: 0,
-            position: Position::default(),
+            position: RecordPosition::default(),
             half: None,
         }
     }
@@ -81,49 +81,54 @@ impl<'a> MappedRecord<'a> {
     }
 
     /// Reads the active half, and checks that it is sound.
-    fn read_half(&mut self) -> Result<Half, ArenaError> {
+    fn read_half(&mut self) -> Result<RecordHalf, ArenaError> {
         let active = self.segment.word(self.base + block::ACTIVE).load(Relaxed);
         self.active = usize::from(active == 1);
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
-        let half = Half {
+        let half = RecordHalf {
             area: self.word(self.active, half::AREA),
-            class: Class(number(half::CLASS)),
+            class: SizeClass(number(half::CLASS)),
             header_slot: number(half::HEADER_SLOT),
             header_length: number(half::HEADER_LENGTH),
             snapshot_slot: number(half::SNAPSHOT_SLOT),
             snapshot_length: number(half::SNAPSHOT_LENGTH),
-            position: Position {
+            position: RecordPosition {
                 snapshot: self.word(self.active, half::SNAPSHOT_NUMBER),
                 header: self.word(self.active, half::HEADER_NUMBER),
                 logged: number(half::LOGGED),
             },
         };
-        let sound = half.class.0 <= Class::LARGEST.0
+        let sound = half.class.0 <= SizeClass::LARGEST.0
             && half.header_slot < 2
             && half.snapshot_slot < 2
             && half.header_length <= half.class.header()
             && half.snapshot_length <= half.class.snapshot()
             && half.position.logged <= half.class.log_entries();
         if !sound || active > 1 {
-            return Err(Corrupt.into());
+            return Err(CorruptRecord.into());
         }
         self.half = Some(half);
         Ok(half)
     }
 
-    fn current(&mut self) -> Result<Half, ArenaError> {
+    fn current(&mut self) -> Result<RecordHalf, ArenaError> {
         self.half.map_or_else(|| self.read_half(), Ok)
     }
 
-    fn read_at(&self, half: Half, within: usize, length: usize) -> Result<Vec<u8>, ArenaError> {
+    fn read_at(
+        &self,
+        half: RecordHalf,
+        within: usize,
+        length: usize,
+    ) -> Result<Vec<u8>, ArenaError> {
         let (segment, base) = self.arena.at(half.area)?;
         Ok(segment.read(base + within, length))
     }
 
     /// Makes the other half active.
-    fn flip(&mut self, half: Half) {
+    fn flip(&mut self, half: RecordHalf) {
         let other = 1 - self.active;
-        let Position {
+        let RecordPosition {
             snapshot,
             header,
             logged,
@@ -153,23 +158,23 @@ impl<'a> MappedRecord<'a> {
     #[cold]
     fn grow(
         &mut self,
-        half: Half,
+        half: RecordHalf,
         header: &[u8],
         snapshot: &[u8],
         log: &[u8],
-        class: Class,
-    ) -> Result<Half, ArenaError> {
+        class: SizeClass,
+    ) -> Result<RecordHalf, ArenaError> {
         let directory = self.arena.lock()?;
         let area = self.arena.take_area(class)?;
         let (segment, base) = self.arena.at(area)?;
         segment.write(base + header_at(class, 0), header);
         segment.write(base + snapshot_at(class, 0), snapshot);
         segment.write(base + log_at(class, 0), log);
-        let position = Position {
-            logged: log.len() / ENTRY,
+        let position = RecordPosition {
+            logged: log.len() / LOG_ENTRY_BYTES,
             ..half.position
         };
-        let grown = Half {
+        let grown = RecordHalf {
             area,
             class,
             header_slot: 0,
@@ -185,39 +190,39 @@ impl<'a> MappedRecord<'a> {
     }
 }
 
-const fn header_at(class: Class, slot: usize) -> usize {
+const fn header_at(class: SizeClass, slot: usize) -> usize {
     slot * class.header()
 }
 
-const fn snapshot_at(class: Class, slot: usize) -> usize {
+const fn snapshot_at(class: SizeClass, slot: usize) -> usize {
     2 * class.header() + slot * class.snapshot()
 }
 
-const fn log_at(class: Class, slot: usize) -> usize {
+const fn log_at(class: SizeClass, slot: usize) -> usize {
     2 * class.header() + 2 * class.snapshot() + slot * class.log()
 }
 
-impl From<Corrupt> for ArenaError {
-    fn from(_: Corrupt) -> Self {
+impl From<CorruptRecord> for ArenaError {
+    fn from(_: CorruptRecord) -> Self {
         Self::Damaged("the record of a site in it is corrupt")
     }
 }
 
-impl Record for MappedRecord<'_> {
+impl SiteRecord for MappedRecord<'_> {
     type Error = ArenaError;
 
     #[inline]
     fn log_entries(&self) -> usize {
-        Class(usize::try_from(self.word(self.active, half::CLASS)).unwrap_or(usize::MAX))
+        SizeClass(usize::try_from(self.word(self.active, half::CLASS)).unwrap_or(usize::MAX))
             .log_entries()
     }
 
     /// Reads nothing but the position: a copy that is up to date needs nothing else.
     #[inline]
-    fn position(&mut self) -> Result<Position, ArenaError> {
+    fn position(&mut self) -> Result<RecordPosition, ArenaError> {
         self.active = usize::from(self.segment.word(self.base + block::ACTIVE).load(Relaxed) == 1);
         let logged = usize::try_from(self.word(self.active, half::LOGGED)).unwrap_or(usize::MAX);
-        self.position = Position {
+        self.position = RecordPosition {
             snapshot: self.word(self.active, half::SNAPSHOT_NUMBER),
             header: self.word(self.active, half::HEADER_NUMBER),
             logged,
@@ -245,16 +250,16 @@ impl Record for MappedRecord<'_> {
 
     fn log(&mut self, from: usize) -> Result<Vec<u8>, ArenaError> {
         let half = self.current()?;
-        let length = half.position.logged.saturating_sub(from) * ENTRY;
+        let length = half.position.logged.saturating_sub(from) * LOG_ENTRY_BYTES;
         self.read_at(
             half,
-            log_at(half.class, half.snapshot_slot) + from * ENTRY,
+            log_at(half.class, half.snapshot_slot) + from * LOG_ENTRY_BYTES,
             length,
         )
     }
 
     #[inline]
-    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, ArenaError> {
+    fn write(&mut self, commit: &Commit<'_>) -> Result<RecordPosition, ArenaError> {
         self.segment
             .word(self.base + block::USED)
             .store(self.now.as_micros(), Relaxed);
@@ -269,16 +274,19 @@ impl MappedRecord<'_> {
     /// Appends to the log of the active half, whose position has been read. Reads nothing else of
     /// it.
     #[inline]
-    fn append(&mut self, log: &[u8]) -> Result<Position, ArenaError> {
+    fn append(&mut self, log: &[u8]) -> Result<RecordPosition, ArenaError> {
         let mut position = self.position;
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
-        let (class, slot) = (Class(number(half::CLASS)), number(half::SNAPSHOT_SLOT));
-        let logged = position.logged.saturating_add(log.len() / ENTRY);
-        if class.0 > Class::LARGEST.0 || slot > 1 || logged > class.log_entries() {
-            return Err(Corrupt.into());
+        let (class, slot) = (SizeClass(number(half::CLASS)), number(half::SNAPSHOT_SLOT));
+        let logged = position.logged.saturating_add(log.len() / LOG_ENTRY_BYTES);
+        if class.0 > SizeClass::LARGEST.0 || slot > 1 || logged > class.log_entries() {
+            return Err(CorruptRecord.into());
         }
         let (segment, base) = self.arena.at(self.word(self.active, half::AREA))?;
-        segment.write_words(base + log_at(class, slot) + position.logged * ENTRY, log);
+        segment.write_words(
+            base + log_at(class, slot) + position.logged * LOG_ENTRY_BYTES,
+            log,
+        );
         position.logged = logged;
         let count = self
             .segment
@@ -289,7 +297,7 @@ impl MappedRecord<'_> {
 
     /// Writes a header, a snapshot or both into the inactive slots, and makes them active.
     #[cold]
-    fn replace(&mut self, commit: &Commit<'_>) -> Result<Position, ArenaError> {
+    fn replace(&mut self, commit: &Commit<'_>) -> Result<RecordPosition, ArenaError> {
         let mut half = self.current()?;
         if commit.header.is_some() {
             let until = commit
@@ -306,7 +314,7 @@ impl MappedRecord<'_> {
             commit.header.map_or(half.header_length, <[u8]>::len),
             commit.snapshot.map_or(half.snapshot_length, <[u8]>::len),
         );
-        let class = Class::for_lengths(header_length, snapshot_length)
+        let class = SizeClass::for_lengths(header_length, snapshot_length)
             .ok_or(ArenaError::Damaged("the record of a site has outgrown it"))?;
         if class.0 > half.class.0 {
             let header = commit
@@ -336,10 +344,10 @@ impl MappedRecord<'_> {
             segment.write(base + snapshot_at(half.class, half.snapshot_slot), snapshot);
         }
         segment.write(
-            base + log_at(half.class, half.snapshot_slot) + half.position.logged * ENTRY,
+            base + log_at(half.class, half.snapshot_slot) + half.position.logged * LOG_ENTRY_BYTES,
             commit.log,
         );
-        half.position.logged += commit.log.len() / ENTRY;
+        half.position.logged += commit.log.len() / LOG_ENTRY_BYTES;
         self.flip(half);
         Ok(half.position)
     }

@@ -10,23 +10,23 @@ use super::arena::{Arena, ArenaError, LOCK_TIMEOUT, block};
 use super::explain;
 use super::record::MappedRecord;
 use super::sys::{PerProcess, SpinLock, truncation};
-use crate::KEEP;
+use crate::SITE_RETENTION;
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView};
-use crate::replica::{Corrupt, Names, Replica};
+use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
+use crate::record_copy::{BudgetNames, CorruptRecord, Replica};
 
 /// From this many segments on, idle sites are dropped before another segment is made.
 const SWEEP_FROM: usize = 64;
 
 /// The state that a process keeps for a site.
-struct Local {
+struct LocalState {
     replica: Replica,
     /// The offset of the block, and its generation when that was looked up.
     block: Option<(u64, u64)>,
 }
 
-impl Local {
-    fn new(names: &Names) -> Self {
+impl LocalState {
+    fn new(names: &BudgetNames) -> Self {
         Self {
             replica: Replica::naming(names),
             block: None,
@@ -39,20 +39,20 @@ pub(super) struct MultiprocessSite {
     arena: Arc<Arena>,
     clock: Arc<dyn Clock>,
     key: SiteKey,
-    local: PerProcess<SpinLock<Local>>,
-    names: Names,
+    local: PerProcess<SpinLock<LocalState>>,
+    names: BudgetNames,
 }
 
 impl MultiprocessSite {
     pub(super) fn new(arena: &Arc<Arena>, clock: &Arc<dyn Clock>, key: &SiteKey) -> Self {
-        let names = Names::default();
+        let names = BudgetNames::default();
         let inherited = Arc::clone(&names);
         Self {
             arena: Arc::clone(arena),
             clock: Arc::clone(clock),
             key: Arc::clone(key),
-            local: PerProcess::new(SpinLock::new(Local::new(&names)), move || {
-                SpinLock::new(Local::new(&inherited))
+            local: PerProcess::new(SpinLock::new(LocalState::new(&names)), move || {
+                SpinLock::new(LocalState::new(&inherited))
             }),
             names,
         }
@@ -67,7 +67,7 @@ impl MultiprocessSite {
     #[inline]
     fn try_step<T>(
         &self,
-        local: &mut Local,
+        local: &mut LocalState,
         step: impl FnOnce(&mut Site, BootInstant) -> T,
     ) -> Result<T, ArenaError> {
         loop {
@@ -101,7 +101,7 @@ impl MultiprocessSite {
     }
 
     #[cold]
-    fn look_up(&self, local: &mut Local) -> Result<(u64, u64), ArenaError> {
+    fn look_up(&self, local: &mut LocalState) -> Result<(u64, u64), ArenaError> {
         let _directory = self.arena.lock()?;
         let offset = if let Some(offset) = self.arena.find(&self.key)? {
             offset
@@ -110,7 +110,7 @@ impl MultiprocessSite {
             if used >= SWEEP_FROM && used.is_power_of_two() {
                 let now = self.clock.boot();
                 self.arena
-                    .sweep((now - KEEP).as_micros(), now.as_micros())?;
+                    .sweep((now - SITE_RETENTION).as_micros(), now.as_micros())?;
             }
             self.arena.add(&self.key)?
         };
@@ -135,23 +135,25 @@ impl SiteHandle for MultiprocessSite {
             .name(&self.names, &key.to_string())
     }
 
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let mut local = self.local.get().lock();
         // The answer is written to its final place at once: moving it through results costs time.
         let mut answer = None;
         match self.try_step(&mut local, |site, now| {
-            answer = Some(Answer::now(site.apply(operation, now)));
+            answer = Some(StoreReply::now(site.apply(operation, now)));
         }) {
-            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.explain(Corrupt.into())))),
-            Err(error) => Answer::Ready(Err(self.explain(error))),
+            Ok(()) => {
+                answer.unwrap_or_else(|| StoreReply::Ready(Err(self.explain(CorruptRecord.into()))))
+            }
+            Err(error) => StoreReply::Ready(Err(self.explain(error))),
         }
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         let mut local = self.local.get().lock();
         let now = self
             .try_step(&mut local, |_, now| now)
             .map_err(|error| self.explain(error));
-        Answer::Ready(now.map(|now| local.replica.view(now)))
+        StoreReply::Ready(now.map(|now| local.replica.view(now)))
     }
 }

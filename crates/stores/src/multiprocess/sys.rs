@@ -25,7 +25,7 @@ pub(super) mod truncation;
 
 #[cfg(doc)]
 use mutex::SharedMutex;
-pub(super) use mutex::{MUTEX, MutexPlace, SharedMutexGuard};
+pub(super) use mutex::{MUTEX_BYTES, MutexPlace, SharedMutexGuard};
 pub use per_process::PerProcess;
 pub(crate) use segment::Segment;
 pub(super) use spin_lock::SpinLock;

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use docstokg_policy::site::{Ask, Cost, RequestOperation, SiteOperation};
+use docstokg_policy::site::{AdmissionRequest, BudgetCost, RequestOperation, SiteOperation};
 use docstokg_policy::time::{BootInstant, micros};
 use serde::{Deserialize, Serialize};
 
@@ -134,19 +134,19 @@ fn convert(
     let SiteOperation::Request(ask, operation) = operation else {
         return Some(operation.to_static());
     };
-    let mut cost = |cost: &Cost| {
-        Some(Cost {
+    let mut cost = |cost: &BudgetCost| {
+        Some(BudgetCost {
             budget: budget(cost.budget)?,
             ..cost.clone()
         })
     };
-    let costs: Option<Vec<Cost>> = ask.costs.iter().map(&mut cost).collect();
-    let ask = Ask {
+    let costs: Option<Vec<BudgetCost>> = ask.costs.iter().map(&mut cost).collect();
+    let ask = AdmissionRequest {
         latest: to_come(ask.latest),
         deadline: to_come(ask.deadline),
         asked: passed(ask.asked),
         costs: costs?.into(),
-        ..Ask::clone(ask)
+        ..AdmissionRequest::clone(ask)
     };
     let mut operation = operation.clone();
     if let RequestOperation::Settle { report, .. } = &mut operation {

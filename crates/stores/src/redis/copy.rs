@@ -9,10 +9,12 @@ use docstokg_policy::time::BootInstant;
 use serde::{Deserialize, Serialize};
 
 use super::batch::{OperationBatch, as_of};
-use super::wire::{LogEntry, LogPosition, Malformed, Reply, ReplyKind, WholeRecord, entry_length};
-use crate::KEEP;
+use super::wire::{
+    LogEntry, LogPosition, MalformedReply, ReplyKind, ScriptReply, WholeRecord, entry_length,
+};
+use crate::SITE_RETENTION;
 use crate::handle::SiteView;
-use crate::replica::{Corrupt, Names, Replica, SiteImage};
+use crate::record_copy::{BudgetNames, CorruptRecord, Replica, SiteImage};
 
 /// How long after its last operation a process is remembered: a call is not repeated later.
 const MEMBER_MEMORY: Duration = Duration::from_secs(60);
@@ -53,7 +55,7 @@ pub(super) struct OwnBatch<'a> {
 }
 
 /// The copy.
-pub(super) struct SiteCopy {
+pub(super) struct RemoteSiteCopy {
     replica: Replica,
     members: Vec<RecordMember>,
     position: Option<LogPosition>,
@@ -63,15 +65,15 @@ pub(super) struct SiteCopy {
     renewed: Option<BootInstant>,
 }
 
-impl From<Corrupt> for Malformed {
-    fn from(_: Corrupt) -> Self {
+impl From<CorruptRecord> for MalformedReply {
+    fn from(_: CorruptRecord) -> Self {
         Self
     }
 }
 
-impl SiteCopy {
+impl RemoteSiteCopy {
     /// Starts an empty copy in which these budgets have their indices.
-    pub(super) fn naming(names: &Names) -> Self {
+    pub(super) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Replica::naming(names);
         replica.include_all_budgets();
         Self {
@@ -84,7 +86,7 @@ impl SiteCopy {
     }
 
     /// Returns the index of a budget, and remembers it for a child process.
-    pub(super) fn name(&mut self, names: &Names, name: &str) -> usize {
+    pub(super) fn name(&mut self, names: &BudgetNames, name: &str) -> usize {
         let index = self.replica.name(names, name);
         self.replica.include_all_budgets();
         index
@@ -133,9 +135,9 @@ impl SiteCopy {
     /// any more.
     pub(super) fn absorb(
         &mut self,
-        reply: &Reply,
+        reply: &ScriptReply,
         own: Option<&OwnBatch<'_>>,
-    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+    ) -> Result<Option<Vec<SiteResult>>, MalformedReply> {
         let absorbed = self.try_absorb(reply, own);
         if absorbed.is_err() {
             self.distrust();
@@ -145,9 +147,9 @@ impl SiteCopy {
 
     fn try_absorb(
         &mut self,
-        reply: &Reply,
+        reply: &ScriptReply,
         own: Option<&OwnBatch<'_>>,
-    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+    ) -> Result<Option<Vec<SiteResult>>, MalformedReply> {
         self.seen = Some((reply.now, reply.here));
         let entry = own.map_or(&[][..], |own| own.entry);
         let before = match reply.kind {
@@ -164,7 +166,7 @@ impl SiteCopy {
         };
         let is_new = self.note_member(own.member, own.number, reply.now);
         let results = is_new.then(|| self.apply_all(&own.operations, own.who, reply.now));
-        let position = self.position.as_mut().ok_or(Malformed)?;
+        let position = self.position.as_mut().ok_or(MalformedReply)?;
         position.end += entry_length(entry.len());
         position.stamp = reply.now.as_micros();
         // A call that was repeated was added twice, and the first one counts.
@@ -173,12 +175,12 @@ impl SiteCopy {
 
     /// Returns the part of a reply that is not known from those to earlier calls, which were on their
     /// way at the same time; `None` if a later one has brought all of it, and what follows.
-    fn unknown_part<'a>(&self, reply: &'a Reply) -> Result<Option<&'a [u8]>, Malformed> {
-        let (known, asked) = self.position.zip(reply.asked_from).ok_or(Malformed)?;
-        let ahead = known.end.checked_sub(asked.end).ok_or(Malformed)?;
-        let ahead = usize::try_from(ahead).map_err(|_| Malformed)?;
+    fn unknown_part<'a>(&self, reply: &'a ScriptReply) -> Result<Option<&'a [u8]>, MalformedReply> {
+        let (known, asked) = self.position.zip(reply.asked_from).ok_or(MalformedReply)?;
+        let ahead = known.end.checked_sub(asked.end).ok_or(MalformedReply)?;
+        let ahead = usize::try_from(ahead).map_err(|_| MalformedReply)?;
         if known.birth != asked.birth {
-            return Err(Malformed);
+            return Err(MalformedReply);
         }
         Ok(reply.bytes.get(ahead..))
     }
@@ -188,7 +190,7 @@ impl SiteCopy {
         &mut self,
         bytes: &[u8],
         entry: &[u8],
-    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
+    ) -> Result<Option<Vec<SiteResult>>, MalformedReply> {
         self.position = None;
         self.members.clear();
         if bytes.is_empty() {
@@ -198,7 +200,7 @@ impl SiteCopy {
         let record = WholeRecord::read(bytes)?;
         let snapshot: RecordSnapshot = match record.snapshot {
             [] => RecordSnapshot::default(),
-            bytes => postcard::from_bytes(bytes).map_err(|_| Malformed)?,
+            bytes => postcard::from_bytes(bytes).map_err(|_| MalformedReply)?,
         };
         self.replica.read_image(&snapshot.site)?;
         self.members = snapshot.members;
@@ -207,7 +209,11 @@ impl SiteCopy {
     }
 
     /// Applies a part of the log. Returns the results of a batch that is this very entry.
-    fn replay(&mut self, mut log: &[u8], own: &[u8]) -> Result<Option<Vec<SiteResult>>, Malformed> {
+    fn replay(
+        &mut self,
+        mut log: &[u8],
+        own: &[u8],
+    ) -> Result<Option<Vec<SiteResult>>, MalformedReply> {
         let mut of_own = None;
         while !log.is_empty() {
             let entry = LogEntry::take(&mut log)?;
@@ -215,7 +221,7 @@ impl SiteCopy {
             if entry.bytes == own {
                 of_own = of_own.or(results);
             }
-            let position = self.position.as_mut().ok_or(Malformed)?;
+            let position = self.position.as_mut().ok_or(MalformedReply)?;
             position.end += entry_length(entry.bytes.len());
             position.stamp = entry.stamp;
         }
@@ -227,15 +233,15 @@ impl SiteCopy {
         &mut self,
         entry: &[u8],
         at: BootInstant,
-    ) -> Result<Option<Vec<SiteResult>>, Malformed> {
-        let batch = OperationBatch::read(entry).ok_or(Malformed)?;
+    ) -> Result<Option<Vec<SiteResult>>, MalformedReply> {
+        let batch = OperationBatch::read(entry).ok_or(MalformedReply)?;
         if !self.note_member(batch.member, batch.number, at) {
             return Ok(None);
         }
         let replica = &mut self.replica;
         let operations = batch.operations_at(at, |name| replica.budget(name));
         replica.include_all_budgets();
-        let operations = operations.ok_or(Malformed)?;
+        let operations = operations.ok_or(MalformedReply)?;
         let who = Arc::from(&*batch.who);
         Ok(Some(self.apply_all(&operations, &who, at)))
     }
@@ -298,7 +304,7 @@ impl SiteCopy {
     /// is open.
     pub(super) fn keep(&self, now: BootInstant, longest_block: Duration) -> u64 {
         let open = self.replica.open().map(|(until, _)| until.since(now));
-        (KEEP + open.unwrap_or_default().max(longest_block)).as_secs() + 1
+        (SITE_RETENTION + open.unwrap_or_default().max(longest_block)).as_secs() + 1
     }
 
     /// Returns whether the server has to be told how long the record is kept, and notes that it is
@@ -315,7 +321,7 @@ impl SiteCopy {
 
 /// Returns whether a snapshot should take the place of the log, by what a reply to a call with an
 /// entry says.
-pub(super) fn wants_snapshot(reply: &Reply, entry: &[u8]) -> bool {
+pub(super) fn wants_snapshot(reply: &ScriptReply, entry: &[u8]) -> bool {
     let longest = LONGEST_LOG + reply.start as u64;
     let (after, part) = (reply.logged as u64, longest / PARTS);
     let before = after.saturating_sub(entry_length(entry.len()));

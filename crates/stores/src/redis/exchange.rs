@@ -13,19 +13,19 @@ use std::task::Waker;
 use std::time::Duration;
 
 use docstokg_policy::quota::Heard;
-use docstokg_policy::site::{RequestOperation, Settled, SiteOperation, SiteResult};
+use docstokg_policy::site::{RequestOperation, SettleEffect, SiteOperation, SiteResult};
 use docstokg_policy::time::BootInstant;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::batch::OperationBatch;
-use super::copy::{OwnBatch, SiteCopy, wants_snapshot};
+use super::copy::{OwnBatch, RemoteSiteCopy, wants_snapshot};
 use super::server::Server;
-use super::wire::Reply;
+use super::wire::ScriptReply;
 use crate::error::StoreError;
 use crate::handle::SiteView;
 use crate::hash::fnv;
-use crate::replica::Names;
+use crate::record_copy::BudgetNames;
 
 mod answer;
 mod call;
@@ -46,7 +46,7 @@ const MOST_CALLS: usize = 8;
 const FAR_ROUND_TRIP: Duration = Duration::from_millis(2);
 
 /// Those that go to the server together.
-struct Round {
+struct ExchangeRound {
     waiting: Vec<Waiting>,
     /// The entry of the operations that are recorded; empty without any.
     entry: Vec<u8>,
@@ -61,7 +61,7 @@ struct Round {
 }
 
 struct ExchangeState {
-    copy: SiteCopy,
+    copy: RemoteSiteCopy,
     /// The count of data losses when the copy was made.
     losses: u32,
     /// The server has lost its data since, which is to be told to the next that asks to send.
@@ -91,7 +91,7 @@ impl SiteExchange {
     pub(super) fn new(
         server: &Arc<Server>,
         key: &Arc<str>,
-        names: &Names,
+        names: &BudgetNames,
         uses_caller_clock: bool,
     ) -> Arc<Self> {
         let name = [server.fresh_id(), fnv(server.who.as_bytes())].map(u64::to_le_bytes);
@@ -101,7 +101,7 @@ impl SiteExchange {
             member: fnv(name.as_flattened()),
             uses_caller_clock,
             state: Mutex::new(ExchangeState {
-                copy: SiteCopy::naming(names),
+                copy: RemoteSiteCopy::naming(names),
                 losses: server.losses.load(Ordering::Acquire),
                 has_lost: false,
                 queue: VecDeque::new(),
@@ -116,7 +116,7 @@ impl SiteExchange {
     }
 
     /// Returns the index of a budget, and remembers it for a child process.
-    pub(super) fn name(&self, names: &Names, name: &str) -> usize {
+    pub(super) fn name(&self, names: &BudgetNames, name: &str) -> usize {
         self.state.lock().copy.name(names, name)
     }
 
@@ -134,7 +134,7 @@ impl SiteExchange {
         match operation_of_request {
             RequestOperation::SettleHeaders { permit, .. } => {
                 if !permit.probe && ask.policy.learn.is_none() {
-                    return Some(Settled::default().into());
+                    return Some(SettleEffect::default().into());
                 }
                 let (state, here) = (self.state.lock(), self.server.clock.boot());
                 let now = state.copy.server_now(here)?;
@@ -218,7 +218,7 @@ impl SiteExchange {
 
     /// Takes those that wait, while so many calls are on their way. Returns `None` if there are none,
     /// or if they have to wait longer; `waker` is woken when another one waits.
-    fn begin_round(&self, calls: usize, waker: &Waker) -> Option<Round> {
+    fn begin_round(&self, calls: usize, waker: &Waker) -> Option<ExchangeRound> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if state.queue.is_empty() && calls == 0 {
@@ -267,7 +267,7 @@ impl SiteExchange {
             batch.write()
         };
         let is_due = is_due || !longest_block.is_zero();
-        Some(Round {
+        Some(ExchangeRound {
             entry,
             number,
             keep: is_due.then(|| {
@@ -281,7 +281,7 @@ impl SiteExchange {
     }
 
     /// Takes in the reply to a round, and answers.
-    fn end_round(&self, round: Round, reply: &Reply) {
+    fn end_round(&self, round: ExchangeRound, reply: &ScriptReply) {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.round_trip = reply.here.since(round.sent);

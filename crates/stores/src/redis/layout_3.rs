@@ -2,7 +2,7 @@
 //! `MessagePack`, and a log of the permits since.
 
 use docstokg_policy::breaker::{Breaker, OpenReason};
-use docstokg_policy::budget::{Budget, Change, History};
+use docstokg_policy::budget::{Budget, BudgetChange, History};
 use docstokg_policy::extension::Extensions;
 use docstokg_policy::retry_budget::RetryBudget;
 use docstokg_policy::role::Role;
@@ -10,12 +10,12 @@ use docstokg_policy::site::Site;
 use docstokg_policy::time::BootInstant;
 use serde_json::{Map, Value, json};
 
-use super::wire::Malformed;
+use super::wire::MalformedReply;
 use crate::hash::fnv;
 
 mod lua;
 
-use lua::Lua;
+use lua::LuaValue;
 
 /// The version of the record.
 pub(super) const LAYOUT: u8 = 3;
@@ -27,18 +27,19 @@ const LOG_BEGINS: usize = 8;
 const LIMITS_FORMAT: u8 = 3;
 
 /// Reads a record. Returns the site, and the names of its budgets.
-pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), Malformed> {
-    let (header, _) = raw.split_at_checked(HEADER).ok_or(Malformed)?;
-    let begins = header[LOG_BEGINS..].first_chunk().ok_or(Malformed)?;
-    let begins = usize::try_from(u32::from_le_bytes(*begins)).map_err(|_| Malformed)?;
-    let packed = raw.get(HEADER..begins).ok_or(Malformed)?;
-    let Lua(state) = rmp_serde::from_slice(packed).map_err(|_| Malformed)?;
+pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), MalformedReply> {
+    let (header, _) = raw.split_at_checked(HEADER).ok_or(MalformedReply)?;
+    let begins = header[LOG_BEGINS..].first_chunk().ok_or(MalformedReply)?;
+    let begins = usize::try_from(u32::from_le_bytes(*begins)).map_err(|_| MalformedReply)?;
+    let packed = raw.get(HEADER..begins).ok_or(MalformedReply)?;
+    let LuaValue(state) = rmp_serde::from_slice(packed).map_err(|_| MalformedReply)?;
     let (mut names, mut budgets) = (Vec::new(), Vec::new());
     for (name, written) in state["u"].as_object().into_iter().flatten() {
-        let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
+        let mut read: Budget =
+            serde_json::from_value(budget_of(written)).map_err(|_| MalformedReply)?;
         let history =
             json!({ "permits": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
-        read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
+        read.restore(serde_json::from_value::<History>(history).map_err(|_| MalformedReply)?);
         names.push(name.clone());
         budgets.push(read);
     }
@@ -48,7 +49,7 @@ pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), 
         .filter_map(|role| Some((role, state["i"].get(role.as_str())?)));
     let isolated = isolated
         .map(|(role, own)| Ok((role, breaker_of(own)?)))
-        .collect::<Result<_, Malformed>>()?;
+        .collect::<Result<_, MalformedReply>>()?;
     let mut site = Site::from_parts(breaker_of(&state["b"])?, isolated, budgets);
     if let Some(extensions) = limits_of(&bytes(&state["l"]["s"])) {
         site.set_extensions(extensions);
@@ -70,19 +71,19 @@ fn replay(
     state: &Value,
     names: &[String],
     budgets: &mut [Budget],
-) -> Result<(), Malformed> {
+) -> Result<(), MalformedReply> {
     let kinds = list(&state["q"]).into_iter();
     let kinds: Vec<Vec<String>> = kinds.map(|kind| names_of(&bytes(&kind["a"]))).collect();
     for word in log.as_chunks::<8>().0 {
         let (mut at, kind) = (*word, word[7]);
         at[7] = 0;
-        let change = Change::Spent {
+        let change = BudgetChange::Spent {
             weight: 1,
             at: BootInstant::from_micros(u64::from_le_bytes(at)),
         };
-        for name in kinds.get(usize::from(kind)).ok_or(Malformed)? {
+        for name in kinds.get(usize::from(kind)).ok_or(MalformedReply)? {
             let index = names.iter().position(|known| known == name);
-            budgets[index.ok_or(Malformed)?].replay(change);
+            budgets[index.ok_or(MalformedReply)?].replay(change);
         }
     }
     Ok(())
@@ -169,7 +170,7 @@ fn role_of(word: &Value) -> Value {
     })
 }
 
-fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
+fn breaker_of(table: &Value) -> Result<Breaker, MalformedReply> {
     let past = table.get("p").map(|past| {
         json!({
             "opens": whole(&past["o"]),
@@ -206,7 +207,7 @@ fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
         "past": past,
         "trip": trip,
     });
-    serde_json::from_value(breaker).map_err(|_| Malformed)
+    serde_json::from_value(breaker).map_err(|_| MalformedReply)
 }
 
 fn window_of(coarse: &Value) -> Value {

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::bounded::Bounded;
+use super::bounded_connection::BoundedConnection;
 use super::runtime::pause;
 
 /// How long a connection may take.
@@ -26,18 +26,18 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait before a connection that failed is tried again.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
-type Outcome = Result<MultiplexedConnection, RedisError>;
-type Attempt = watch::Receiver<Option<Outcome>>;
+type ConnectOutcome = Result<MultiplexedConnection, RedisError>;
+type ConnectAttempt = watch::Receiver<Option<ConnectOutcome>>;
 
 /// The connection to one server, for any number of callers.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct ServerLink {
     info: Arc<ConnectionInfo>,
     runtime: Handle,
-    current: Arc<Mutex<Option<Attempt>>>,
+    current: Arc<Mutex<Option<ConnectAttempt>>>,
 }
 
-impl Link {
+impl ServerLink {
     /// Does not connect yet. Background tasks run in `runtime`.
     pub(super) fn new(info: ConnectionInfo, runtime: Handle) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Link {
     }
 
     /// Returns the connection, or the attempt at one that is under way, or begins one.
-    fn attempt(&self) -> Attempt {
+    fn attempt(&self) -> ConnectAttempt {
         self.current
             .lock()
             .get_or_insert_with(|| {
@@ -80,7 +80,7 @@ impl Link {
     /// Forgets a connection that was lost, unless another one was opened already.
     fn forget_if_lost<T>(
         &self,
-        attempt: &Attempt,
+        attempt: &ConnectAttempt,
         sent: Result<T, RedisError>,
     ) -> Result<T, RedisError> {
         let is_lost = |error: &RedisError| {
@@ -99,7 +99,7 @@ impl Link {
     }
 }
 
-impl ConnectionLike for Link {
+impl ConnectionLike for ServerLink {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(self.send(command))
     }
@@ -130,8 +130,8 @@ impl ConnectionLike for Link {
 }
 
 /// Waits for the end of an attempt.
-async fn ready(mut attempt: Attempt) -> Outcome {
-    let ended = |outcome: &Option<Outcome>| outcome.is_some();
+async fn ready(mut attempt: ConnectAttempt) -> ConnectOutcome {
+    let ended = |outcome: &Option<ConnectOutcome>| outcome.is_some();
     match attempt
         .wait_for(ended)
         .await
@@ -145,7 +145,7 @@ async fn ready(mut attempt: Attempt) -> Outcome {
 }
 
 /// Connects, and tries again a few times.
-async fn connect(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
+async fn connect(info: &ConnectionInfo, runtime: &Handle) -> ConnectOutcome {
     let mut again = RETRY_DELAYS.into_iter();
     loop {
         let outcome = connect_once(info, runtime).await;
@@ -159,7 +159,7 @@ async fn connect(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
     }
 }
 
-async fn connect_once(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
+async fn connect_once(info: &ConnectionInfo, runtime: &Handle) -> ConnectOutcome {
     #[expect(
         clippy::disallowed_methods,
         reason = "the server is real, and so is the time it takes to answer"
@@ -186,14 +186,14 @@ async fn connect_once(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
 }
 
 /// Opens a socket to the server.
-async fn dial(address: &ConnectionAddr) -> Result<Bounded, RedisError> {
+async fn dial(address: &ConnectionAddr) -> Result<BoundedConnection, RedisError> {
     let tcp = async |host: &str, port| {
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
         io::Result::Ok(stream)
     };
     match address {
-        ConnectionAddr::Tcp(host, port) => Ok(Bounded::new(tcp(host, *port).await?)),
+        ConnectionAddr::Tcp(host, port) => Ok(BoundedConnection::new(tcp(host, *port).await?)),
         ConnectionAddr::TcpTls {
             host,
             port,
@@ -202,14 +202,14 @@ async fn dial(address: &ConnectionAddr) -> Result<Bounded, RedisError> {
         } => {
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let connector = tokio_rustls::TlsConnector::from(Arc::new(trust()?));
-            Ok(Bounded::new(
+            Ok(BoundedConnection::new(
                 connector.connect(name, tcp(host, *port).await?).await?,
             ))
         }
         #[cfg(unix)]
-        ConnectionAddr::Unix(path) => {
-            Ok(Bounded::new(tokio::net::UnixStream::connect(path).await?))
-        }
+        ConnectionAddr::Unix(path) => Ok(BoundedConnection::new(
+            tokio::net::UnixStream::connect(path).await?,
+        )),
         _ => Err(io::Error::other(
             "a server is connected to by TCP, by TLS with a valid certificate, or by a socket file",
         )

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::server::Server;
 use crate::error::StoreError;
-use crate::handle::Answer;
+use crate::handle::StoreReply;
 
 #[expect(
     clippy::disallowed_methods,
@@ -62,14 +62,14 @@ pub(super) fn begin<T: Send + Unpin + 'static>(
     server: &Arc<Server>,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
-) -> Answer<T> {
+) -> StoreReply<T> {
     let mut work = InRuntime {
         runtime: server.runtime.clone(),
         work: Some(Box::pin(work)),
         unwanted: Some(Box::new(unwanted)),
     };
     match Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => Answer::Ready(done),
-        Poll::Pending => Answer::Later(Box::pin(work)),
+        Poll::Ready(done) => StoreReply::Ready(done),
+        Poll::Pending => StoreReply::Later(Box::pin(work)),
     }
 }

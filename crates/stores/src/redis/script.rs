@@ -1,7 +1,7 @@
 //! The script that adds to the record of a site on the server.
 
 /// The version of what it writes.
-pub(super) const LAYOUT: u8 = 4;
+pub(super) const SCRIPT_LAYOUT_VERSION: u8 = 4;
 /// The length of the header of a record: layout, creation, version of the program, dropped length,
 /// beginning of the log.
 pub(super) const HEADER: usize = 1 + 8 + 8 + 8 + 4;
@@ -9,5 +9,5 @@ pub(super) const HEADER: usize = 1 + 8 + 8 + 8 + 4;
 /// Returns the text of the script.
 pub(super) fn text() -> String {
     let body = include_str!("script/append.lua");
-    format!("local LAYOUT, HEADER = {LAYOUT}, {HEADER}\n{body}")
+    format!("local LAYOUT, HEADER = {SCRIPT_LAYOUT_VERSION}, {HEADER}\n{body}")
 }

@@ -11,12 +11,12 @@ use redis::{Cmd, IntoConnectionInfo, RedisError, Script, Value};
 use tokio::runtime::{Handle, Runtime};
 
 use super::exchange::SiteExchange;
-use super::link::Link;
+use super::link::ServerLink;
 use super::peers::PeerCounts;
 use super::runtime::pause;
-use super::script::{self, LAYOUT};
-use super::wire::{Reply, ScriptCall};
-use super::{PEER_TIMEOUT, PREFIX, without_password};
+use super::script::{self, SCRIPT_LAYOUT_VERSION};
+use super::wire::{ScriptCall, ScriptReply};
+use super::{KEY_PREFIX, PEER_TIMEOUT, without_password};
 use crate::error::StoreError;
 use crate::handle::SiteKey;
 use crate::process;
@@ -45,7 +45,7 @@ const HEARTBEAT: &str = "local t = tonumber(redis.call('TIME')[1]) \
 pub(super) struct Server {
     /// The DSN of the server, without its password.
     pub(super) name: String,
-    pub(super) link: Link,
+    pub(super) link: ServerLink,
     pub(super) runtime: Handle,
     pub(super) script: Script,
     pub(super) clock: Arc<dyn Clock>,
@@ -101,7 +101,7 @@ impl Server {
             let own = own.map_err(|error| unusable(error.to_string()))?;
             (own.handle().clone(), Some(own))
         };
-        let link = Link::new(info, runtime.clone());
+        let link = ServerLink::new(info, runtime.clone());
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
         Ok(Self {
@@ -171,10 +171,10 @@ impl Server {
             store: self.name.clone(),
             why: format!(
                 "a site on it was written by another version of the program \
-                 (its layout is version {layout}, this one reads {LAYOUT})"
+                 (its layout is version {layout}, this one reads {SCRIPT_LAYOUT_VERSION})"
             ),
             remedy: format!(
-                "run the version that wrote it, or delete the keys that begin with {PREFIX} \
+                "run the version that wrote it, or delete the keys that begin with {KEY_PREFIX} \
                  to start with fresh limits"
             ),
         }
@@ -185,9 +185,9 @@ impl Server {
         &self,
         key: &str,
         call: &ScriptCall<'_>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<ScriptReply, StoreError> {
         let value = self.run(&call.command(self.script.get_hash(), key)).await?;
-        let reply = Reply::new(value, call.position, self.clock.boot());
+        let reply = ScriptReply::new(value, call.position, self.clock.boot());
         reply.map_err(|_| self.malformed())
     }
 
@@ -271,7 +271,7 @@ impl Server {
         heartbeat
             .arg(HEARTBEAT)
             .arg(1)
-            .arg(format!("{PREFIX}:peers"))
+            .arg(format!("{KEY_PREFIX}:peers"))
             .arg(member)
             .arg(PEER_TIMEOUT.as_secs());
         if let Value::Array(counted) = self.link.send(&heartbeat).await?.extract_error()?
@@ -295,7 +295,7 @@ impl Server {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor)
                 .arg("MATCH")
-                .arg(format!("{PREFIX}:{{*}}"))
+                .arg(format!("{KEY_PREFIX}:{{*}}"))
                 .arg("COUNT")
                 .arg(1_000);
             let (next, found): (u64, Vec<String>) = scan
@@ -324,6 +324,6 @@ impl Server {
 
 /// Returns the site of a key.
 fn site_of(key: &str) -> Option<SiteKey> {
-    let name = key.strip_prefix(PREFIX)?.strip_prefix(":{")?;
+    let name = key.strip_prefix(KEY_PREFIX)?.strip_prefix(":{")?;
     Some(name.strip_suffix('}')?.into())
 }

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use docstokg_policy::site::{Settled, SiteOperation, SiteResult};
+use docstokg_policy::site::{SettleEffect, SiteOperation, SiteResult};
 
 use super::exchange::{Receiver, SiteExchange};
 use super::runtime::begin;
 use super::server::Server;
-use super::{PREFIX, RedisStore};
+use super::{KEY_PREFIX, RedisStore};
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView};
+use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
 use crate::multiprocess::PerProcess;
-use crate::replica::Names;
+use crate::record_copy::BudgetNames;
 
 /// One site on the server.
 pub(super) struct RedisSite {
     exchange: PerProcess<Arc<SiteExchange>>,
-    names: Names,
+    names: BudgetNames,
 }
 
 impl RedisSite {
     /// Opens a site, on which the script uses the clock of this process if `uses_caller_clock`.
     pub(super) fn new(store: &RedisStore, key: &SiteKey, uses_caller_clock: bool) -> Self {
-        let (names, server) = (Names::default(), Arc::clone(&store.server));
-        let (inherited, key) = (Arc::clone(&names), format!("{PREFIX}:{{{key}}}").into());
+        let (names, server) = (BudgetNames::default(), Arc::clone(&store.server));
+        let (inherited, key) = (Arc::clone(&names), format!("{KEY_PREFIX}:{{{key}}}").into());
         let open = move || SiteExchange::new(server.get(), &key, &inherited, uses_caller_clock);
         Self {
             exchange: PerProcess::new(open(), open),
@@ -45,13 +45,13 @@ impl SiteHandle for RedisSite {
 
     /// Records an operation, and answers what came of it. A permit or reservation is given back if
     /// its answer is dropped.
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {
-            return Answer::now(Settled::default().into());
+            return StoreReply::now(SettleEffect::default().into());
         }
         let exchange = Arc::clone(self.exchange.get());
         if let Some(result) = exchange.known_result(operation) {
-            return Answer::now(result);
+            return StoreReply::now(result);
         }
         let operation = Arc::new(operation.to_static());
         let receiver = exchange.begin(&operation);
@@ -66,7 +66,7 @@ impl SiteHandle for RedisSite {
         })
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         let exchange = self.exchange.get();
         let (server, receiver) = (Arc::clone(exchange.server()), exchange.begin_view());
         begin(exchange.server(), receive(server, receiver), |_| ())

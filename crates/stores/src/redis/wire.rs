@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use docstokg_policy::time::BootInstant;
 use redis::{Cmd, Value};
 
-use super::script::{HEADER, LAYOUT};
+use super::script::{HEADER, SCRIPT_LAYOUT_VERSION};
 use crate::hash::fnv;
 
 /// The version of the program, as a record names it. What one version records another may decide
@@ -82,7 +82,7 @@ pub(super) enum ReplyKind {
 }
 
 /// A reply of the script.
-pub(super) struct Reply {
+pub(super) struct ScriptReply {
     pub(super) kind: ReplyKind,
     /// The instant of the server at which the call ran.
     pub(super) now: BootInstant,
@@ -99,28 +99,28 @@ pub(super) struct Reply {
 
 /// An answer that does not have the form it should have.
 #[derive(Debug)]
-pub(super) struct Malformed;
+pub(super) struct MalformedReply;
 
-impl Reply {
+impl ScriptReply {
     pub(super) fn new(
         value: Value,
         asked_from: Option<LogPosition>,
         here: BootInstant,
-    ) -> Result<Self, Malformed> {
+    ) -> Result<Self, MalformedReply> {
         let Value::Array(values) = value else {
-            return Err(Malformed);
+            return Err(MalformedReply);
         };
         let Ok([kind, now, logged, start, bytes]) = <[Value; 5]>::try_from(values) else {
-            return Err(Malformed);
+            return Err(MalformedReply);
         };
         let number = |value| match value {
-            Value::Int(number) => u64::try_from(number).map_err(|_| Malformed),
-            _ => Err(Malformed),
+            Value::Int(number) => u64::try_from(number).map_err(|_| MalformedReply),
+            _ => Err(MalformedReply),
         };
-        let size = |value| usize::try_from(number(value)?).map_err(|_| Malformed);
+        let size = |value| usize::try_from(number(value)?).map_err(|_| MalformedReply);
         let text = |value| match value {
             Value::BulkString(bytes) => Ok(bytes),
-            _ => Err(Malformed),
+            _ => Err(MalformedReply),
         };
         Ok(Self {
             kind: match text(kind)?.as_slice() {
@@ -129,7 +129,7 @@ impl Reply {
                 b"lost" => ReplyKind::Lost,
                 b"foreign" => ReplyKind::Foreign,
                 b"other" => ReplyKind::Other,
-                _ => return Err(Malformed),
+                _ => return Err(MalformedReply),
             },
             now: BootInstant::from_micros(number(now)?),
             here,
@@ -164,19 +164,19 @@ pub(super) struct WholeRecord<'a> {
 }
 
 impl<'a> WholeRecord<'a> {
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, MalformedReply> {
         let mut rest = bytes;
         let [layout] = take(&mut rest)?;
         let birth = u64::from_le_bytes(take(&mut rest)?);
         let _version: [u8; 8] = take(&mut rest)?;
         let end = u64::from_le_bytes(take(&mut rest)?);
         let start = u32::from_le_bytes(take(&mut rest)?);
-        let start = usize::try_from(start).map_err(|_| Malformed)?;
-        let before = start.checked_sub(HEADER + 8).ok_or(Malformed)?;
-        let (snapshot, mut rest) = rest.split_at_checked(before).ok_or(Malformed)?;
+        let start = usize::try_from(start).map_err(|_| MalformedReply)?;
+        let before = start.checked_sub(HEADER + 8).ok_or(MalformedReply)?;
+        let (snapshot, mut rest) = rest.split_at_checked(before).ok_or(MalformedReply)?;
         let stamp = u64::from_le_bytes(take(&mut rest)?);
-        if layout != LAYOUT {
-            return Err(Malformed);
+        if layout != SCRIPT_LAYOUT_VERSION {
+            return Err(MalformedReply);
         }
         Ok(Self {
             position: LogPosition { birth, end, stamp },
@@ -200,18 +200,18 @@ pub(super) fn entry_length(written: usize) -> u64 {
 
 impl<'a> LogEntry<'a> {
     /// Takes the first entry of a part of the log.
-    pub(super) fn take(log: &mut &'a [u8]) -> Result<Self, Malformed> {
+    pub(super) fn take(log: &mut &'a [u8]) -> Result<Self, MalformedReply> {
         let length = u32::from_le_bytes(take(log)?);
-        let length = usize::try_from(length).map_err(|_| Malformed)?;
-        let (bytes, rest) = log.split_at_checked(length).ok_or(Malformed)?;
+        let length = usize::try_from(length).map_err(|_| MalformedReply)?;
+        let (bytes, rest) = log.split_at_checked(length).ok_or(MalformedReply)?;
         *log = rest;
         let stamp = u64::from_le_bytes(take(log)?);
         Ok(Self { bytes, stamp })
     }
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
-    let (taken, rest) = bytes.split_first_chunk().ok_or(Malformed)?;
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], MalformedReply> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(MalformedReply)?;
     *bytes = rest;
     Ok(*taken)
 }

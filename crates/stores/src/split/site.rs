@@ -7,15 +7,16 @@ use std::time::Duration;
 use docstokg_policy::breaker::{Breaker, BreakerPolicy};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Entered, Entry, LanePolicy, Permit, RequestOperation, Settled, SiteOperation, SiteResult,
+    AdmissionDecision, AdmissionRequest, AdmissionResult, LanePolicy, Permit, RequestOperation,
+    SettleEffect, SiteOperation, SiteResult,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
 use super::both;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView};
+use crate::handle::{BudgetKey, SiteHandle, SiteView, StoreReply};
 
-pub(super) struct SplitSite(Arc<Parts>);
+pub(super) struct SplitSite(Arc<SplitHandles>);
 
 impl SplitSite {
     pub(super) fn new(
@@ -23,7 +24,7 @@ impl SplitSite {
         limits: Arc<dyn SiteHandle>,
         never: BreakerPolicy,
     ) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(SplitHandles {
             breakers,
             limits,
             permits: Mutex::default(),
@@ -32,7 +33,7 @@ impl SplitSite {
     }
 }
 
-struct Parts {
+struct SplitHandles {
     breakers: Arc<dyn SiteHandle>,
     limits: Arc<dyn SiteHandle>,
     /// The breaker store's permit for each permit in use, by the id of the limiter's store.
@@ -41,17 +42,17 @@ struct Parts {
 }
 
 /// A permit of the breaker's store, given back unless the limiter's store permits the request too.
-struct Tentative {
-    parts: Arc<Parts>,
-    ask: Ask,
+struct TentativePermit {
+    parts: Arc<SplitHandles>,
+    ask: AdmissionRequest,
     permit: Option<Permit>,
 }
 
-impl Tentative {
+impl TentativePermit {
     /// Joins the breaker's permit with the answer of the limiter's side. Only a go keeps it.
-    fn join(&mut self, by_limits: Entry) -> Entry {
+    fn join(&mut self, by_limits: AdmissionDecision) -> AdmissionDecision {
         let (limits, permit) = match (by_limits, self.permit.take()) {
-            (Entry::Go(limits), Some(permit)) => (limits, permit),
+            (AdmissionDecision::Go(limits), Some(permit)) => (limits, permit),
             (other, permit) => {
                 self.permit = permit;
                 return other;
@@ -65,30 +66,30 @@ impl Tentative {
             ..limits
         };
         self.parts.permits.lock().insert(joined.id, permit);
-        Entry::Go(joined)
+        AdmissionDecision::Go(joined)
     }
 }
 
-impl Drop for Tentative {
+impl Drop for TentativePermit {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            let _ = self
-                .parts
-                .breakers
-                .leave(&Parts::for_breaker(&self.ask), permit.id, None);
+            let _ =
+                self.parts
+                    .breakers
+                    .leave(&SplitHandles::for_breaker(&self.ask), permit.id, None);
         }
     }
 }
 
-impl Parts {
-    fn for_breaker(ask: &Ask) -> Ask {
+impl SplitHandles {
+    fn for_breaker(ask: &AdmissionRequest) -> AdmissionRequest {
         let policy = LanePolicy {
             adaptive: None,
             // Limits are learned where they are kept.
             learn: None,
             ..LanePolicy::clone(&ask.policy)
         };
-        Ask {
+        AdmissionRequest {
             policy: Arc::new(policy),
             costs: Arc::default(),
             jitter_sample: 0.0,
@@ -96,13 +97,13 @@ impl Parts {
         }
     }
 
-    fn for_limits(&self, ask: &Ask) -> Ask {
+    fn for_limits(&self, ask: &AdmissionRequest) -> AdmissionRequest {
         let policy = LanePolicy {
             breaker: Arc::clone(&self.never),
             isolated: false,
             ..LanePolicy::clone(&ask.policy)
         };
-        Ask {
+        AdmissionRequest {
             policy: Arc::new(policy),
             ..ask.clone()
         }
@@ -111,22 +112,22 @@ impl Parts {
     /// Asks the limiter's side after the breaker's answer.
     fn then_limits(
         self: &Arc<Self>,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         reservation: Option<u64>,
-        by_breaker: Entered,
-    ) -> Answer<SiteResult> {
-        let Entered { entry, transition } = by_breaker;
+        by_breaker: AdmissionResult,
+    ) -> StoreReply<SiteResult> {
+        let AdmissionResult { entry, transition } = by_breaker;
         let asked = self.for_limits(ask);
         let permit = match entry {
-            Entry::Go(permit) => permit,
+            AdmissionDecision::Go(permit) => permit,
             entry => {
                 if let Some(id) = reservation {
                     let _ = self.limits.leave(&asked, id, None);
                 }
-                return Answer::now(Entered { entry, transition }.into());
+                return StoreReply::now(AdmissionResult { entry, transition }.into());
             }
         };
-        let mut tentative = Tentative {
+        let mut tentative = TentativePermit {
             parts: Arc::clone(self),
             ask: ask.clone(),
             permit: Some(permit),
@@ -137,17 +138,21 @@ impl Parts {
         };
         answer.then(move |entered| {
             let entry = tentative.join(entered?.entry);
-            Ok(Entered { entry, transition }.into())
+            Ok(AdmissionResult { entry, transition }.into())
         })
     }
 
-    fn enter_both(self: &Arc<Self>, ask: &Ask, reservation: Option<u64>) -> Answer<SiteResult> {
+    fn enter_both(
+        self: &Arc<Self>,
+        ask: &AdmissionRequest,
+        reservation: Option<u64>,
+    ) -> StoreReply<SiteResult> {
         match self.breakers.enter(&Self::for_breaker(ask)) {
-            Answer::Ready(Ok(entered)) => self.then_limits(ask, reservation, entered),
-            Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
-            Answer::Later(coming) => {
+            StoreReply::Ready(Ok(entered)) => self.then_limits(ask, reservation, entered),
+            StoreReply::Ready(Err(error)) => StoreReply::Ready(Err(error)),
+            StoreReply::Later(coming) => {
                 let (parts, ask) = (Arc::clone(self), ask.clone());
-                Answer::Later(Box::pin(async move {
+                StoreReply::Later(Box::pin(async move {
                     let entered = coming.await?;
                     parts.then_limits(&ask, reservation, entered).await
                 }))
@@ -156,7 +161,12 @@ impl Parts {
     }
 
     /// Gives up what either side has.
-    fn leave(&self, ask: &Ask, id: u64, in_limits: &RequestOperation) -> Answer<SiteResult> {
+    fn leave(
+        &self,
+        ask: &AdmissionRequest,
+        id: u64,
+        in_limits: &RequestOperation,
+    ) -> StoreReply<SiteResult> {
         let limits = self.apply_in_limits(ask, in_limits.clone());
         match self.permits.lock().remove(&id) {
             Some(permit) => both(
@@ -170,7 +180,11 @@ impl Parts {
     }
 
     /// Applies an operation of a request in the limiter's store.
-    fn apply_in_limits(&self, ask: &Ask, mut operation: RequestOperation) -> Answer<SiteResult> {
+    fn apply_in_limits(
+        &self,
+        ask: &AdmissionRequest,
+        mut operation: RequestOperation,
+    ) -> StoreReply<SiteResult> {
         if let Some(permit) = operation.permit_mut() {
             // Its breaker has one generation and no probes.
             (permit.generation, permit.probe, permit.shadowed) = (0, false, None);
@@ -180,7 +194,11 @@ impl Parts {
     }
 
     /// Applies an operation that follows a permit in the breaker's store.
-    fn apply_in_breakers(&self, ask: &Ask, mut operation: RequestOperation) -> Answer<SiteResult> {
+    fn apply_in_breakers(
+        &self,
+        ask: &AdmissionRequest,
+        mut operation: RequestOperation,
+    ) -> StoreReply<SiteResult> {
         let is_end = matches!(operation, RequestOperation::Settle { .. });
         if let Some(permit) = operation.permit_mut() {
             let mut permits = self.permits.lock();
@@ -202,9 +220,9 @@ impl Parts {
 
     fn apply_for_request(
         self: &Arc<Self>,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         operation: &RequestOperation,
-    ) -> Answer<SiteResult> {
+    ) -> StoreReply<SiteResult> {
         let mut in_limits = operation.clone();
         match operation {
             RequestOperation::Enter { reservation } => self.enter_both(ask, *reservation),
@@ -228,7 +246,7 @@ impl Parts {
     }
 
     /// Prolongs leases on both sides.
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<SiteResult> {
+    fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<SiteResult> {
         let of_breaker = {
             let permits = self.permits.lock();
             let own = ids.iter().filter_map(|id| permits.get(id));
@@ -247,7 +265,7 @@ impl SiteHandle for SplitSite {
         self.0.limits.budget(key)
     }
 
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let (breakers, limits) = (&self.0.breakers, &self.0.limits);
         match operation {
             SiteOperation::Request(ask, operation) => self.0.apply_for_request(ask, operation),
@@ -265,7 +283,7 @@ impl SiteHandle for SplitSite {
         }
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         both(
             self.0.breakers.view(),
             self.0.limits.view(),
@@ -292,7 +310,7 @@ impl SiteHandle for SplitSite {
 /// breaker's result counts.
 fn with_what_was_learned(breakers: SiteResult, limits: SiteResult) -> SiteResult {
     match (breakers, limits) {
-        (SiteResult::Settled(breakers), SiteResult::Settled(limits)) => Settled {
+        (SiteResult::Settled(breakers), SiteResult::Settled(limits)) => SettleEffect {
             adjusted: limits.adjusted,
             learned: limits.learned,
             calls_next: breakers.calls_next || limits.calls_next,

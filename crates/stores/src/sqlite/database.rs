@@ -9,12 +9,12 @@ use docstokg_policy::site::Site;
 use docstokg_policy::time::{BootInstant, Clock};
 use rusqlite::{Connection, ErrorCode};
 
-use super::lock::{Lock, LockGuard};
-use super::record::Row;
+use super::lock::{FileLock, LockGuard};
+use super::record::SiteRow;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
 use crate::private;
-use crate::replica::{Corrupt, Replica};
+use crate::record_copy::{CorruptRecord, Replica};
 
 mod errors;
 mod schema;
@@ -43,7 +43,7 @@ pub(super) struct SiteCopy {
 pub(super) struct Database {
     path: PathBuf,
     connection: Connection,
-    lock: Lock,
+    lock: FileLock,
     clock: Arc<dyn Clock>,
     steps: u32,
     /// Whether the busy timeout of SQLite is set.
@@ -63,15 +63,15 @@ impl From<rusqlite::Error> for StepError {
     }
 }
 
-impl From<Corrupt> for StepError {
-    fn from(_: Corrupt) -> Self {
+impl From<CorruptRecord> for StepError {
+    fn from(_: CorruptRecord) -> Self {
         Self::Corrupt
     }
 }
 
 /// What to do when another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum LockMode {
     /// Give up.
     IfFree,
     /// Wait for the lock.
@@ -85,12 +85,12 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
 /// The write-ahead log of the database, which grows with every operation until a checkpoint.
-pub(super) struct Wal {
+pub(super) struct WriteAheadLog {
     path: PathBuf,
     connection: Option<Connection>,
 }
 
-impl Wal {
+impl WriteAheadLog {
     /// Checkpoints the log.
     ///
     /// It holds the lock meanwhile: the next operation restarts only a log that was copied whole,
@@ -105,7 +105,7 @@ impl Wal {
             && let Ok(lock) = File::options()
                 .write(true)
                 .open(self.path.with_extension("lock"))
-            && let Ok(Some(_guard)) = Lock::new(lock).take_within(LOCK_TIMEOUT)
+            && let Ok(Some(_guard)) = FileLock::new(lock).take_within(LOCK_TIMEOUT)
         {
             // A checkpoint that fails now succeeds later.
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
@@ -130,7 +130,7 @@ impl Database {
         let lock = made
             .and_then(|()| File::options().write(true).open(&lock_path))
             .map_err(|error| cannot_write(path, &error.to_string()))?;
-        let mut lock = Lock::new(lock);
+        let mut lock = FileLock::new(lock);
         let opened = (|| {
             let turn = lock
                 .take_within(LOCK_TIMEOUT)
@@ -161,7 +161,7 @@ impl Database {
     /// happened.
     pub(super) fn step<T>(
         &mut self,
-        turn: Turn,
+        turn: LockMode,
         key: &SiteKey,
         copy: &mut SiteCopy,
         step: impl FnOnce(&mut Site, BootInstant) -> T,
@@ -173,7 +173,7 @@ impl Database {
             if sweep {
                 forget(transaction, now)?;
             }
-            let mut row = Row::new(transaction, key, &mut copy.row, clock, now);
+            let mut row = SiteRow::new(transaction, key, &mut copy.row, clock, now);
             copy.replica.run(&mut row, |site| step(site, now))
         });
         if done.is_err() {
@@ -186,7 +186,7 @@ impl Database {
     /// Copies the state of a site.
     pub(super) fn view(
         &mut self,
-        turn: Turn,
+        turn: LockMode,
         key: &SiteKey,
         copy: &mut SiteCopy,
     ) -> Result<Option<SiteView>, StoreError> {
@@ -200,7 +200,7 @@ impl Database {
     }
 
     /// Writes without a change: fails if writing does.
-    pub(super) fn touch(&mut self, turn: Turn) -> Result<Option<()>, StoreError> {
+    pub(super) fn touch(&mut self, turn: LockMode) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction
                 .prepare_cached("UPDATE boot SET anchor_boot = anchor_boot")?
@@ -210,7 +210,7 @@ impl Database {
     }
 
     /// Lists the sites that have state.
-    pub(super) fn list(&mut self, turn: Turn) -> Result<Option<Vec<SiteKey>>, StoreError> {
+    pub(super) fn list(&mut self, turn: LockMode) -> Result<Option<Vec<SiteKey>>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             let mut statement = transaction.prepare_cached("SELECT key FROM sites ORDER BY key")?;
             let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -223,18 +223,18 @@ impl Database {
     /// Runs work in one transaction behind the lock file.
     fn in_turn<T>(
         &mut self,
-        turn: Turn,
+        turn: LockMode,
         work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>,
     ) -> Result<Option<T>, StoreError> {
         match self.try_in_turn(turn, work) {
-            Ok(None) if turn == Turn::Wait => Err(locked(&self.path)),
+            Ok(None) if turn == LockMode::Wait => Err(locked(&self.path)),
             done => done.map_err(|error| explain(&self.path, &error)),
         }
     }
 
     fn try_in_turn<T>(
         &mut self,
-        turn: Turn,
+        turn: LockMode,
         work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>,
     ) -> Result<Option<T>, StepError> {
         if !self.connection.is_autocommit() {
@@ -243,8 +243,8 @@ impl Database {
         }
         // Another program may be writing: SQLite waits a little for that, but only where waiting is
         // allowed.
-        if self.waits != (turn == Turn::Wait) {
-            self.waits = turn == Turn::Wait;
+        if self.waits != (turn == LockMode::Wait) {
+            self.waits = turn == LockMode::Wait;
             let timeout = if self.waits {
                 BUSY_TIMEOUT
             } else {
@@ -267,10 +267,10 @@ impl Database {
 
     /// Takes the lock and begins a transaction. Returns `None` if another process or program is in
     /// the way for too long.
-    fn begin(&mut self, turn: Turn) -> Result<Option<LockGuard>, StepError> {
+    fn begin(&mut self, turn: LockMode) -> Result<Option<LockGuard>, StepError> {
         let mut waited = Duration::ZERO;
         loop {
-            let guard = if turn == Turn::Wait {
+            let guard = if turn == LockMode::Wait {
                 self.lock.take_within(LOCK_TIMEOUT)
             } else {
                 self.lock.try_take()
@@ -288,7 +288,7 @@ impl Database {
             match begun {
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                     drop(guard);
-                    if turn == Turn::IfFree || waited >= LOCK_TIMEOUT {
+                    if turn == LockMode::IfFree || waited >= LOCK_TIMEOUT {
                         return Ok(None);
                     }
                     #[expect(
@@ -308,8 +308,8 @@ impl Database {
 
     /// Returns the write-ahead log, for checkpoints.
     #[must_use]
-    pub(super) fn wal(&self) -> Wal {
-        Wal {
+    pub(super) fn wal(&self) -> WriteAheadLog {
+        WriteAheadLog {
             path: self.path.clone(),
             connection: None,
         }

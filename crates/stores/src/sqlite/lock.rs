@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 
 /// How far a wait has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LockStage {
     /// Nothing is waited for.
     Idle,
     /// The thread blocks, or is about to; whether an operation still waits for it.
@@ -27,20 +27,20 @@ enum Stage {
     Ended,
 }
 
-struct Shared {
+struct LockState {
     file: File,
-    stage: Mutex<Stage>,
+    stage: Mutex<LockStage>,
     changed: Condvar,
 }
 
 /// A lock file that can be waited for.
-pub(super) struct Lock {
-    shared: Arc<Shared>,
+pub(super) struct FileLock {
+    shared: Arc<LockState>,
     has_thread: bool,
 }
 
 /// The lock, held until this is dropped.
-pub(super) struct LockGuard(Arc<Shared>);
+pub(super) struct LockGuard(Arc<LockState>);
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
@@ -49,12 +49,12 @@ impl Drop for LockGuard {
     }
 }
 
-impl Lock {
+impl FileLock {
     pub(super) fn new(file: File) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LockState {
                 file,
-                stage: Mutex::new(Stage::Idle),
+                stage: Mutex::new(LockStage::Idle),
                 changed: Condvar::new(),
             }),
             has_thread: false,
@@ -64,7 +64,7 @@ impl Lock {
     /// Takes the lock if it is free.
     pub(super) fn try_take(&self) -> std::io::Result<Option<LockGuard>> {
         // The thread may still hold it briefly for an operation that has given up.
-        if *self.shared.stage.lock() != Stage::Idle {
+        if *self.shared.stage.lock() != LockStage::Idle {
             return Ok(None);
         }
         loop {
@@ -90,46 +90,46 @@ impl Lock {
             self.has_thread = true;
         }
         let mut stage = self.shared.stage.lock();
-        *stage = Stage::Blocking { wanted: true };
+        *stage = LockStage::Blocking { wanted: true };
         self.shared.changed.notify_all();
-        let is_blocking = |stage: &mut Stage| matches!(stage, Stage::Blocking { .. });
+        let is_blocking = |stage: &mut LockStage| matches!(stage, LockStage::Blocking { .. });
         let waited = self
             .shared
             .changed
             .wait_while_for(&mut stage, is_blocking, timeout);
         match *stage {
-            Stage::Taken => {
-                *stage = Stage::Idle;
+            LockStage::Taken => {
+                *stage = LockStage::Idle;
                 Ok(Some(LockGuard(Arc::clone(&self.shared))))
             }
-            Stage::Blocking { .. } if waited.timed_out() => {
-                *stage = Stage::Blocking { wanted: false };
+            LockStage::Blocking { .. } if waited.timed_out() => {
+                *stage = LockStage::Blocking { wanted: false };
                 Ok(None)
             }
             _ => {
-                *stage = Stage::Idle;
+                *stage = LockStage::Idle;
                 Err(std::io::Error::other("the lock file cannot be locked"))
             }
         }
     }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
-        *self.shared.stage.lock() = Stage::Ended;
+        *self.shared.stage.lock() = LockStage::Ended;
         self.shared.changed.notify_all();
     }
 }
 
 /// Blocks on the lock whenever an operation waits for it.
-fn block(shared: &Shared) {
+fn block(shared: &LockState) {
     loop {
         {
             let mut stage = shared.stage.lock();
             shared.changed.wait_while(&mut stage, |stage| {
-                !matches!(stage, Stage::Blocking { .. } | Stage::Ended)
+                !matches!(stage, LockStage::Blocking { .. } | LockStage::Ended)
             });
-            if *stage == Stage::Ended {
+            if *stage == LockStage::Ended {
                 return;
             }
         }
@@ -140,20 +140,20 @@ fn block(shared: &Shared) {
             }
         };
         let mut stage = shared.stage.lock();
-        let is_wanted = *stage == Stage::Blocking { wanted: true };
+        let is_wanted = *stage == LockStage::Blocking { wanted: true };
         match locked {
-            Ok(()) if is_wanted => *stage = Stage::Taken,
+            Ok(()) if is_wanted => *stage = LockStage::Taken,
             Ok(()) => {
                 let _ = flock(&shared.file, FlockOperation::Unlock);
-                if *stage != Stage::Ended {
-                    *stage = Stage::Idle;
+                if *stage != LockStage::Ended {
+                    *stage = LockStage::Idle;
                 }
             }
-            Err(_) if is_wanted => *stage = Stage::Failed,
+            Err(_) if is_wanted => *stage = LockStage::Failed,
             Err(_) => {}
         }
         shared.changed.notify_all();
-        if *stage == Stage::Ended {
+        if *stage == LockStage::Ended {
             return;
         }
     }
@@ -175,8 +175,8 @@ mod tests {
                 .open(&path)
                 .expect("a file")
         };
-        let mut lock = Lock::new(open());
-        let other = Lock::new(open());
+        let mut lock = FileLock::new(open());
+        let other = FileLock::new(open());
         let guard = other.try_take().expect("it works").expect("it is free");
         assert!(lock.try_take().expect("it works").is_none());
         assert!(

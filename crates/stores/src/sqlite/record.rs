@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::database::StepError;
 use crate::handle::SiteKey;
-use crate::replica::{Commit, ENTRY, Position, Record};
+use crate::record_copy::{Commit, LOG_ENTRY_BYTES, RecordPosition, SiteRecord};
 
 /// A site within a transaction.
-pub(super) struct Row<'a> {
+pub(super) struct SiteRow<'a> {
     transaction: &'a Connection,
     key: &'a SiteKey,
     /// The id of the row, once it is known. It is compared together with the key: the row of a
@@ -16,10 +16,10 @@ pub(super) struct Row<'a> {
     id: &'a mut i64,
     clock: &'a dyn Clock,
     now: BootInstant,
-    position: Position,
+    position: RecordPosition,
 }
 
-impl<'a> Row<'a> {
+impl<'a> SiteRow<'a> {
     pub(super) fn new(
         transaction: &'a Connection,
         key: &'a SiteKey,
@@ -33,7 +33,7 @@ impl<'a> Row<'a> {
             id,
             clock,
             now,
-            position: Position::default(),
+            position: RecordPosition::default(),
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Record for Row<'_> {
+impl SiteRecord for SiteRow<'_> {
     type Error = StepError;
 
     /// SQLite writes the whole log with every change, together with the rest of its page.
@@ -81,7 +81,7 @@ impl Record for Row<'_> {
         64
     }
 
-    fn position(&mut self) -> Result<Position, StepError> {
+    fn position(&mut self) -> Result<RecordPosition, StepError> {
         let mut select = self.transaction.prepare_cached(
             "SELECT page_no, head_no, length(log) FROM sites WHERE id = ?1 AND key = ?2",
         )?;
@@ -95,8 +95,8 @@ impl Record for Row<'_> {
         } else {
             self.find()?
         };
-        let logged = usize::try_from(length).unwrap_or(0) / ENTRY;
-        self.position = Position {
+        let logged = usize::try_from(length).unwrap_or(0) / LOG_ENTRY_BYTES;
+        self.position = RecordPosition {
             snapshot: snapshot.cast_unsigned(),
             header: header.cast_unsigned(),
             logged,
@@ -125,10 +125,10 @@ impl Record for Row<'_> {
             .transaction
             .prepare_cached("SELECT log FROM sites WHERE id = ?1")?
             .query_row([*self.id], |row| row.get(0))?;
-        Ok(log.split_off((from * ENTRY).min(log.len())))
+        Ok(log.split_off((from * LOG_ENTRY_BYTES).min(log.len())))
     }
 
-    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, StepError> {
+    fn write(&mut self, commit: &Commit<'_>) -> Result<RecordPosition, StepError> {
         let used = self.now.as_micros().cast_signed();
         let id = *self.id;
         if let Some(snapshot) = commit.snapshot {
@@ -141,7 +141,7 @@ impl Record for Row<'_> {
             self.position.snapshot += 1;
             self.position.logged = 0;
         }
-        self.position.logged += commit.log.len() / ENTRY;
+        self.position.logged += commit.log.len() / LOG_ENTRY_BYTES;
         match commit.header {
             None => {
                 let mut update = self.transaction.prepare_cached(

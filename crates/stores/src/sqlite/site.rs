@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use docstokg_policy::site::{Settled, SiteOperation, SiteResult};
+use docstokg_policy::site::{SettleEffect, SiteOperation, SiteResult};
 use parking_lot::Mutex;
 
-use super::database::{Database, SiteCopy, Turn};
-use super::worker::{Worker, ask, at_once, in_turn};
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView};
+use super::database::{Database, LockMode, SiteCopy};
+use super::worker::{DatabaseWorker, ask, at_once, in_turn};
+use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
 use crate::multiprocess::PerProcess;
-use crate::replica::{Names, Replica};
+use crate::record_copy::{BudgetNames, Replica};
 
 /// One site of the database.
 pub(super) struct SqliteSite {
     key: SiteKey,
-    worker: Arc<PerProcess<Worker>>,
+    worker: Arc<PerProcess<DatabaseWorker>>,
     copy: PerProcess<Arc<Mutex<SiteCopy>>>,
-    names: Names,
+    names: BudgetNames,
 }
 
-fn fresh_copy(names: &Names) -> Arc<Mutex<SiteCopy>> {
+fn fresh_copy(names: &BudgetNames) -> Arc<Mutex<SiteCopy>> {
     Arc::new(Mutex::new(SiteCopy {
         replica: Replica::naming(names),
         row: 0,
@@ -27,8 +27,8 @@ fn fresh_copy(names: &Names) -> Arc<Mutex<SiteCopy>> {
 }
 
 impl SqliteSite {
-    pub(super) fn new(worker: &Arc<PerProcess<Worker>>, key: &SiteKey) -> Self {
-        let names = Names::default();
+    pub(super) fn new(worker: &Arc<PerProcess<DatabaseWorker>>, key: &SiteKey) -> Self {
+        let names = BudgetNames::default();
         let inherited = Arc::clone(&names);
         let copy = PerProcess::new(fresh_copy(&names), move || fresh_copy(&inherited));
         Self {
@@ -50,9 +50,9 @@ impl SiteHandle for SqliteSite {
     }
 
     /// Runs one operation in one transaction: at once if the lock is free, or else on the thread.
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {
-            return Answer::now(Settled::default().into());
+            return StoreReply::now(SettleEffect::default().into());
         }
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
         let step = move |database: &mut Database, turn, operation: &SiteOperation<'_>| {
@@ -60,22 +60,22 @@ impl SiteHandle for SqliteSite {
                 site.apply(operation, now)
             })
         };
-        let first = |database: &mut Database| step(database, Turn::IfFree, operation);
+        let first = |database: &mut Database| step(database, LockMode::IfFree, operation);
         if let Some(result) = at_once(&self.worker, first) {
-            return Answer::Ready(result);
+            return StoreReply::Ready(result);
         }
         let (operation, again) = (Arc::new(operation.to_static()), step.clone());
         let granting = Arc::clone(&operation);
         let unread = move |database: &mut Database, result| {
             if let Some(undo) = granting.undo(&result) {
-                let _ = again(database, Turn::Wait, &undo);
+                let _ = again(database, LockMode::Wait, &undo);
             }
         };
         let later = move |database: &mut Database, turn| step(database, turn, &operation);
         in_turn(&self.worker, later, unread)
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
         ask(&self.worker, move |database, turn| {
             database.view(turn, &key, &mut copy.lock())

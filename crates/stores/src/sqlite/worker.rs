@@ -12,30 +12,30 @@ use docstokg_policy::time::Clock;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::database::{Database, Turn, Wal};
+use super::database::{Database, LockMode, WriteAheadLog};
 use crate::error::StoreError;
-use crate::handle::Answer;
+use crate::handle::StoreReply;
 use crate::multiprocess::PerProcess;
 
 /// A job for the thread; `None` asks for a checkpoint.
-type Job = Option<Box<dyn FnOnce(&mut Database) + Send>>;
+type DatabaseJob = Option<Box<dyn FnOnce(&mut Database) + Send>>;
 
 /// The database, and the thread that waits for its lock. A child process has none of its parent's
 /// threads, and must not use its connection: it opens its own.
-pub(super) struct Worker {
-    shared: Arc<Shared>,
+pub(super) struct DatabaseWorker {
+    shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What callers and the thread share.
-struct Shared {
+struct WorkerState {
     database: Mutex<Result<Database, StoreError>>,
-    jobs: Mutex<Result<Sender<Job>, StoreError>>,
+    jobs: Mutex<Result<Sender<DatabaseJob>, StoreError>>,
     /// How many jobs wait for the thread: later callers must not overtake them.
     waiting: AtomicUsize,
 }
 
-impl Worker {
+impl DatabaseWorker {
     pub(super) fn start(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -43,8 +43,8 @@ impl Worker {
     ) -> Result<Self, StoreError> {
         let database = Database::open(path, clock, boot_id)?;
         let wal = database.wal();
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let shared = Arc::new(Shared {
+        let (jobs, queue) = mpsc::channel::<DatabaseJob>();
+        let shared = Arc::new(WorkerState {
             database: Mutex::new(Ok(database)),
             jobs: Mutex::new(Ok(jobs)),
             waiting: AtomicUsize::new(0),
@@ -64,7 +64,7 @@ impl Worker {
     }
 
     pub(super) fn broken(error: StoreError) -> Self {
-        let shared = Shared {
+        let shared = WorkerState {
             database: Mutex::new(Err(error.clone())),
             jobs: Mutex::new(Err(error)),
             waiting: AtomicUsize::new(0),
@@ -77,13 +77,13 @@ impl Worker {
 }
 
 /// Runs the jobs of callers that would have to wait, and checkpoints the write-ahead log.
-fn serve(shared: &Shared, queue: &Receiver<Job>, mut wal: Wal) {
+fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAheadLog) {
     while let Ok(job) = queue.recv() {
         let Some(job) = job else {
             wal.checkpoint();
             continue;
         };
-        let done = Done(&shared.waiting);
+        let done = TakenJob(&shared.waiting);
         let needs_checkpoint = match &mut *shared.database.lock() {
             Ok(database) => {
                 // A job that panics is a bug, and must not end the thread that other callers wait
@@ -101,15 +101,15 @@ fn serve(shared: &Shared, queue: &Receiver<Job>, mut wal: Wal) {
 }
 
 /// A job that the thread has taken. Counts as waiting until it is done, however it ends.
-struct Done<'a>(&'a AtomicUsize);
+struct TakenJob<'a>(&'a AtomicUsize);
 
-impl Drop for Done<'_> {
+impl Drop for TakenJob<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Drop for Worker {
+impl Drop for DatabaseWorker {
     fn drop(&mut self) {
         *self.shared.jobs.lock() = Err(thread_ended());
         if let Some(thread) = self.thread.take() {
@@ -127,7 +127,7 @@ fn thread_ended() -> StoreError {
 
 /// Runs a job at once if the lock is free. `None` if it has to wait: then nothing has happened.
 pub(super) fn at_once<T>(
-    worker: &PerProcess<Worker>,
+    worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>,
 ) -> Option<Result<T, StoreError>> {
     let shared = &worker.get().shared;
@@ -151,28 +151,28 @@ pub(super) fn at_once<T>(
 /// Runs a job at once if the lock is free; otherwise the thread runs it, and the answer comes when
 /// it is complete.
 pub(super) fn ask<T: Send + 'static>(
-    worker: &PerProcess<Worker>,
-    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
-) -> Answer<T> {
+    worker: &PerProcess<DatabaseWorker>,
+    job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
+) -> StoreReply<T> {
     let first = job.clone();
-    match at_once(worker, |database| first(database, Turn::IfFree)) {
-        Some(done) => Answer::Ready(done),
+    match at_once(worker, |database| first(database, LockMode::IfFree)) {
+        Some(done) => StoreReply::Ready(done),
         None => in_turn(worker, job, |_, _| ()),
     }
 }
 
 /// Queues a job for the thread, and answers when it is complete.
 pub(super) fn in_turn<T: Send + 'static>(
-    worker: &PerProcess<Worker>,
-    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Send + 'static,
+    worker: &PerProcess<DatabaseWorker>,
+    job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Send + 'static,
     unwanted: impl FnOnce(&mut Database, T) + Send + 'static,
-) -> Answer<T> {
+) -> StoreReply<T> {
     let shared = &worker.get().shared;
     let (reply, answer) = oneshot::channel();
-    let unwanted: Unwanted<T> = Arc::new(Mutex::new(Some(Box::new(unwanted))));
+    let unwanted: UndoOperation<T> = Arc::new(Mutex::new(Some(Box::new(unwanted))));
     let undo = Arc::clone(&unwanted);
     let queued = shared.queue(Box::new(move |database: &mut Database| {
-        let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(thread_ended));
+        let done = job(database, LockMode::Wait).and_then(|done| done.ok_or_else(thread_ended));
         if let Err(Ok(done)) = reply.send(done)
             && let Some(undo) = undo.lock().take()
         {
@@ -180,19 +180,19 @@ pub(super) fn in_turn<T: Send + 'static>(
         }
     }));
     match queued {
-        Ok(()) => Answer::Later(Box::pin(Waiting {
+        Ok(()) => StoreReply::Later(Box::pin(PendingReply {
             answer,
             unwanted,
             shared: Arc::clone(shared),
         })),
-        Err(error) => Answer::Ready(Err(error)),
+        Err(error) => StoreReply::Ready(Err(error)),
     }
 }
 
 /// Undoes an operation whose answer was dropped. Runs once, on the side that notices first.
-type Unwanted<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
+type UndoOperation<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
 
-impl Shared {
+impl WorkerState {
     /// Queues a job for the thread.
     fn queue(&self, job: Box<dyn FnOnce(&mut Database) + Send>) -> Result<(), StoreError> {
         match &*self.jobs.lock() {
@@ -209,13 +209,13 @@ impl Shared {
 
 /// An answer that the thread will give. If it is dropped before it is read, its permit is given
 /// back.
-struct Waiting<T: Send + 'static> {
+struct PendingReply<T: Send + 'static> {
     answer: oneshot::Receiver<Result<T, StoreError>>,
-    unwanted: Unwanted<T>,
-    shared: Arc<Shared>,
+    unwanted: UndoOperation<T>,
+    shared: Arc<WorkerState>,
 }
 
-impl<T: Send + 'static> Future for Waiting<T> {
+impl<T: Send + 'static> Future for PendingReply<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -224,7 +224,7 @@ impl<T: Send + 'static> Future for Waiting<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Waiting<T> {
+impl<T: Send + 'static> Drop for PendingReply<T> {
     fn drop(&mut self) {
         // From now on the thread notices by itself; an answer that it has sent already and that was
         // not read is undone here.

@@ -9,8 +9,8 @@ use std::thread::Thread;
 use bytes::Bytes;
 use docstokg_policy::time::Clock;
 use docstokg_stores::cache::{
-    CacheKey, CacheStore, CacheWarning, Entry, Limits, NewEntry, Stored, VariantKey,
-    WarningObserver,
+    CacheEntry, CacheKey, CacheLimits, CacheStore, CacheWarning, NewEntry, StoreOutcome,
+    VariantHash, WarningObserver,
 };
 use docstokg_stores::clock::SystemClock;
 use parking_lot::Mutex;
@@ -29,11 +29,11 @@ mod processes;
 pub(crate) mod worker;
 
 /// A cap that no test reaches by accident.
-pub(crate) const ROOMY: Limits = Limits::of(1 << 30);
+pub(crate) const ROOMY: CacheLimits = CacheLimits::of(1 << 30);
 
-struct Unpark(Thread);
+struct TestUnparker(Thread);
 
-impl Wake for Unpark {
+impl Wake for TestUnparker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -42,7 +42,7 @@ impl Wake for Unpark {
 /// Waits for a future on this thread, without a runtime: the store needs none.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(TestUnparker(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
@@ -59,10 +59,10 @@ pub(crate) fn key(number: u32) -> CacheKey {
     CacheKey::new(hash)
 }
 
-pub(crate) fn variant(number: u32) -> VariantKey {
+pub(crate) fn variant(number: u32) -> VariantHash {
     let mut hash = [0xa5; 32];
     hash[..4].copy_from_slice(&number.to_le_bytes());
-    VariantKey::new(hash)
+    VariantHash::new(hash)
 }
 
 /// A body whose every part depends on its seed.
@@ -96,7 +96,7 @@ pub(crate) fn new(store: &CacheStore, of: u32, in_variant: u32, metadata: &[u8])
 }
 
 /// Stores a response.
-pub(crate) fn put(store: &CacheStore, of: u32, in_variant: u32, body: &[u8]) -> Stored {
+pub(crate) fn put(store: &CacheStore, of: u32, in_variant: u32, body: &[u8]) -> StoreOutcome {
     let mut writer = store.begin_put(new(store, of, in_variant, b"metadata"));
     wait(async {
         for chunk in body.chunks(50_000) {
@@ -107,7 +107,7 @@ pub(crate) fn put(store: &CacheStore, of: u32, in_variant: u32, body: &[u8]) -> 
 }
 
 /// Reads the whole body of an entry.
-pub(crate) fn read(entry: &Entry) -> Bytes {
+pub(crate) fn read(entry: &CacheEntry) -> Bytes {
     wait(entry.body().read_to_end()).expect("an undamaged body")
 }
 
@@ -118,11 +118,11 @@ pub(crate) fn newest(store: &CacheStore, of: u32) -> Option<Bytes> {
         .map(|entry| read(entry))
 }
 
-pub(crate) fn open(directory: &Path, limits: Limits) -> CacheStore {
+pub(crate) fn open(directory: &Path, limits: CacheLimits) -> CacheStore {
     open_at(directory, limits, Arc::new(SystemClock))
 }
 
-pub(crate) fn open_at(directory: &Path, limits: Limits, clock: Arc<dyn Clock>) -> CacheStore {
+pub(crate) fn open_at(directory: &Path, limits: CacheLimits, clock: Arc<dyn Clock>) -> CacheStore {
     CacheStore::disk(directory, limits, clock, None).expect("a cache")
 }
 

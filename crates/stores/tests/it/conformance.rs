@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Entry, RefusalReason, RequestOperation, SiteOperation};
+use docstokg_policy::classify::AttemptMeaning;
+use docstokg_policy::site::{AdmissionDecision, RefusalReason, RequestOperation, SiteOperation};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance;
 use docstokg_stores::conformance::arrive;
-use docstokg_stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_stores::conformance::wrapper::{HookedStore, Treatment};
 use docstokg_stores::fallback::Fallback;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
@@ -80,22 +80,22 @@ fn breakers_and_limits_in_two_stores_keep_the_contract() {
 fn a_probe_is_not_lost_to_a_limit_in_another_store() {
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let store = SplitStore::new(memory(), memory());
-    let client = crate::worker::Client::new(&store, "a.example", "1/HOUR", None);
-    let Entry::Go(permit) = client.enter() else {
+    let client = crate::worker::WorkerClient::new(&store, "a.example", "1/HOUR", None);
+    let AdmissionDecision::Go(permit) = client.enter() else {
         panic!("the first")
     };
     arrive(store.site(&"a.example".into()).block(
         Duration::from_millis(1),
         &OpenReason::Operator("test".into()),
     ));
-    client.settle(&permit, Outcome::Success);
+    client.settle(&permit, AttemptMeaning::Success);
     #[expect(
         clippy::disallowed_methods,
         reason = "a block of a millisecond ends in real time"
     )]
     std::thread::sleep(Duration::from_millis(5));
     for _ in 0..3 {
-        let Entry::Refused(refusal) = client.enter() else {
+        let AdmissionDecision::Refused(refusal) = client.enter() else {
             panic!("the window is full")
         };
         assert!(
@@ -110,7 +110,7 @@ fn wrappers_keep_the_contract() {
     let inner = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let counted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&counted);
-    let counting = Wrapped::new(inner(), move |_| {
+    let counting = HookedStore::new(inner(), move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         Treatment::Forward
     });
@@ -119,7 +119,7 @@ fn wrappers_keep_the_contract() {
         counted.load(Ordering::SeqCst) > 2_000,
         "everything was counted"
     );
-    conformance::run_all(&Wrapped::new(inner(), |_| Treatment::Delay(3)));
+    conformance::run_all(&HookedStore::new(inner(), |_| Treatment::Delay(3)));
     conformance::run_all(&Fallback::new(
         inner(),
         Arc::new(SystemClock),
@@ -128,7 +128,7 @@ fn wrappers_keep_the_contract() {
     ));
     // Every tenth operation fails: the own store is as strict as the contract asks.
     let asked = AtomicUsize::new(0);
-    let failing = Wrapped::new(inner(), move |operation| {
+    let failing = HookedStore::new(inner(), move |operation| {
         let enters = matches!(
             operation,
             Some(SiteOperation::Request(_, RequestOperation::Enter { .. }))

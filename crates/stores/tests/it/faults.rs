@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, LanePolicy, Report};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, AttemptResult, LanePolicy};
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -17,7 +17,7 @@ use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{StateStore, StoreError};
 
 use crate::clock::ManualClock;
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 // A shared store that is unavailable for a time.
 mod outages;
@@ -33,7 +33,7 @@ mod redis_layout;
 const HOUR: i64 = 3_600_000_000;
 
 /// Lets a process check whether the store is back, as its heartbeat does.
-fn check(client: &Client) {
+fn check(client: &WorkerClient) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -41,8 +41,8 @@ fn check(client: &Client) {
     let _ = runtime.block_on(async { client.site.renew(&[], Duration::from_secs(1)).await });
 }
 
-fn is_go(client: &Client) -> bool {
-    matches!(client.enter(), Entry::Go(_))
+fn is_go(client: &WorkerClient) -> bool {
+    matches!(client.enter(), AdmissionDecision::Go(_))
 }
 
 /// Returns the sentence of a store that cannot be viewed.
@@ -70,7 +70,7 @@ fn setting_the_wall_clock_changes_no_window() {
     for step in [0, HOUR, -HOUR] {
         let clock = ManualClock::at_wall(now, 1_700_000_000_000_000 + step);
         let store = SqliteStore::open(&path, clock).expect("a store");
-        let client = Client::new(&store, "wall", "2/HOUR", None);
+        let client = WorkerClient::new(&store, "wall", "2/HOUR", None);
         assert_eq!(
             is_go(&client),
             step != -HOUR,
@@ -97,7 +97,7 @@ fn another_boot_of_the_machine_continues_by_wall_time() {
     // Like the system's clock, these have time before the boot of the machine.
     let day = 86_400_000_000;
     for store in open(ManualClock::at_wall(day + 9_000_000_000, 0), "first") {
-        let client = Client::new(&*store, "quota", "2/HOUR", None);
+        let client = WorkerClient::new(&*store, "quota", "2/HOUR", None);
         assert!(is_go(&client) && is_go(&client));
         let blocked = store.site(&"blocked".into());
         arrive(blocked.block(
@@ -107,7 +107,7 @@ fn another_boot_of_the_machine_continues_by_wall_time() {
     }
     // The machine boots again twenty minutes later: its clock counts from zero.
     for store in open(ManualClock::at_wall(day + 5_000_000, HOUR / 3), "second") {
-        let client = Client::new(&*store, "quota", "2/HOUR", None);
+        let client = WorkerClient::new(&*store, "quota", "2/HOUR", None);
         assert!(!is_go(&client), "the quota is remembered");
         let view = arrive(store.site(&"blocked".into()).view());
         let (until, _) = view.open_until().expect("still blocked");
@@ -122,7 +122,7 @@ fn another_boot_of_the_machine_continues_by_wall_time() {
         "third",
     ) {
         assert!(
-            is_go(&Client::new(&*store, "quota", "2/HOUR", None)),
+            is_go(&WorkerClient::new(&*store, "quota", "2/HOUR", None)),
             "in its time it is free again"
         );
     }
@@ -170,16 +170,16 @@ fn an_operator_reads_cooldowns_with_plain_sql() {
         isolated: true,
         ..LanePolicy::new(breaker)
     };
-    let ask = Ask {
+    let ask = AdmissionRequest {
         role: Role::Artifact,
-        ..Ask::at_once(&[], policy)
+        ..AdmissionRequest::at_once(&[], policy)
     };
     let site = store.site(&"c.example".into());
-    let Entry::Go(permit) = arrive(site.enter(&ask)).entry else {
+    let AdmissionDecision::Go(permit) = arrive(site.enter(&ask)).entry else {
         panic!("refused")
     };
-    let report = Report {
-        outcome: Outcome::Failure,
+    let report = AttemptResult {
+        outcome: AttemptMeaning::Failure,
         retry_after: None,
         sent: permit.at,
         wants_retry: false,
@@ -272,7 +272,12 @@ fn a_corrupt_record_is_an_error_and_not_a_panic() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
     let store = SqliteStore::open(&path, Arc::new(SystemClock)).expect("a store");
-    assert!(is_go(&Client::new(&store, "a.example", "2/HOUR", None)));
+    assert!(is_go(&WorkerClient::new(
+        &store,
+        "a.example",
+        "2/HOUR",
+        None
+    )));
     let corrupt = "UPDATE sites SET head = x'ffffffffffffffffffff', head_no = head_no + 1";
     rusqlite::Connection::open(&path)
         .and_then(|connection| connection.execute(corrupt, []))

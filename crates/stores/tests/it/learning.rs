@@ -7,12 +7,14 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy, Learned};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, Patience, Permit, Report};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AttemptResult, BudgetCost, LanePolicy, Patience, Permit,
+};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -68,9 +70,9 @@ enum Doing {
     Awaits(Box<Permit>, bool),
 }
 
-struct Process {
+struct SharedLearningProcess {
     site: Arc<dyn SiteHandle>,
-    costs: Vec<Cost>,
+    costs: Vec<BudgetCost>,
     at: BootInstant,
     doing: Doing,
     served: u32,
@@ -78,7 +80,7 @@ struct Process {
 
 struct Run {
     clock: Arc<ManualClock>,
-    processes: Vec<Process>,
+    processes: Vec<SharedLearningProcess>,
     breaker: BreakerPolicy,
     policy: LearnPolicy,
     origin: Origin,
@@ -97,13 +99,13 @@ impl Run {
         ));
         let host = Host::parse("a.example").expect("a host");
         let process = |(number, site): (u64, Arc<dyn SiteHandle>)| {
-            let cost = Cost {
+            let cost = BudgetCost {
                 budget: site.budget(&BudgetKey::Role(host.clone(), Role::Metadata)),
                 weight: 1,
                 windows: Arc::clone(&windows),
                 slots: None,
             };
-            Process {
+            SharedLearningProcess {
                 site,
                 costs: vec![cost],
                 at: BootInstant::from_micros(clock.micros() + number),
@@ -134,12 +136,12 @@ impl Run {
         let process = due.expect("a process");
         let now = process.at;
         self.clock.set(now.as_micros());
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: BootInstant::FAR,
             patience: Patience::Wait,
             asked: now,
             jitter_sample: 0.5,
-            ..Ask::at_once(&process.costs, lane)
+            ..AdmissionRequest::at_once(&process.costs, lane)
         };
         let entered = match &process.doing {
             Doing::Asks => arrive(process.site.enter(&ask)),
@@ -154,16 +156,16 @@ impl Run {
         };
         let at_least = now + Duration::from_millis(1);
         match entered.entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 let is_served = self.origin.serves(now);
                 process.doing = Doing::Awaits(Box::new(permit), is_served);
                 process.at = now + LATENCY;
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 process.doing = Doing::Waits(reserved.id);
                 process.at = reserved.at.max(at_least);
             }
-            Entry::WaitForBreaker { until, .. } => {
+            AdmissionDecision::WaitForBreaker { until, .. } => {
                 process.doing = Doing::Asks;
                 process.at = until.max(at_least);
             }
@@ -327,9 +329,9 @@ fn a_refusal_after_all_was_forgotten_begins_with_the_history() {
         run.breaker.one_failure_per_epoch = false;
         let permits: Vec<_> = (0..8).filter_map(|_| run.ask_at_once(0)).collect();
         clock.advance(10_000);
-        let ask = Ask {
+        let ask = AdmissionRequest {
             jitter_sample: 0.5,
-            ..Ask::at_once(&run.processes[0].costs, run.lane())
+            ..AdmissionRequest::at_once(&run.processes[0].costs, run.lane())
         };
         let settle = |permit: &Permit| {
             let site = &run.processes[0].site;
@@ -380,13 +382,13 @@ impl Run {
 
     fn ask_at_once(&self, number: usize) -> Option<(usize, Permit)> {
         let process = &self.processes[number];
-        let ask = Ask {
+        let ask = AdmissionRequest {
             jitter_sample: 0.5,
-            ..Ask::at_once(&process.costs, self.lane())
+            ..AdmissionRequest::at_once(&process.costs, self.lane())
         };
         match arrive(process.site.enter(&ask)).entry {
-            Entry::Go(permit) => Some((number, permit)),
-            Entry::Refused(_) => None,
+            AdmissionDecision::Go(permit) => Some((number, permit)),
+            AdmissionDecision::Refused(_) => None,
             other => panic!("{other:?}"),
         }
     }
@@ -395,9 +397,9 @@ impl Run {
         for (number, permit) in permits {
             let is_served = self.origin.serves(permit.stamp);
             let process = &self.processes[number];
-            let ask = Ask {
+            let ask = AdmissionRequest {
                 jitter_sample: 0.5,
-                ..Ask::at_once(&process.costs, self.lane())
+                ..AdmissionRequest::at_once(&process.costs, self.lane())
             };
             let report = report(&permit, is_served);
             arrive(process.site.settle(&ask, &permit, &report));
@@ -405,12 +407,12 @@ impl Run {
     }
 }
 
-fn report(permit: &Permit, is_served: bool) -> Report {
-    Report {
+fn report(permit: &Permit, is_served: bool) -> AttemptResult {
+    AttemptResult {
         outcome: if is_served {
-            Outcome::Success
+            AttemptMeaning::Success
         } else {
-            Outcome::Throttled
+            AttemptMeaning::Throttled
         },
         retry_after: None,
         sent: permit.at,

@@ -15,13 +15,13 @@ mod agreement;
 // Limits that processes learn together, on every store.
 mod learning;
 // A model of processes that wait: each gets a turn, on every store.
-mod positions;
+mod waiter_positions;
 // Faults, and the sentence for each.
 mod faults;
 // A hostile server.
-mod hostile;
+mod hostile_server;
 // Killing, for the test and for `cargo xtask soak`.
-mod kills;
+mod killed_processes;
 // Four processes, forks, and kills.
 mod processes;
 // A clock that a test sets.

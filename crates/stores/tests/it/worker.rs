@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, Report};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AdmissionResult, AttemptResult, BudgetCost, LanePolicy,
+    Patience, Permit,
+};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
@@ -53,9 +56,9 @@ pub(crate) fn open(location: &str) -> Arc<dyn StateStore> {
 }
 
 /// A budget on a site, and the question of a request with a cost in it.
-pub(crate) struct Client {
+pub(crate) struct WorkerClient {
     pub(crate) site: Arc<dyn SiteHandle>,
-    pub(crate) costs: Vec<Cost>,
+    pub(crate) costs: Vec<BudgetCost>,
     breaker: BreakerPolicy,
     /// How limits are learned, and the name of the host's quotas, where they count.
     pub(crate) learn: Option<(LearnPolicy, Arc<str>)>,
@@ -63,7 +66,7 @@ pub(crate) struct Client {
     pub(crate) lease: Duration,
 }
 
-impl Client {
+impl WorkerClient {
     pub(crate) fn new(store: &dyn StateStore, key: &str, rates: &str, slots: Option<u32>) -> Self {
         let site = store.site(&key.into());
         let budget = site.budget(&BudgetKey::Role(
@@ -74,7 +77,7 @@ impl Client {
             parse_rates(rates).expect("rates"),
             Duration::ZERO,
         ));
-        let costs = vec![Cost {
+        let costs = vec![BudgetCost {
             budget,
             weight: 1,
             windows,
@@ -109,13 +112,13 @@ impl Client {
         Self { lease, ..self }
     }
 
-    pub(crate) fn ask(&self, latest: BootInstant) -> Ask {
+    pub(crate) fn ask(&self, latest: BootInstant) -> AdmissionRequest {
         let policy = LanePolicy {
             lease: self.lease,
             learn: self.learn.as_ref().map(|(policy, _)| *policy),
             ..LanePolicy::new(self.breaker.clone())
         };
-        Ask {
+        AdmissionRequest {
             latest,
             quota_lane: self.learn.as_ref().map(|(_, lane)| Arc::clone(lane)),
             patience: if latest == BootInstant::ZERO {
@@ -123,29 +126,29 @@ impl Client {
             } else {
                 Patience::Wait
             },
-            ..Ask::at_once(&self.costs, policy)
+            ..AdmissionRequest::at_once(&self.costs, policy)
         }
     }
 
-    pub(crate) fn enter(&self) -> Entry {
+    pub(crate) fn enter(&self) -> AdmissionDecision {
         arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
     }
 
     /// Asks a store that may be lost.
-    pub(crate) async fn try_enter(&self) -> Result<Entry, StoreError> {
+    pub(crate) async fn try_enter(&self) -> Result<AdmissionDecision, StoreError> {
         Ok(self.site.enter(&self.ask(BootInstant::ZERO)).await?.entry)
     }
 
-    pub(crate) fn confirm(&self, id: u64) -> Entry {
+    pub(crate) fn confirm(&self, id: u64) -> AdmissionDecision {
         arrive(self.site.confirm(&self.ask(BootInstant::ZERO), id)).entry
     }
 
-    fn wait(&self) -> Entered {
+    fn wait(&self) -> AdmissionResult {
         arrive(self.site.enter(&self.ask(BootInstant::FAR)))
     }
 
-    pub(crate) fn settle(&self, permit: &Permit, outcome: Outcome) {
-        let report = Report {
+    pub(crate) fn settle(&self, permit: &Permit, outcome: AttemptMeaning) {
+        let report = AttemptResult {
             outcome,
             retry_after: None,
             sent: permit.at,
@@ -164,12 +167,12 @@ impl Client {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A worker that is running.
-pub(crate) struct Worker {
+pub(crate) struct StoreWorker {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Worker {
+impl StoreWorker {
     /// Starts a worker that does `what` on a store.
     pub(crate) fn start(what: &str, location: &str, key: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
@@ -239,7 +242,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for StoreWorker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -266,29 +269,29 @@ pub(crate) fn work() {
     let variable = |name: &str| std::env::var(name).expect("started by another test");
     let store = open(&variable("WORKER_LOCATION"));
     let key = variable("WORKER_KEY");
-    let client = |rates, slots| Client::new(&*store, &key, rates, slots);
+    let client = |rates, slots| WorkerClient::new(&*store, &key, rates, slots);
     match variable("WORKER_DOES").as_str() {
         // Takes what there is, one by one, and ends when there is no more.
         "fill" => {
             let client = client("2000/HOUR", None);
-            while let Entry::Go(_) = client.enter() {
+            while let AdmissionDecision::Go(_) = client.enter() {
                 say("permitted");
             }
         }
         "fail" => {
             let client = client("1000/SECOND", None);
-            if let Entry::Go(permit) = client.enter() {
-                client.settle(&permit, Outcome::Failure);
+            if let AdmissionDecision::Go(permit) = client.enter() {
+                client.settle(&permit, AttemptMeaning::Failure);
             }
         }
         "hold a reservation" => {
             let client = client("1/SECOND", None);
-            while !matches!(client.wait().entry, Entry::Wait(_)) {}
+            while !matches!(client.wait().entry, AdmissionDecision::Wait(_)) {}
             hold_forever();
         }
         "hold a slot" => {
             let client = client("1000/SECOND", Some(1)).with_lease(LONG_LEASE);
-            assert!(matches!(client.enter(), Entry::Go(_)));
+            assert!(matches!(client.enter(), AdmissionDecision::Go(_)));
             hold_forever();
         }
         "hold the probe" => {
@@ -297,16 +300,23 @@ pub(crate) fn work() {
                 Duration::from_micros(1),
                 &OpenReason::Operator("test".into()),
             ));
-            while !matches!(client.enter(), Entry::Go(Permit { probe: true, .. })) {}
+            while !matches!(
+                client.enter(),
+                AdmissionDecision::Go(Permit { probe: true, .. })
+            ) {}
             hold_forever();
         }
         "learn without pause" => {
-            learning::learn_without_pause(&Client::learning(&*store, &key, "300/SECOND+2000/HOUR"));
+            learning::learn_without_pause(&WorkerClient::learning(
+                &*store,
+                &key,
+                "300/SECOND+2000/HOUR",
+            ));
         }
         "hammer" => hammer(&client("300/SECOND+2000/HOUR", Some(3))),
         "fork" => fork(&client("2000/HOUR", None)),
         other => match other.strip_prefix("pace at port ") {
-            Some(port) => learning::pace(&Client::learning(&*store, &key, "50/SECOND"), port),
+            Some(port) => learning::pace(&WorkerClient::learning(&*store, &key, "50/SECOND"), port),
             None => panic!("a worker cannot {other}"),
         },
     }
@@ -326,19 +336,19 @@ fn pause(length: Duration) {
 }
 
 /// Runs every operation without end: a kill hits it in the middle of one.
-fn hammer(client: &Client) {
+fn hammer(client: &WorkerClient) {
     say("holding");
     for turn in 0u32.. {
         match client.wait().entry {
-            Entry::Go(permit) if turn % 3 == 0 => {
+            AdmissionDecision::Go(permit) if turn % 3 == 0 => {
                 let ask = client.ask(BootInstant::FAR);
                 arrive(client.site.hold(&ask, &permit, Duration::from_millis(5)));
                 arrive(client.site.sent(&ask, &permit, Duration::ZERO));
                 arrive(client.site.stamp(&ask, &permit));
-                client.settle(&permit, Outcome::Neutral);
+                client.settle(&permit, AttemptMeaning::Neutral);
             }
-            Entry::Go(permit) => client.settle(&permit, Outcome::Success),
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Go(permit) => client.settle(&permit, AttemptMeaning::Success),
+            AdmissionDecision::Wait(reserved) => {
                 let ask = client.ask(BootInstant::FAR);
                 arrive(client.site.leave(&ask, reserved.id, None));
             }
@@ -351,14 +361,14 @@ fn hammer(client: &Client) {
 
 /// Uses the store, forks, and uses it again on both sides.
 #[expect(unsafe_code, reason = "a fork has no safe interface")]
-fn fork(client: &Client) {
-    assert!(matches!(client.enter(), Entry::Go(_)));
+fn fork(client: &WorkerClient) {
+    assert!(matches!(client.enter(), AdmissionDecision::Go(_)));
     // SAFETY: the child uses the store, which is what is tested, writes, and leaves without running
     // anything else.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a child");
     for _ in 0..100 {
-        assert!(matches!(client.enter(), Entry::Go(_)));
+        assert!(matches!(client.enter(), AdmissionDecision::Go(_)));
         say("permitted");
     }
     if child == 0 {

@@ -9,30 +9,30 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::Core;
-use super::index::Index;
+use super::DiskCore;
+use super::index::DiskIndex;
 use super::layout::BodyName;
 use super::put::{delete, file_of};
-use crate::cache::admin::Removed;
+use crate::cache::admin::RemovedEntries;
 use crate::error::StoreError;
 
 /// How many entries are removed in one transaction.
-const BATCH: i64 = 128;
+const EVICTION_BATCH_ROWS: i64 = 128;
 
 /// What a batch removed.
 #[derive(Default)]
-struct Batch {
-    removed: Removed,
+struct EvictedBatch {
+    removed: RemovedEntries,
     files: Vec<BodyName>,
 }
 
-impl Batch {
+impl EvictedBatch {
     /// Removes rows of `SELECT file, id, size`, until `enough` says so.
     fn remove(
         connection: &Connection,
         query: &str,
         parameters: impl rusqlite::Params,
-        mut enough: impl FnMut(&Removed) -> bool,
+        mut enough: impl FnMut(&RemovedEntries) -> bool,
     ) -> rusqlite::Result<Self> {
         let rows = connection
             .prepare_cached(query)?
@@ -59,13 +59,13 @@ impl Batch {
     }
 }
 
-impl Core {
+impl DiskCore {
     /// Removes the least recently used entries until the rest has at most `to_bytes`.
     pub(in super::super) fn evict(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         to_bytes: u64,
-    ) -> Result<Removed, StoreError> {
+    ) -> Result<RemovedEntries, StoreError> {
         self.write_uses(index)?;
         self.in_batches(index, |connection| {
             let total: i64 = connection
@@ -74,7 +74,7 @@ impl Core {
             let excess = total.max(0).unsigned_abs().saturating_sub(to_bytes);
             let oldest = "SELECT file, id, size FROM uses JOIN entries ON id = entry \
                           ORDER BY used_at, entry LIMIT ?1";
-            Batch::remove(connection, oldest, [BATCH], |removed| {
+            EvictedBatch::remove(connection, oldest, [EVICTION_BATCH_ROWS], |removed| {
                 removed.bytes >= excess
             })
         })
@@ -83,13 +83,18 @@ impl Core {
     /// Removes the entries of a host, or all.
     pub(in super::super) fn purge(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         host: Option<&str>,
-    ) -> Result<Removed, StoreError> {
+    ) -> Result<RemovedEntries, StoreError> {
         self.marks.purged();
         let removed = self.in_batches(index, |connection| {
             let query = "SELECT file, id, size FROM entries WHERE ?1 IS NULL OR host = ?1 LIMIT ?2";
-            Batch::remove(connection, query, params![host, BATCH], |_| false)
+            EvictedBatch::remove(
+                connection,
+                query,
+                params![host, EVICTION_BATCH_ROWS],
+                |_| false,
+            )
         });
         self.marks.purged();
         self.memory.lock().clear();
@@ -99,12 +104,12 @@ impl Core {
     /// Runs batches until one removes nothing, and gives freed pages back to the disk.
     fn in_batches(
         &self,
-        index: &mut Index,
-        batch: impl Fn(&Connection) -> rusqlite::Result<Batch>,
-    ) -> Result<Removed, StoreError> {
-        let mut all = Removed::default();
+        index: &mut DiskIndex,
+        batch: impl Fn(&Connection) -> rusqlite::Result<EvictedBatch>,
+    ) -> Result<RemovedEntries, StoreError> {
+        let mut all = RemovedEntries::default();
         loop {
-            let Batch { removed, files } = index.write(self, &batch)?;
+            let EvictedBatch { removed, files } = index.write(self, &batch)?;
             for file in files {
                 self.layout.remove_body(file);
             }
@@ -134,7 +139,7 @@ impl Core {
         }));
     }
 
-    fn write_uses(&self, index: &mut Index) -> Result<(), StoreError> {
+    fn write_uses(&self, index: &mut DiskIndex) -> Result<(), StoreError> {
         let noted = std::mem::take(&mut self.uses.lock().pending);
         if noted.is_empty() {
             return Ok(());

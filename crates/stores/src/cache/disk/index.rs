@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::Core;
+use super::DiskCore;
 use super::layout::{name, unusable};
 use super::schema::{OpenError, connect, is_damage};
 use crate::cache::warning::CacheTrouble;
@@ -11,9 +11,9 @@ use crate::error::StoreError;
 
 /// The index as one thread uses it.
 #[derive(Default)]
-pub(in super::super) struct Index(Option<Opened>);
+pub(in super::super) struct DiskIndex(Option<OpenIndex>);
 
-struct Opened {
+struct OpenIndex {
     connection: Connection,
     /// Which file it is.
     inode: Option<u64>,
@@ -21,22 +21,22 @@ struct Opened {
     replacements: u64,
 }
 
-impl Opened {
+impl OpenIndex {
     /// Returns whether this is the index that other processes use.
-    fn is_current(&self, core: &Core) -> bool {
+    fn is_current(&self, core: &DiskCore) -> bool {
         self.replacements == core.marks.replacements() && self.inode == core.layout.index_inode()
     }
 }
 
-impl Index {
+impl DiskIndex {
     /// Opens the index; a damaged one is replaced.
-    pub(super) fn open(core: &Core) -> Result<Self, StoreError> {
+    pub(super) fn open(core: &DiskCore) -> Result<Self, StoreError> {
         let mut index = Self::default();
         index.ensure_open(core)?;
         Ok(index)
     }
 
-    fn ensure_open(&mut self, core: &Core) -> Result<&Connection, StoreError> {
+    fn ensure_open(&mut self, core: &DiskCore) -> Result<&Connection, StoreError> {
         // A user may have removed the directory: other processes use a new one.
         if self
             .0
@@ -56,7 +56,7 @@ impl Index {
     /// Runs work on the index. Trouble is reported once; a damaged index is replaced.
     pub(super) fn read<T>(
         &mut self,
-        core: &Core,
+        core: &DiskCore,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let done = self.ensure_open(core).map(|connection| {
@@ -80,7 +80,7 @@ impl Index {
     /// Runs work in one write transaction: SQLite admits one at a time among all processes.
     pub(super) fn write<T>(
         &mut self,
-        core: &Core,
+        core: &DiskCore,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.read(core, |connection| {
@@ -97,7 +97,7 @@ impl Index {
     }
 
     /// Reports an error, and replaces the index or opens it anew where that helps.
-    fn failed(&mut self, core: &Core, error: &rusqlite::Error) -> StoreError {
+    fn failed(&mut self, core: &DiskCore, error: &rusqlite::Error) -> StoreError {
         if is_damage(error) {
             return self.replace(core, &format!("is damaged ({error})"));
         }
@@ -123,7 +123,7 @@ impl Index {
 
     /// Sets the index aside, unless another process has done so, and leaves a new one to the next
     /// use.
-    pub(super) fn replace(&mut self, core: &Core, why: &str) -> StoreError {
+    pub(super) fn replace(&mut self, core: &DiskCore, why: &str) -> StoreError {
         let inode = self.0.take().and_then(|opened| opened.inode);
         let replaced = core.layout.lock().and_then(|_lock| {
             if inode.is_some() && inode != core.layout.index_inode() {
@@ -139,7 +139,7 @@ impl Index {
 
 /// Sets the index aside. The caller holds the lock of the directory, so that connections which
 /// notice the counter open the new index, not this one.
-fn set_aside(core: &Core, why: &str) -> Result<(), StoreError> {
+fn set_aside(core: &DiskCore, why: &str) -> Result<(), StoreError> {
     core.marks.replaced();
     core.layout
         .set_index_aside()
@@ -155,7 +155,7 @@ fn set_aside(core: &Core, why: &str) -> Result<(), StoreError> {
 }
 
 /// Opens a connection; an index that is damaged or of another version is set aside.
-fn open(core: &Core) -> Result<Opened, StoreError> {
+fn open(core: &DiskCore) -> Result<OpenIndex, StoreError> {
     let _lock = core.layout.lock()?;
     core.layout.make_directories()?;
     let connection = match connect(&core.layout) {
@@ -179,7 +179,7 @@ fn open(core: &Core) -> Result<Opened, StoreError> {
         };
         unusable(&core.layout.root, why)
     })?;
-    Ok(Opened {
+    Ok(OpenIndex {
         connection,
         inode: core.layout.index_inode(),
         replacements: core.marks.replacements(),

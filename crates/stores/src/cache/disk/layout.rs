@@ -63,7 +63,7 @@ impl BodyName {
 }
 
 /// The paths of a cache directory.
-pub(in super::super) struct Layout {
+pub(in super::super) struct CacheLayout {
     pub(super) root: PathBuf,
     /// The system locks the file for a process; the mutex, for a thread of it.
     lock: Mutex<File>,
@@ -116,7 +116,7 @@ fn own_file(root: &Path, path: &Path) -> Result<File, StoreError> {
     open().map_err(|error| unusable(root, format!("{}: {error}", path.display())))
 }
 
-impl Layout {
+impl CacheLayout {
     /// Opens the directory, and makes what is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
         let failed = |error: io::Error| unusable(directory, error.to_string());

@@ -6,19 +6,23 @@ use std::sync::Arc;
 use docstokg_policy::time::BootInstant;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Core;
-use super::index::Index;
+use super::DiskCore;
+use super::index::DiskIndex;
 use crate::cache::key::CacheKey;
-use crate::cache::lease::{self, Claim, Holder, Lease};
+use crate::cache::lease::{self, Claim, Holder, LeaseRecord};
 use crate::error::StoreError;
 
-impl Core {
+impl DiskCore {
     /// Reads what is recorded for a key in this boot of the machine.
-    fn lease(&self, connection: &Connection, key: &CacheKey) -> rusqlite::Result<Option<Lease>> {
+    fn lease(
+        &self,
+        connection: &Connection,
+        key: &CacheKey,
+    ) -> rusqlite::Result<Option<LeaseRecord>> {
         let found = connection
             .prepare_cached("SELECT holder, until, boot FROM leases WHERE key = ?1")?
             .query_row([key.as_bytes()], |row| {
-                let lease = Lease {
+                let lease = LeaseRecord {
                     holder: row
                         .get::<_, Option<i64>>(0)?
                         .map(|holder| Holder(holder.cast_unsigned())),
@@ -36,7 +40,7 @@ impl Core {
         &self,
         connection: &Connection,
         key: &CacheKey,
-        lease: Lease,
+        lease: LeaseRecord,
     ) -> rusqlite::Result<()> {
         let until = i64::try_from(lease.until.as_micros()).unwrap_or(i64::MAX);
         connection
@@ -54,7 +58,7 @@ impl Core {
     /// and must not stop one.
     pub(in super::super) fn claim(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         key: &CacheKey,
         holder: Holder,
         until: BootInstant,
@@ -63,7 +67,7 @@ impl Core {
             let now = self.clock.boot();
             let claim = lease::claim(self.lease(connection, key)?, holder, now);
             if claim == Claim::Leader {
-                self.record(connection, key, Lease::flight(holder, until, now))?;
+                self.record(connection, key, LeaseRecord::flight(holder, until, now))?;
             }
             Ok(claim)
         });
@@ -72,7 +76,7 @@ impl Core {
 
     pub(in super::super) fn renew(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         key: &CacheKey,
         holder: Holder,
         until: BootInstant,
@@ -81,14 +85,14 @@ impl Core {
             let now = self.clock.boot();
             let is_held = lease::is_held(self.lease(connection, key)?, holder, now);
             if is_held {
-                self.record(connection, key, Lease::flight(holder, until, now))?;
+                self.record(connection, key, LeaseRecord::flight(holder, until, now))?;
             }
             Ok(is_held)
         });
         renewed.unwrap_or(false)
     }
 
-    pub(in super::super) fn release(&self, index: &mut Index, key: &CacheKey, holder: Holder) {
+    pub(in super::super) fn release(&self, index: &mut DiskIndex, key: &CacheKey, holder: Holder) {
         let released = index.write(self, |connection| {
             connection
                 .prepare_cached("DELETE FROM leases WHERE key = ?1 AND holder = ?2")?
@@ -101,13 +105,13 @@ impl Core {
 
     pub(in super::super) fn remember_uncacheable(
         self: &Arc<Self>,
-        index: &mut Index,
+        index: &mut DiskIndex,
         key: &CacheKey,
         until: BootInstant,
     ) {
         let recorded = index.write(self, |connection| {
             let now = self.clock.boot();
-            self.record(connection, key, Lease::uncacheable(until, now))
+            self.record(connection, key, LeaseRecord::uncacheable(until, now))
         });
         if recorded.is_ok() {
             self.marks.changed(key);
@@ -116,7 +120,7 @@ impl Core {
     }
 
     /// Drops records that do not count any more.
-    pub(super) fn drop_expired_leases(&self, index: &mut Index) -> Result<(), StoreError> {
+    pub(super) fn drop_expired_leases(&self, index: &mut DiskIndex) -> Result<(), StoreError> {
         let now = i64::try_from(self.clock.boot().as_micros()).unwrap_or(i64::MAX);
         index.write(self, |connection| {
             connection.execute(

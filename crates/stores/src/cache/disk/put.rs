@@ -6,15 +6,15 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::index::Index;
+use super::index::DiskIndex;
 use super::layout::BodyName;
-use super::row::Row;
-use super::{Core, INLINE};
+use super::row::IndexRow;
+use super::{DiskCore, MAX_INLINE_BODY_BYTES};
 use crate::cache::entry::EntryId;
 use crate::cache::key::{CacheKey, MAX_VARIANTS, NewEntry, size_of};
-use crate::cache::reply::Reply;
+use crate::cache::reply::CacheReply;
 use crate::cache::warning::CacheTrouble;
-use crate::cache::writer::{Spilled, Stored};
+use crate::cache::writer::{SpilledBody, StoreOutcome};
 use crate::error::StoreError;
 
 /// A body that is ready to be stored.
@@ -26,7 +26,7 @@ struct ReadyBody {
 }
 
 /// What a put did in its transaction.
-enum Put {
+enum PutResult {
     Done {
         replaced: Vec<BodyName>,
         total_bytes: u64,
@@ -34,18 +34,18 @@ enum Put {
     Invalidated,
 }
 
-impl Core {
+impl DiskCore {
     /// Appends to the temporary file of a body, and makes it first where there is none. `None` if
     /// that fails, which is reported.
     pub(in super::super) fn spill(
         &self,
-        spilled: Option<Spilled>,
+        spilled: Option<SpilledBody>,
         mut bytes: Vec<u8>,
-    ) -> Option<Spilled> {
-        let write = || -> std::io::Result<Spilled> {
+    ) -> Option<SpilledBody> {
+        let write = || -> std::io::Result<SpilledBody> {
             let mut spilled = match spilled {
                 Some(spilled) => spilled,
-                None => Spilled {
+                None => SpilledBody {
                     file: self.layout.temporary()?,
                     hasher: Box::new(Xxh3::new()),
                     spare: Vec::new(),
@@ -76,12 +76,12 @@ impl Core {
     pub(in super::super) fn put(
         core: &Arc<Self>,
         new: NewEntry,
-        spilled: Option<Spilled>,
+        spilled: Option<SpilledBody>,
         rest: Vec<u8>,
-    ) -> Reply<Stored> {
-        let (sender, reply) = Reply::later(Stored::Failed);
+    ) -> CacheReply<StoreOutcome> {
+        let (sender, reply) = CacheReply::later(StoreOutcome::Failed);
         let own = Arc::clone(core);
-        let store = move |core: &Arc<Self>, index: &mut Index, body: ReadyBody| {
+        let store = move |core: &Arc<Self>, index: &mut DiskIndex, body: ReadyBody| {
             let (stored, is_full) = core.put_row(index, &new, &body);
             let _ = sender.send(stored);
             if is_full {
@@ -89,7 +89,7 @@ impl Core {
             }
             core.maintain(index);
         };
-        if spilled.is_none() && rest.len() <= INLINE {
+        if spilled.is_none() && rest.len() <= MAX_INLINE_BODY_BYTES {
             let body = ReadyBody {
                 length: rest.len() as u64,
                 checksum: xxh3_64(&rest),
@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Writes the rest of a body and gives its file its final name.
-    fn finish_file(&self, spilled: Option<Spilled>, rest: Vec<u8>) -> Option<ReadyBody> {
+    fn finish_file(&self, spilled: Option<SpilledBody>, rest: Vec<u8>) -> Option<ReadyBody> {
         let spilled = self.spill(spilled, rest)?;
         let (length, checksum) = (spilled.file.length(), spilled.hasher.digest());
         let kept = self.layout.keep(spilled.file);
@@ -125,9 +125,14 @@ impl Core {
     }
 
     /// Commits the row of a response. Also returns whether the cache is over its cap.
-    fn put_row(&self, index: &mut Index, new: &NewEntry, body: &ReadyBody) -> (Stored, bool) {
+    fn put_row(
+        &self,
+        index: &mut DiskIndex,
+        new: &NewEntry,
+        body: &ReadyBody,
+    ) -> (StoreOutcome, bool) {
         let file = body.file;
-        let row = Row {
+        let row = IndexRow {
             id: EntryId {
                 row: 0,
                 key: new.key,
@@ -147,19 +152,19 @@ impl Core {
             // Invalidations count before they take the write lock, so none is missed here: one
             // that counts later removes this row.
             if self.marks.stamp(&new.key) != new.since {
-                return Ok(Put::Invalidated);
+                return Ok(PutResult::Invalidated);
             }
             let replaced = replace(connection, &row, inline)?;
             let total: i64 = connection
                 .prepare_cached("SELECT bytes FROM totals")?
                 .query_row([], |row| row.get(0))?;
-            Ok(Put::Done {
+            Ok(PutResult::Done {
                 replaced,
                 total_bytes: total.max(0).unsigned_abs(),
             })
         });
         match put {
-            Ok(Put::Done {
+            Ok(PutResult::Done {
                 replaced,
                 total_bytes,
             }) => {
@@ -168,16 +173,16 @@ impl Core {
                 for name in replaced {
                     self.layout.remove_body(name);
                 }
-                (Stored::Yes, total_bytes > self.options.max_bytes)
+                (StoreOutcome::Yes, total_bytes > self.options.max_bytes)
             }
-            Ok(Put::Invalidated) => {
+            Ok(PutResult::Invalidated) => {
                 self.discard(file);
-                (Stored::Invalidated, false)
+                (StoreOutcome::Invalidated, false)
             }
             Err(error) => {
                 self.discard(file);
                 self.not_stored(&error.to_string());
-                (Stored::Failed, false)
+                (StoreOutcome::Failed, false)
             }
         }
     }
@@ -191,14 +196,14 @@ impl Core {
     /// Replaces the metadata of an entry. `false` if the entry is not there any more.
     pub(in super::super) fn update_metadata(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         id: &EntryId,
         metadata: &Bytes,
     ) -> Result<bool, StoreError> {
         let updated = index.write(self, |connection| {
             let mut rows = connection.prepare_cached(super::row::SELECT_KEY)?;
             let rows = rows
-                .query_map([id.key.as_bytes()], |row| Ok(Row::read(row)))?
+                .query_map([id.key.as_bytes()], |row| Ok(IndexRow::read(row)))?
                 .collect::<rusqlite::Result<Vec<_>>>()?;
             let Some(mut row) = rows.into_iter().flatten().find(|row| row.id == *id) else {
                 return Ok(false);
@@ -224,7 +229,7 @@ impl Core {
     /// Removes an entry. `false` if it is not there any more.
     pub(in super::super) fn remove(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         id: &EntryId,
     ) -> Result<bool, StoreError> {
         let removed = index.write(self, |connection| {
@@ -255,7 +260,7 @@ impl Core {
     }
 
     /// Removes a row that cannot be decoded, and its file where it names one.
-    pub(super) fn remove_row(&self, index: &mut Index, row: i64) -> Result<bool, StoreError> {
+    pub(super) fn remove_row(&self, index: &mut DiskIndex, row: i64) -> Result<bool, StoreError> {
         let removed = index.write(self, |connection| {
             let file = connection
                 .prepare_cached("SELECT file FROM entries WHERE id = ?1")?
@@ -272,7 +277,7 @@ impl Core {
     pub(in super::super) fn invalidate(
         core: &Arc<Self>,
         key: &CacheKey,
-    ) -> Reply<Result<(), StoreError>> {
+    ) -> CacheReply<Result<(), StoreError>> {
         core.marks.invalidated(key);
         core.memory.lock().remove(key);
         let key = *key;
@@ -285,7 +290,7 @@ impl Core {
         })
     }
 
-    fn remove_key(&self, index: &mut Index, key: &CacheKey) -> Result<(), StoreError> {
+    fn remove_key(&self, index: &mut DiskIndex, key: &CacheKey) -> Result<(), StoreError> {
         let files = index.write(self, |connection| {
             let files = connection
                 .prepare_cached("SELECT file FROM entries WHERE key = ?1")?
@@ -323,7 +328,7 @@ pub(super) fn delete(connection: &Connection, row: i64) -> rusqlite::Result<usiz
 /// too many. Returns the files that are not needed any more.
 fn replace(
     connection: &Connection,
-    row: &Row,
+    row: &IndexRow,
     inline: Option<&[u8]>,
 ) -> rusqlite::Result<Vec<BodyName>> {
     let (key, variant) = (row.id.key.as_bytes(), row.id.variant.as_bytes());

@@ -9,11 +9,11 @@ use docstokg_policy::time::Timestamp;
 use rusqlite::{Row as SqlRow, types::ValueRef};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::Core;
+use super::DiskCore;
 use super::layout::BodyName;
 use crate::cache::body::FileBody;
-use crate::cache::entry::{Entry, EntryId, StoredBody};
-use crate::cache::key::{CacheKey, VariantKey};
+use crate::cache::entry::{CacheEntry, EntryBody, EntryId};
+use crate::cache::key::{CacheKey, VariantHash};
 
 /// The rows of a key.
 pub(super) const SELECT_KEY: &str = "SELECT id, key, variant, url, host, stored_at, length, \
@@ -23,7 +23,7 @@ pub(super) const SELECT_PAGE: &str = "SELECT id, key, variant, url, host, stored
     checksum, row_checksum, file, metadata, body FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
 
 /// What an entry is in the index, without its body.
-pub(super) struct Row {
+pub(super) struct IndexRow {
     pub(super) id: EntryId,
     pub(super) url: String,
     pub(super) host: String,
@@ -36,14 +36,14 @@ pub(super) struct Row {
 }
 
 /// Why an entry cannot be served.
-pub(super) enum Damage {
+pub(super) enum EntryDamage {
     /// Its file is not there: another process may have replaced the entry since its row was read.
     Missing,
     /// Body or row are not what was stored.
     Wrong(String),
 }
 
-impl Row {
+impl IndexRow {
     /// Reads a row. `None` if it cannot be decoded, or if any part but the body is not as it was
     /// written.
     pub(super) fn read(row: &SqlRow<'_>) -> Option<Self> {
@@ -67,7 +67,7 @@ impl Row {
             id: EntryId {
                 row: integer(0)?,
                 key: CacheKey::new(blob(1)?.try_into().ok()?),
-                variant: VariantKey::new(blob(2)?.try_into().ok()?),
+                variant: VariantHash::new(blob(2)?.try_into().ok()?),
                 checksum: integer(7)?.cast_unsigned(),
             },
             url: text(3)?,
@@ -104,19 +104,23 @@ impl Row {
 
     /// Opens the body: one of at most `in_memory` bytes is read and verified, a larger one stays a
     /// file.
-    pub(super) fn open_body(&self, core: &Arc<Core>, in_memory: u64) -> Result<StoredBody, Damage> {
+    pub(super) fn open_body(
+        &self,
+        core: &Arc<DiskCore>,
+        in_memory: u64,
+    ) -> Result<EntryBody, EntryDamage> {
         if let Some(body) = &self.body {
             self.verify(body)?;
-            return Ok(StoredBody::Whole(body.clone()));
+            return Ok(EntryBody::Whole(body.clone()));
         }
         if self.length <= in_memory {
             let file = self.open_unchecked(core)?;
             let body = read_whole(&file, usize::try_from(self.length).unwrap_or(0))
-                .map_err(|error| Damage::Wrong(format!("cannot be read ({error})")))?;
+                .map_err(|error| EntryDamage::Wrong(format!("cannot be read ({error})")))?;
             self.verify(&body)?;
-            return Ok(StoredBody::Whole(body.into()));
+            return Ok(EntryBody::Whole(body.into()));
         }
-        Ok(StoredBody::File(Arc::new(FileBody {
+        Ok(EntryBody::File(Arc::new(FileBody {
             file: self.open_file(core)?,
             length: self.length,
             id: self.id,
@@ -126,42 +130,42 @@ impl Row {
         })))
     }
 
-    fn open_unchecked(&self, core: &Core) -> Result<File, Damage> {
+    fn open_unchecked(&self, core: &DiskCore) -> Result<File, EntryDamage> {
         let Some(name) = self.file else {
-            return Err(Damage::Missing);
+            return Err(EntryDamage::Missing);
         };
         core.layout.open_body(name).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
-                return Damage::Missing;
+                return EntryDamage::Missing;
             }
-            Damage::Wrong(format!("cannot be opened ({error})"))
+            EntryDamage::Wrong(format!("cannot be opened ({error})"))
         })
     }
 
     /// Opens the file of the body, and checks its length.
-    pub(super) fn open_file(&self, core: &Core) -> Result<File, Damage> {
+    pub(super) fn open_file(&self, core: &DiskCore) -> Result<File, EntryDamage> {
         let file = self.open_unchecked(core)?;
         match file.metadata() {
             Ok(found) if found.is_file() && found.len() == self.length => Ok(file),
-            Ok(found) => Err(Damage::Wrong(format!(
+            Ok(found) => Err(EntryDamage::Wrong(format!(
                 "has {} bytes instead of {}",
                 found.len(),
                 self.length
             ))),
-            Err(error) => Err(Damage::Wrong(format!("cannot be read ({error})"))),
+            Err(error) => Err(EntryDamage::Wrong(format!("cannot be read ({error})"))),
         }
     }
 
-    fn verify(&self, body: &[u8]) -> Result<(), Damage> {
+    fn verify(&self, body: &[u8]) -> Result<(), EntryDamage> {
         if body.len() as u64 == self.length && xxh3_64(body) == self.id.checksum {
             return Ok(());
         }
-        Err(Damage::Wrong("does not match its checksum".to_owned()))
+        Err(EntryDamage::Wrong("does not match its checksum".to_owned()))
     }
 
     /// Makes an entry of the row and its body.
-    pub(super) fn into_entry(self, body: StoredBody, used_at: Timestamp) -> Entry {
-        Entry {
+    pub(super) fn into_entry(self, body: EntryBody, used_at: Timestamp) -> CacheEntry {
+        CacheEntry {
             id: self.id,
             metadata: self.metadata,
             url: self.url.into(),

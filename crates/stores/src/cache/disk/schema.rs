@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::layout::Layout;
+use super::layout::CacheLayout;
 use crate::private;
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const CACHE_TABLES_VERSION: i64 = 1;
 /// How long SQLite waits for the write lock of another process.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// The pages of the write-ahead log after which a writer checkpoints it by itself. A reading
@@ -17,7 +17,7 @@ const WAL_BYTES: i64 = 8 << 20;
 
 /// Bodies and metadata come last, so that rows are listed without reading them. When an entry was
 /// last used lies in a table of its own: noting it does not rewrite a body.
-const TABLES: &str = "
+const CREATE_CACHE_TABLES: &str = "
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key BLOB NOT NULL,
@@ -105,7 +105,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// Opens a connection, and makes the tables where the index is new. The caller holds the lock of
 /// the directory.
-pub(super) fn connect(layout: &Layout) -> Result<Connection, OpenError> {
+pub(super) fn connect(layout: &CacheLayout) -> Result<Connection, OpenError> {
     let path = layout.index();
     private::make_file(&path).map_err(OpenError::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -123,8 +123,10 @@ pub(super) fn connect(layout: &Layout) -> Result<Connection, OpenError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {
         make_tables(&connection)?;
-    } else if version != VERSION {
-        let why = format!("has tables of version {version}, and this program reads {VERSION}");
+    } else if version != CACHE_TABLES_VERSION {
+        let why = format!(
+            "has tables of version {version}, and this program reads {CACHE_TABLES_VERSION}"
+        );
         return Err(OpenError::Damaged(why));
     }
     connection.query_row("SELECT entries, bytes FROM totals", [], |row| {
@@ -138,7 +140,7 @@ fn make_tables(connection: &Connection) -> Result<(), OpenError> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let create = || {
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version == VERSION {
+        if version == CACHE_TABLES_VERSION {
             return Ok(());
         }
         let objects: i64 =
@@ -147,8 +149,8 @@ fn make_tables(connection: &Connection) -> Result<(), OpenError> {
             let why = "has tables without a version".to_owned();
             return Err(OpenError::Damaged(why));
         }
-        connection.execute_batch(TABLES)?;
-        connection.pragma_update(None, "user_version", VERSION)?;
+        connection.execute_batch(CREATE_CACHE_TABLES)?;
+        connection.pragma_update(None, "user_version", CACHE_TABLES_VERSION)?;
         Ok(())
     };
     let made = create();

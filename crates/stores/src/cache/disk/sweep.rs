@@ -8,8 +8,8 @@ use std::time::Duration;
 use docstokg_policy::time::micros;
 use rusqlite::OptionalExtension;
 
-use super::Core;
-use super::index::Index;
+use super::DiskCore;
+use super::index::DiskIndex;
 use super::layout::remove_if_there;
 use crate::error::StoreError;
 
@@ -24,10 +24,10 @@ const MAINTENANCE_ROWS: u32 = 8 * CHECKPOINT_ROWS;
 /// How often the directory is swept.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 
-impl Core {
+impl DiskCore {
     /// Counts a row that was written; every so many of them, the log of the index is checkpointed,
     /// expired leases are dropped, and files swept if that is due.
-    pub(in super::super) fn maintain(self: &Arc<Self>, index: &mut Index) {
+    pub(in super::super) fn maintain(self: &Arc<Self>, index: &mut DiskIndex) {
         let written = self.written.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         if written.is_multiple_of(CHECKPOINT_ROWS) {
             self.checkpoint();
@@ -64,7 +64,7 @@ impl Core {
     }
 
     /// Takes the turn to sweep, if it is due.
-    fn take_sweep(&self, index: &mut Index) -> Result<bool, StoreError> {
+    fn take_sweep(&self, index: &mut DiskIndex) -> Result<bool, StoreError> {
         let now = self.clock.wall().as_micros();
         let interval = micros(SWEEP_INTERVAL).cast_signed();
         let is_due = index.read(self, |connection| {
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// Removes old files that no row names, and expired leases. Returns how many files.
-    pub(super) fn sweep(&self, index: &mut Index) -> Result<u64, StoreError> {
+    pub(super) fn sweep(&self, index: &mut DiskIndex) -> Result<u64, StoreError> {
         self.drop_expired_leases(index)?;
         let before = self.clock.wall().as_micros() / 1_000_000 - ORPHAN_AGE.as_secs().cast_signed();
         let mut old = Vec::new();

@@ -8,36 +8,36 @@ use std::thread::{JoinHandle, Thread};
 
 use parking_lot::Mutex;
 
-use super::Core;
-use super::index::Index;
+use super::DiskCore;
+use super::index::DiskIndex;
 use super::layout::unusable;
 use crate::error::StoreError;
 
 /// How many threads read.
-const READERS: usize = 2;
+const READER_THREADS: usize = 2;
 
 /// Work for a thread.
-pub(in super::super) type Job = Box<dyn FnOnce(&mut Index) + Send>;
+pub(in super::super) type IndexJob = Box<dyn FnOnce(&mut DiskIndex) + Send>;
 
 /// Work that waits for a thread.
-pub(in super::super) struct Queue {
-    waiting: Mutex<Waiting>,
+pub(in super::super) struct IndexQueue {
+    waiting: Mutex<WaitingJobs>,
     /// A child process has none of its parent's threads.
     process: u32,
 }
 
 #[derive(Default)]
-struct Waiting {
-    jobs: VecDeque<Job>,
+struct WaitingJobs {
+    jobs: VecDeque<IndexJob>,
     /// The threads without a job. The last one to become idle is woken first: its caches are warm.
     idle: Vec<Thread>,
     is_closed: bool,
 }
 
-impl Queue {
+impl IndexQueue {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            waiting: Mutex::new(Waiting::default()),
+            waiting: Mutex::new(WaitingJobs::default()),
             process: std::process::id(),
         })
     }
@@ -46,7 +46,7 @@ impl Queue {
     ///
     /// # Errors
     /// The threads have ended; the job is handed back.
-    pub(in super::super) fn queue(&self, job: Job) -> Result<(), Job> {
+    pub(in super::super) fn queue(&self, job: IndexJob) -> Result<(), IndexJob> {
         // A lock that another thread held during a fork stays locked in the child.
         if self.process != std::process::id() {
             return Err(job);
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Waits for a job. `None` when the queue is closed and empty.
-    fn take(&self) -> Option<Job> {
+    fn take(&self) -> Option<IndexJob> {
         let this = std::thread::current();
         loop {
             let mut waiting = self.waiting.lock();
@@ -93,21 +93,21 @@ impl Queue {
 }
 
 /// The running threads. Dropping this ends them when they have done what is queued.
-pub(super) struct Threads {
-    pub(super) core: Arc<Core>,
+pub(super) struct IndexThreads {
+    pub(super) core: Arc<DiskCore>,
     running: Vec<JoinHandle<()>>,
 }
 
-impl Threads {
-    pub(super) fn start(core: &Arc<Core>) -> Result<Self, StoreError> {
+impl IndexThreads {
+    pub(super) fn start(core: &Arc<DiskCore>) -> Result<Self, StoreError> {
         let mut threads = Self {
             core: Arc::clone(core),
             running: Vec::new(),
         };
-        let readers = std::iter::repeat_n(("cache-files", &core.files), READERS);
+        let readers = std::iter::repeat_n(("cache-files", &core.files), READER_THREADS);
         for (name, jobs) in readers.chain([("cache-index", &core.index)]) {
             let jobs = Arc::clone(jobs);
-            let mut index = Index::open(core)?;
+            let mut index = DiskIndex::open(core)?;
             let thread = std::thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(move || serve(&jobs, &mut index))
@@ -118,14 +118,14 @@ impl Threads {
     }
 }
 
-fn serve(jobs: &Queue, index: &mut Index) {
+fn serve(jobs: &IndexQueue, index: &mut DiskIndex) {
     while let Some(job) = jobs.take() {
         // A job that panics is a bug, and must not end the thread that other callers wait for.
         let _ = catch_unwind(AssertUnwindSafe(|| job(index)));
     }
 }
 
-impl Drop for Threads {
+impl Drop for IndexThreads {
     fn drop(&mut self) {
         self.core.flush_uses();
         // Jobs of the readers may queue others for the writer.

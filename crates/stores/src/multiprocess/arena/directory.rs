@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::layout::{BUCKETS, Class, block, header};
+use super::layout::{BUCKETS, SizeClass, block, header};
 use super::{Arena, ArenaError, LOCK_TIMEOUT, Segment};
 use crate::hash::fnv;
 
@@ -76,7 +76,7 @@ impl Arena {
                 free
             }
         };
-        let area = self.take_area(Class(0))?;
+        let area = self.take_area(SizeClass(0))?;
         let (segment, base) = self.at(offset)?;
         let guard = segment.mutex(base, block::LOCK).lock(LOCK_TIMEOUT)?;
         segment.write(base + block::ACTIVE, &[0; block::LENGTH - block::ACTIVE]);
@@ -115,8 +115,8 @@ impl Arena {
             let record = block::RECORDS + block::RECORD * usize::from(word(block::ACTIVE) == 1);
             let (area, class) = (word(record), usize::try_from(word(record + 8)).unwrap_or(0));
             drop(guard);
-            if class <= Class::LARGEST.0 {
-                self.free_area(Class(class), area)?;
+            if class <= SizeClass::LARGEST.0 {
+                self.free_area(SizeClass(class), area)?;
             }
             let list = self.segment(0)?.word(header::FREE_BLOCKS);
             segment

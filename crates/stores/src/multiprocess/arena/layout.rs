@@ -1,18 +1,18 @@
 //! The layout of the file: the offsets of its fields, and the size classes of areas.
 
-use super::super::sys::{MUTEX, MutexPlace};
-use crate::replica::ENTRY;
+use super::super::sys::{MUTEX_BYTES, MutexPlace};
+use crate::record_copy::LOG_ENTRY_BYTES;
 
 /// How many changes the log of a small site holds.
 const LOG_ENTRIES: usize = 128;
 /// From this class on, logs have the same length.
-const LONGEST_LOG: usize = 3;
+const MAX_LOG_CLASS: usize = 3;
 
 pub(super) const BUCKETS: usize = 4_096;
 
 /// The offsets of fields in the header of the file.
 pub(super) mod header {
-    use super::{MUTEX, MutexPlace};
+    use super::{MUTEX_BYTES, MutexPlace};
 
     pub(in super::super::super) const MAGIC: usize = 0;
     pub(in super::super::super) const VERSION: usize = 8;
@@ -22,7 +22,7 @@ pub(super) mod header {
     pub(in super::super::super) const ANCHOR_WALL: usize = 88;
     pub(in super::super::super) const LOCK: MutexPlace = MutexPlace {
         lock: 96,
-        yield_until: 96 + MUTEX,
+        yield_until: 96 + MUTEX_BYTES,
     };
     pub(in super::super::super) const NEXT_FREE: usize = 160;
     pub(in super::super::super) const FREE_AREAS: usize = 168;
@@ -33,19 +33,19 @@ pub(super) mod header {
 
 /// The offsets of fields in the block of a site.
 pub(in super::super) mod block {
-    use super::{MUTEX, MutexPlace};
+    use super::{MUTEX_BYTES, MutexPlace};
 
     pub(in super::super::super) const LOCK: MutexPlace = MutexPlace {
         lock: 0,
         yield_until: LENGTH - 8,
     };
-    pub(in super::super::super) const GENERATION: usize = MUTEX;
-    pub(in super::super::super) const NEXT: usize = MUTEX + 8;
-    pub(in super::super::super) const KEY_LENGTH: usize = MUTEX + 16;
-    pub(in super::super::super) const ACTIVE: usize = MUTEX + 24;
-    pub(in super::super::super) const USED: usize = MUTEX + 32;
-    pub(in super::super::super) const OPEN_UNTIL: usize = MUTEX + 40;
-    pub(in super::super::super) const RECORDS: usize = MUTEX + 48;
+    pub(in super::super::super) const GENERATION: usize = MUTEX_BYTES;
+    pub(in super::super::super) const NEXT: usize = MUTEX_BYTES + 8;
+    pub(in super::super::super) const KEY_LENGTH: usize = MUTEX_BYTES + 16;
+    pub(in super::super::super) const ACTIVE: usize = MUTEX_BYTES + 24;
+    pub(in super::super::super) const USED: usize = MUTEX_BYTES + 32;
+    pub(in super::super::super) const OPEN_UNTIL: usize = MUTEX_BYTES + 40;
+    pub(in super::super::super) const RECORDS: usize = MUTEX_BYTES + 48;
     pub(in super::super::super) const RECORD: usize = 72;
     pub(in super::super::super) const KEY: usize = RECORDS + 2 * RECORD;
     pub(in super::super::super) const LENGTH: usize = 512;
@@ -55,9 +55,9 @@ pub(in super::super) mod block {
 /// The size class of an area: two headers, two snapshots and two logs, each doubled with the class;
 /// logs up to a length.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Class(pub(in super::super) usize);
+pub(in super::super) struct SizeClass(pub(in super::super) usize);
 
-impl Class {
+impl SizeClass {
     pub(in super::super) const LARGEST: Self = Self(9);
 
     pub(in super::super) const fn header(self) -> usize {
@@ -72,15 +72,15 @@ impl Class {
     /// it is written.
     pub(in super::super) const fn log_entries(self) -> usize {
         LOG_ENTRIES
-            << if self.0 < LONGEST_LOG {
+            << if self.0 < MAX_LOG_CLASS {
                 self.0
             } else {
-                LONGEST_LOG
+                MAX_LOG_CLASS
             }
     }
 
     pub(in super::super) const fn log(self) -> usize {
-        self.log_entries() * ENTRY
+        self.log_entries() * LOG_ENTRY_BYTES
     }
 
     pub(in super::super) const fn area(self) -> usize {

@@ -37,19 +37,20 @@ pub(in super::super) struct MutexPlace {
 }
 
 /// The bytes that the lock of a mutex takes.
-pub(in super::super) const MUTEX: usize = size_of::<libc::pthread_mutex_t>().next_multiple_of(8);
+pub(in super::super) const MUTEX_BYTES: usize =
+    size_of::<libc::pthread_mutex_t>().next_multiple_of(8);
 /// How often a waiter spins before it sleeps.
 const SPIN_ATTEMPTS: u32 = 8;
 
 /// How long a waiter spins between two attempts. Meanwhile the holder runs many operations with the
 /// memory in its cache, which two processes that alternate would move for every operation; to sleep
 /// and to wake takes longer.
-const SPIN: Duration = Duration::from_micros(10);
+const SPIN_INTERVAL: Duration = Duration::from_micros(10);
 
 /// After this time a waiter asks the others to let it go first.
 const LONG_WAIT: Duration = Duration::from_millis(10);
 /// For how long they do: it may have died.
-const YIELD: Duration = Duration::from_millis(50);
+const YIELD_DURATION: Duration = Duration::from_millis(50);
 /// How often those that let others go first look again.
 const YIELD_CHECK: Duration = Duration::from_micros(200);
 
@@ -99,7 +100,7 @@ impl<'a> SharedMutex<'a> {
             let until = Duration::from_micros(self.yield_until.load(Relaxed));
             // A time far ahead was written by another clock; one that has passed, by a process that
             // is gone.
-            if until <= now || until > now + YIELD {
+            if until <= now || until > now + YIELD_DURATION {
                 return self.forget_waiters();
             }
             if now >= start + LONG_WAIT {
@@ -113,7 +114,7 @@ impl<'a> SharedMutex<'a> {
     #[cold]
     fn wait(self, timeout: Duration) -> io::Result<SharedMutexGuard<'a>> {
         for _ in 0..SPIN_ATTEMPTS {
-            spin_for(SPIN);
+            spin_for(SPIN_INTERVAL);
             if let Some(guard) = self.try_lock()? {
                 return Ok(guard);
             }
@@ -135,7 +136,7 @@ impl<'a> SharedMutex<'a> {
                     "another process holds its lock and does not go on",
                 ));
             }
-            let until = u64::try_from((now + YIELD).as_micros()).unwrap_or(0);
+            let until = u64::try_from((now + YIELD_DURATION).as_micros()).unwrap_or(0);
             self.yield_until.store(until, Relaxed);
             has_asked = true;
         }

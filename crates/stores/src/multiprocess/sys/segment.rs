@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::mutex::{MUTEX, MutexPlace, SharedMutex, check};
+use super::mutex::{MUTEX_BYTES, MutexPlace, SharedMutex, check};
 use super::truncation;
 
 /// A mapped part of a file.
@@ -118,7 +118,7 @@ impl Segment {
     pub(in super::super) fn mutex(&self, base: usize, place: MutexPlace) -> SharedMutex<'_> {
         let offset = base + place.lock;
         assert!(
-            offset.is_multiple_of(8) && offset + MUTEX <= self.length,
+            offset.is_multiple_of(8) && offset + MUTEX_BYTES <= self.length,
             "a mutex is within its segment"
         );
         // SAFETY: in bounds and aligned to eight, as the C library's mutex is; it is only ever used

@@ -11,11 +11,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How many mappings are known to the handler. Faults in others end the program.
-const MOST: usize = 4_096;
+const MAX_TRACKED_MAPPINGS: usize = 4_096;
 
 /// The mappings, as address and length; 0 for none.
-static STARTS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
-static LENGTHS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
+static STARTS: [AtomicUsize; MAX_TRACKED_MAPPINGS] =
+    [const { AtomicUsize::new(0) }; MAX_TRACKED_MAPPINGS];
+static LENGTHS: [AtomicUsize; MAX_TRACKED_MAPPINGS] =
+    [const { AtomicUsize::new(0) }; MAX_TRACKED_MAPPINGS];
 static DAMAGED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether a mapped file was truncated while it was in use.

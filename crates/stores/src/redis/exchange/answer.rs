@@ -1,14 +1,16 @@
 //! The results of operations as this process reads them.
 
-use docstokg_policy::site::{Entered, Entry, Refusal, SiteResult, Standing};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionResult, PermitStanding, Refusal, SiteResult,
+};
 use docstokg_policy::time::BootInstant;
 
-use super::super::wire::Reply;
+use super::super::wire::ScriptReply;
 
 /// Returns whether a request has to wait or was refused; `None` for other results.
 pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     match result {
-        SiteResult::Entered(entered) => Some(!matches!(entered.entry, Entry::Go(_))),
+        SiteResult::Entered(entered) => Some(!matches!(entered.entry, AdmissionDecision::Go(_))),
         _ => None,
     }
 }
@@ -20,48 +22,53 @@ pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
         return None;
     };
     match &entered.entry {
-        Entry::Queue { at } => Some(*at),
-        Entry::WaitForBreaker { until, .. } | Entry::Refused(Refusal { until, .. }) => Some(*until),
-        Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. } => None,
+        AdmissionDecision::Queue { at } => Some(*at),
+        AdmissionDecision::WaitForBreaker { until, .. }
+        | AdmissionDecision::Refused(Refusal { until, .. }) => Some(*until),
+        AdmissionDecision::Go(_)
+        | AdmissionDecision::Wait(_)
+        | AdmissionDecision::WaitForSlot { .. } => None,
     }
 }
 
 /// Converts the instants of a result to the clock of this process. The server permitted a request at
 /// some time between question and reply: its age counts from `sent`, when the question was sent.
-pub(super) fn to_here(result: SiteResult, reply: &Reply, sent: BootInstant) -> SiteResult {
+pub(super) fn to_here(result: SiteResult, reply: &ScriptReply, sent: BootInstant) -> SiteResult {
     let here = |at| reply.to_here(at);
     let refusal = |refusal: Refusal| Refusal {
         until: here(refusal.until),
         ..refusal
     };
     match result {
-        SiteResult::Entered(Entered { entry, transition }) => {
+        SiteResult::Entered(AdmissionResult { entry, transition }) => {
             let entry = match entry {
-                Entry::Go(mut permit) => {
+                AdmissionDecision::Go(mut permit) => {
                     permit.at = sent;
                     permit.shadowed = permit.shadowed.map(|own| Box::new(refusal(*own)));
-                    Entry::Go(permit)
+                    AdmissionDecision::Go(permit)
                 }
-                Entry::Wait(mut reserved) => {
+                AdmissionDecision::Wait(mut reserved) => {
                     reserved.at = here(reserved.at);
-                    Entry::Wait(reserved)
+                    AdmissionDecision::Wait(reserved)
                 }
-                Entry::Queue { at } => Entry::Queue { at: here(at) },
-                Entry::WaitForBreaker {
+                AdmissionDecision::Queue { at } => AdmissionDecision::Queue { at: here(at) },
+                AdmissionDecision::WaitForBreaker {
                     until,
                     reason,
                     probing,
-                } => Entry::WaitForBreaker {
+                } => AdmissionDecision::WaitForBreaker {
                     until: here(until),
                     reason,
                     probing,
                 },
-                Entry::Refused(own) => Entry::Refused(refusal(own)),
-                Entry::WaitForSlot { .. } => entry,
+                AdmissionDecision::Refused(own) => AdmissionDecision::Refused(refusal(own)),
+                AdmissionDecision::WaitForSlot { .. } => entry,
             };
-            Entered { entry, transition }.into()
+            AdmissionResult { entry, transition }.into()
         }
-        SiteResult::Standing(Standing::Blocked(own)) => Standing::Blocked(refusal(own)).into(),
+        SiteResult::Standing(PermitStanding::Blocked(own)) => {
+            PermitStanding::Blocked(refusal(own)).into()
+        }
         SiteResult::Settled(mut settled) => {
             settled.open_until = settled.open_until.map(here);
             settled.into()

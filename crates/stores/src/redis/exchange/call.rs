@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use docstokg_policy::time::BootInstant;
 
-use super::super::copy::SiteCopy;
+use super::super::copy::RemoteSiteCopy;
 use super::super::layout_3;
-use super::super::wire::{Reply, ReplyKind, ScriptCall};
-use super::{Round, SiteExchange};
+use super::super::wire::{ReplyKind, ScriptCall, ScriptReply};
+use super::{ExchangeRound, SiteExchange};
 use crate::error::StoreError;
 
 /// How often a call is tried anew because of what another version of the program left.
@@ -17,7 +17,7 @@ const MAX_TAKEOVERS: u32 = 8;
 impl SiteExchange {
     /// Calls the script with the entry of a round, and makes it its own what another version of the
     /// program left.
-    pub(super) async fn call(&self, round: &Round) -> Result<Reply, StoreError> {
+    pub(super) async fn call(&self, round: &ExchangeRound) -> Result<ScriptReply, StoreError> {
         if round.enters && std::mem::take(&mut self.state.lock().has_lost) {
             return Err(self.server.forgot());
         }
@@ -57,7 +57,7 @@ impl SiteExchange {
 
     /// Replaces the record of another version of the program by what this one makes of it: what
     /// follows is decided by one version again.
-    async fn take_over(&self, reply: &Reply) -> Result<(), StoreError> {
+    async fn take_over(&self, reply: &ScriptReply) -> Result<(), StoreError> {
         let (position, snapshot, keep) = {
             let mut state = self.state.lock();
             let read = state.copy.absorb(reply, None);
@@ -80,7 +80,7 @@ impl SiteExchange {
     }
 
     /// Replaces a record of an earlier layout.
-    async fn import(&self, reply: &Reply) -> Result<(), StoreError> {
+    async fn import(&self, reply: &ScriptReply) -> Result<(), StoreError> {
         let layout = reply.bytes.first().copied().unwrap_or(0);
         if layout != layout_3::LAYOUT {
             return Err(self.server.of_another_version(layout));
@@ -102,7 +102,7 @@ impl SiteExchange {
     }
 
     /// Replaces the log by a snapshot, in the background.
-    pub(super) fn replace_log(&self, copy: &mut SiteCopy, now: BootInstant) {
+    pub(super) fn replace_log(&self, copy: &mut RemoteSiteCopy, now: BootInstant) {
         let (position, keep) = (copy.position(), copy.keep(now, Duration::ZERO));
         let (snapshot, plain) = (copy.write_snapshot(now), self.plain_call());
         let (server, key) = (Arc::clone(&self.server), Arc::clone(&self.key));

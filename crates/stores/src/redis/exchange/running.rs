@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::super::wire::Reply;
-use super::{Round, SiteExchange, fail};
+use super::super::wire::ScriptReply;
+use super::{ExchangeRound, SiteExchange, fail};
 use crate::error::StoreError;
 
 /// A call with its round, and what came of it once that is there.
@@ -16,7 +16,7 @@ enum PendingCall {
     Ended(Box<EndedCall>),
 }
 
-type EndedCall = (Round, Result<Reply, StoreError>);
+type EndedCall = (ExchangeRound, Result<ScriptReply, StoreError>);
 
 impl PendingCall {
     /// Goes on with it.

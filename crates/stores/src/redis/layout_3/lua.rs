@@ -5,17 +5,17 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 /// A value of the script.
-pub(super) struct Lua(pub(super) Value);
+pub(super) struct LuaValue(pub(super) Value);
 
-impl<'de> Deserialize<'de> for Lua {
+impl<'de> Deserialize<'de> for LuaValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Any).map(Self)
+        deserializer.deserialize_any(AnyLuaValue).map(Self)
     }
 }
 
-struct Any;
+struct AnyLuaValue;
 
-impl<'de> Visitor<'de> for Any {
+impl<'de> Visitor<'de> for AnyLuaValue {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,7 +53,7 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Lua(item)) = items.next_element()? {
+        while let Some(LuaValue(item)) = items.next_element()? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some((Lua(key), Lua(value))) = entries.next_entry()? {
+        while let Some((LuaValue(key), LuaValue(value))) = entries.next_entry()? {
             map.insert(
                 key.as_str().map_or_else(|| key.to_string(), str::to_owned),
                 value,

@@ -6,18 +6,18 @@ use docstokg_policy::time::{BootInstant, Clock};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::errors::{directory_of, explain, name};
-use super::{BUSY_TIMEOUT, Row, StepError};
-use crate::KEEP;
+use super::{BUSY_TIMEOUT, SiteRow, StepError};
+use crate::SITE_RETENTION;
 use crate::error::StoreError;
 use crate::handle::SiteKey;
-use crate::replica::Replica;
+use crate::record_copy::Replica;
 
 /// The version of the tables that this program writes.
-const VERSION: i64 = 2;
+const STATE_TABLES_VERSION: i64 = 2;
 /// The size of a page. An operation writes one: it holds a site with a full log, and not much more.
 const PAGE_SIZE: i64 = 2_048;
 
-const TABLES: &str = "
+const CREATE_STATE_TABLES: &str = "
 CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
 CREATE TABLE sites (
     id INTEGER PRIMARY KEY,
@@ -54,13 +54,13 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     };
     let version = setup(connection).map_err(|error| explain(path, &error.into()))?;
     match version {
-        VERSION => Ok(()),
+        STATE_TABLES_VERSION => Ok(()),
         0 => {
             let make = |connection: &mut Connection| {
                 let transaction =
                     connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                transaction.execute_batch(TABLES)?;
-                transaction.pragma_update(None, "user_version", VERSION)?;
+                transaction.execute_batch(CREATE_STATE_TABLES)?;
+                transaction.pragma_update(None, "user_version", STATE_TABLES_VERSION)?;
                 transaction.commit()
             };
             make(connection).map_err(|error| explain(path, &error.into()))
@@ -69,7 +69,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
             store: name(path),
             why: format!(
                 "it was written by another version of the program \
-                 (its tables are version {other}, this one reads {VERSION})"
+                 (its tables are version {other}, this one reads {STATE_TABLES_VERSION})"
             ),
             remedy:
                 "run the version that wrote it, or move the file away to start with fresh limits"
@@ -130,7 +130,7 @@ fn rebase_sites(
         let key = SiteKey::from(key);
         let mut replica = Replica::new(0, crate::process::signature());
         let mut id = 0;
-        let mut row = Row::new(transaction, &key, &mut id, clock, now);
+        let mut row = SiteRow::new(transaction, &key, &mut id, clock, now);
         replica.read(&mut row)?;
         replica.rebase(&mut row, shift, now)?;
     }
@@ -139,7 +139,7 @@ fn rebase_sites(
 
 /// Forgets sites that were unused for longer than any window, and that are not blocked.
 pub(super) fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
-    let before = (now - KEEP).as_micros().cast_signed();
+    let before = (now - SITE_RETENTION).as_micros().cast_signed();
     transaction.execute(
         "DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())",
         [before],
@@ -152,7 +152,7 @@ pub(super) fn forget(transaction: &Connection, now: BootInstant) -> Result<(), S
 }
 
 /// The magic numbers of network file systems.
-const NETWORKS: [(u32, &str); 9] = [
+const NETWORK_FILE_SYSTEMS: [(u32, &str); 9] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -173,7 +173,9 @@ pub(crate) fn network_of(directory: &Path) -> Option<&'static str> {
         reason = "the magic numbers have 32 bits"
     )]
     let kind = found.f_type as u32;
-    let known = NETWORKS.iter().find(|(magic, _)| *magic == kind);
+    let known = NETWORK_FILE_SYSTEMS
+        .iter()
+        .find(|(magic, _)| *magic == kind);
     known.map(|(_, system)| *system)
 }
 

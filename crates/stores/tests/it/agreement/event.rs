@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docstokg_policy::rate_headers::{Quota, Source, Unit};
+use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, Unit};
 use proptest::prelude::*;
 
 /// One event. Numbers choose among what is there.
@@ -301,7 +301,7 @@ pub(super) fn any_learning_event() -> impl Strategy<Value = Event> {
         remaining,
         resets_in: resets_in.map(Duration::from_secs),
         partition: None,
-        source: Source::RateLimit,
+        source: RateHeaderFamily::RateLimit,
     });
     let enter = (0..3usize, 0..3u8, 0..4u32).prop_map(|(role, halves, backlog)| Event::Enter {
         role,

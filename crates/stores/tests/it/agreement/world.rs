@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry, LanePolicy, Patience, Permit, QueuePosition, Report, Reserved, Site,
+    AdmissionDecision, AdmissionRequest, AdmissionResult, AttemptResult, BudgetCost, LanePolicy,
+    Patience, Permit, QueuePosition, ReservedSlot, Site,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
@@ -29,11 +30,11 @@ use crate::clock::ManualClock;
 // What happens to a permit.
 mod permits;
 
-const OUTCOMES: [Outcome; 4] = [
-    Outcome::Success,
-    Outcome::Failure,
-    Outcome::Neutral,
-    Outcome::Throttled,
+const OUTCOMES: [AttemptMeaning; 4] = [
+    AttemptMeaning::Success,
+    AttemptMeaning::Failure,
+    AttemptMeaning::Neutral,
+    AttemptMeaning::Throttled,
 ];
 
 fn seconds(seconds: u64) -> Duration {
@@ -54,7 +55,7 @@ pub(super) struct World<'a> {
     acting: usize,
     learn: Option<LearnPolicy>,
     lanes: Option<[Arc<str>; 3]>,
-    pub(super) costs: Vec<Cost>,
+    pub(super) costs: Vec<BudgetCost>,
     breaker: BreakerPolicy,
     adaptive: Option<AdaptivePolicy>,
     isolated: Option<usize>,
@@ -75,7 +76,7 @@ impl<'a> World<'a> {
     ) -> Self {
         let processes = stores.map(|store| store.site_on_own_time(&key.into()));
         let keys = budget_keys();
-        let cost = |index: usize| Cost {
+        let cost = |index: usize| BudgetCost {
             budget: processes.each_ref().map(|site| site.budget(&keys[index]))[0],
             weight: 1,
             windows: Arc::new(Windows::paced(
@@ -144,17 +145,17 @@ impl<'a> World<'a> {
         }
     }
 
-    fn costs(&self, weight: u32) -> Vec<Cost> {
+    fn costs(&self, weight: u32) -> Vec<BudgetCost> {
         self.costs
             .iter()
-            .map(|cost| Cost {
+            .map(|cost| BudgetCost {
                 weight,
                 ..cost.clone()
             })
             .collect()
     }
 
-    fn ask(&self, costs: &[Cost], role: Role) -> Ask {
+    fn ask(&self, costs: &[BudgetCost], role: Role) -> AdmissionRequest {
         let now = self.clock.boot();
         let policy = LanePolicy {
             isolated: self.isolated == Some(role.index()),
@@ -164,12 +165,12 @@ impl<'a> World<'a> {
             ..LanePolicy::new(self.breaker.clone())
         };
         let lanes = self.lanes.as_ref();
-        Ask {
+        AdmissionRequest {
             role,
             deadline: now + seconds(60),
             asked: now,
             quota_lane: lanes.map(|lanes| Arc::clone(&lanes[role.index()])),
-            ..Ask::at_once(costs, policy)
+            ..AdmissionRequest::at_once(costs, policy)
         }
     }
 
@@ -178,22 +179,23 @@ impl<'a> World<'a> {
     }
 
     /// Lets the pure functions give the same id.
-    fn same_id(&mut self, entered: &Entered) {
-        if let Entry::Go(Permit { id, .. })
-        | Entry::Wait(Reserved { id, .. })
-        | Entry::WaitForSlot { id, .. } = &entered.entry
+    fn same_id(&mut self, entered: &AdmissionResult) {
+        if let AdmissionDecision::Go(Permit { id, .. })
+        | AdmissionDecision::Wait(ReservedSlot { id, .. })
+        | AdmissionDecision::WaitForSlot { id, .. } = &entered.entry
         {
             self.pure.number_from(id - 1);
         }
     }
 
-    fn keep(&mut self, entered: &Entered, role: Role, weight: u32) {
+    fn keep(&mut self, entered: &AdmissionResult, role: Role, weight: u32) {
         match &entered.entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 let held = (permit.clone(), role, weight, self.acting);
                 self.permits.push(held);
             }
-            Entry::Wait(Reserved { id, .. }) | Entry::WaitForSlot { id, .. } => {
+            AdmissionDecision::Wait(ReservedSlot { id, .. })
+            | AdmissionDecision::WaitForSlot { id, .. } => {
                 self.reserved.push((*id, role, weight, self.acting));
             }
             _ => {}
@@ -236,7 +238,7 @@ impl<'a> World<'a> {
                 retry_after_ms,
                 percent,
             } if which < self.permits.len() => {
-                let report = Report {
+                let report = AttemptResult {
                     outcome: OUTCOMES[outcome],
                     retry_after: retry_after_ms.map(Duration::from_millis),
                     sent: self.permits[which].0.at,
@@ -299,7 +301,7 @@ impl<'a> World<'a> {
         let largest = self.costs.iter().map(|cost| cost.windows.largest_weight());
         let weight = weight.min(largest.min().unwrap_or(1));
         let (role, costs) = (Role::ALL[role], self.costs(weight));
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: latest_ms.map_or(BootInstant::FAR, |millis| {
                 now + Duration::from_millis(millis)
             }),
@@ -331,7 +333,7 @@ impl<'a> World<'a> {
         let (id, role, weight, holder) = self.reserved.remove(which);
         self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: BootInstant::FAR,
             ..self.ask(&costs, role)
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use docstokg_policy::time::BootInstant;
 use docstokg_stores::cache::{
-    CacheStore, Claim, Holder, Limits, MAX_METADATA, MAX_VARIANTS, Position, Stored,
+    CacheLimits, CacheStore, Claim, Holder, ListPosition, MAX_METADATA, MAX_VARIANTS, StoreOutcome,
 };
 
 use super::{ROOMY, body, files, key, new, newest, open, open_at, put, read, variant, wait};
@@ -31,7 +31,7 @@ fn a_response_of_any_length_is_found_as_it_was_stored() {
         for (number, length) in (0u32..).zip(MANY_LENGTHS) {
             let stored = body(u64::from(number), length);
             assert!(wait(store.look_up(&key(number))).is_empty(), "{kind}");
-            assert_eq!(put(store, number, 0, &stored), Stored::Yes, "{kind}");
+            assert_eq!(put(store, number, 0, &stored), StoreOutcome::Yes, "{kind}");
             for turn in ["from the index", "again"] {
                 let found = wait(store.look_up(&key(number)));
                 let [entry] = &*found else {
@@ -111,7 +111,7 @@ fn variants_are_replaced_limited_and_newest_first() {
     on_both(|kind, store, clock| {
         for number in 0..40 {
             clock.advance_wall(1_000);
-            assert_eq!(put(store, 1, number, &body(1, 20_000)), Stored::Yes);
+            assert_eq!(put(store, 1, number, &body(1, 20_000)), StoreOutcome::Yes);
         }
         clock.advance_wall(1_000);
         put(store, 1, 20, b"replaced");
@@ -181,15 +181,15 @@ fn an_invalidation_counts_from_its_call_and_for_requests_on_their_way() {
             writer.write(&body(1, 100_000)).await;
             writer.commit().await
         });
-        assert_eq!(stored, Stored::Invalidated, "{kind}");
+        assert_eq!(stored, StoreOutcome::Invalidated, "{kind}");
         assert!(newest(store, 1).is_none(), "{kind}");
-        assert_eq!(put(store, 1, 0, b"new"), Stored::Yes, "{kind}");
+        assert_eq!(put(store, 1, 0, b"new"), StoreOutcome::Yes, "{kind}");
         let before = new(store, 2, 0, b"");
         wait(store.purge(Some("another.example"))).expect("a purge");
         let stored = wait(store.begin_put(before).commit());
         assert_eq!(
             stored,
-            Stored::Invalidated,
+            StoreOutcome::Invalidated,
             "{kind}: a purge counts as well"
         );
     });
@@ -197,19 +197,19 @@ fn an_invalidation_counts_from_its_call_and_for_requests_on_their_way() {
 
 #[test]
 fn what_is_too_large_is_not_stored() {
-    let limits = Limits {
+    let limits = CacheLimits {
         max_body_bytes: 100_000,
-        ..Limits::of(1 << 20)
+        ..CacheLimits::of(1 << 20)
     };
     let directory = tempfile::tempdir().expect("a directory");
     let memory = CacheStore::memory(limits, ManualClock::at(0).shared());
     for store in [memory, open(directory.path(), limits)] {
-        assert_eq!(put(&store, 1, 0, &body(1, 100_001)), Stored::TooLarge);
-        assert_eq!(put(&store, 1, 0, &body(1, 100_000)), Stored::Yes);
+        assert_eq!(put(&store, 1, 0, &body(1, 100_001)), StoreOutcome::TooLarge);
+        assert_eq!(put(&store, 1, 0, &body(1, 100_000)), StoreOutcome::Yes);
         let metadata = vec![0; MAX_METADATA + 1];
         let writer = store.begin_put(new(&store, 2, 0, &metadata));
         assert!(!writer.is_open());
-        assert_eq!(wait(writer.commit()), Stored::TooLarge);
+        assert_eq!(wait(writer.commit()), StoreOutcome::TooLarge);
     }
 }
 
@@ -219,12 +219,12 @@ fn hosts_are_purged_and_entries_listed_in_pages() {
         for number in 0..30 {
             put(store, number, 0, &body(1, 1_000 * number as usize));
         }
-        let page = wait(store.list(None, Position::default(), 20)).expect("a list");
+        let page = wait(store.list(None, ListPosition::default(), 20)).expect("a list");
         let rest = wait(store.list(None, page[19].position, 20)).expect("a list");
         assert_eq!((page.len(), rest.len()), (20, 10), "{kind}");
         assert_eq!(page[1].url, "https://h1.example/1", "{kind}");
         assert_eq!(rest[9].body_length, 29_000, "{kind}");
-        let of_host = wait(store.list(Some("h1.example"), Position::default(), 99));
+        let of_host = wait(store.list(Some("h1.example"), ListPosition::default(), 99));
         assert_eq!(of_host.expect("a list").len(), 10, "{kind}");
         let before = wait(store.stats()).expect("stats");
         let removed = wait(store.purge(Some("h1.example"))).expect("a purge");

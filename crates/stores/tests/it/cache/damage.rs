@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use docstokg_stores::cache::{CacheStore, CacheTrouble, Stored};
+use docstokg_stores::cache::{CacheStore, CacheTrouble, StoreOutcome};
 use rusqlite::Connection;
 
 use super::{Heard, ROOMY, body, files, key, newest, open, put, wait};
@@ -75,14 +75,14 @@ fn a_damaged_body_is_a_miss_and_is_dropped() {
         let directory = tempfile::tempdir().expect("a directory");
         let heard = Heard::default();
         let store = heard.open(directory.path());
-        assert_eq!(put(&store, 1, 0, &body(1, length)), Stored::Yes);
+        assert_eq!(put(&store, 1, 0, &body(1, length)), StoreOutcome::Yes);
         harm(directory.path());
         assert!(newest(&store, 1).is_none(), "{what}");
         assert!(newest(&store, 1).is_none(), "{what}");
         // The removal was queued before this question.
         assert_eq!(wait(store.stats()).expect("stats").entries, 0, "{what}");
         one_warning(&heard, CacheTrouble::EntryDamaged, what);
-        assert_eq!(put(&store, 1, 0, b"anew"), Stored::Yes, "{what}");
+        assert_eq!(put(&store, 1, 0, b"anew"), StoreOutcome::Yes, "{what}");
         assert_eq!(newest(&store, 1).as_deref(), Some(&b"anew"[..]), "{what}");
     }
 }
@@ -184,7 +184,7 @@ fn with_a_damaged_index(what: &str, harm: impl Fn(&Path)) {
     for number in 0..40 {
         assert_eq!(
             put(&store, number, 0, b"anew"),
-            Stored::Yes,
+            StoreOutcome::Yes,
             "{what}: {:?}",
             heard.all()
         );
@@ -297,7 +297,7 @@ fn an_index_that_is_damaged_or_removed_while_it_is_used_is_replaced() {
         for number in 0..40 {
             assert_eq!(
                 put(&store, number, 0, b"anew"),
-                Stored::Yes,
+                StoreOutcome::Yes,
                 "{what}: {:?}",
                 heard.all()
             );
@@ -347,7 +347,7 @@ fn a_directory_that_cannot_be_used_is_off_with_one_warning() {
     for place in places {
         let heard = Heard::default();
         let store = heard.open(&place);
-        assert_eq!(put(&store, 1, 0, b"body"), Stored::Failed);
+        assert_eq!(put(&store, 1, 0, b"body"), StoreOutcome::Failed);
         assert!(newest(&store, 1).is_none());
         assert!(wait(store.verify()).is_err() && wait(store.stats()).is_err());
         wait(store.invalidate(&key(1))).expect("nothing to invalidate");
@@ -376,7 +376,7 @@ fn directories_of_other_versions_are_left_alone() {
     }
     let heard = Heard::default();
     let store = heard.open(directory.path());
-    assert_eq!(put(&store, 1, 0, b"body"), Stored::Yes);
+    assert_eq!(put(&store, 1, 0, b"body"), StoreOutcome::Yes);
     assert!(newest(&store, 1).is_some());
     wait(store.purge(None)).expect("a purge");
     for version in ["v0", "v2"] {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use docstokg_stores::cache::{Limits, Position, Stored};
+use docstokg_stores::cache::{CacheLimits, ListPosition, StoreOutcome};
 
 use super::{ROOMY, body, files, key, newest, open, open_at, put, wait};
 use crate::clock::ManualClock;
 
-const CAP: Limits = Limits::of(4 << 20);
+const CAP: CacheLimits = CacheLimits::of(4 << 20);
 
 fn bytes_of_files(directory: &Path) -> u64 {
     let length = |path: &std::path::PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
@@ -28,7 +28,7 @@ fn the_cap_holds_after_every_put_and_the_used_entry_stays() {
         clock.advance(2_000_000);
         clock.advance_wall(2_000_000);
         let length = [500, 10_000, 40_000, 200_000][number as usize % 4];
-        assert_eq!(put(&store, number, 0, &body(1, length)), Stored::Yes);
+        assert_eq!(put(&store, number, 0, &body(1, length)), StoreOutcome::Yes);
         let stats = wait(store.stats()).expect("stats");
         assert!(
             stats.bytes <= CAP.max_bytes,
@@ -42,7 +42,7 @@ fn the_cap_holds_after_every_put_and_the_used_entry_stays() {
     }
     // Batches: most puts evict nothing.
     assert!((5..100).contains(&evictions), "{evictions}");
-    let listed = wait(store.list(None, Position::default(), 1_000)).expect("a list");
+    let listed = wait(store.list(None, ListPosition::default(), 1_000)).expect("a list");
     let is_there = |url: &str| listed.iter().any(|entry| entry.url == url);
     assert!(is_there("https://h0.example/0") && !is_there("https://h1.example/1"));
     drop(store);

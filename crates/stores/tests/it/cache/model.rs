@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use docstokg_stores::cache::{CacheStore, Limits, Position, Stored};
+use docstokg_stores::cache::{CacheLimits, CacheStore, ListPosition, StoreOutcome};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -66,9 +66,9 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// Variants of a key, newest first: number, metadata, body.
-type Model = HashMap<u32, Vec<(u32, Vec<u8>, Vec<u8>)>>;
+type CacheModel = HashMap<u32, Vec<(u32, Vec<u8>, Vec<u8>)>>;
 
-fn compare(store: &CacheStore, model: &Model, of: u32) {
+fn compare(store: &CacheStore, model: &CacheModel, of: u32) {
     let found = wait(store.look_up(&key(of)));
     let expected = model.get(&of).map(Vec::as_slice).unwrap_or_default();
     assert_eq!(found.len(), expected.len(), "variants of {of}");
@@ -79,8 +79,8 @@ fn compare(store: &CacheStore, model: &Model, of: u32) {
     }
 }
 
-fn apply(store: &CacheStore, model: &mut Model, operation: &Operation, turn: u64) {
-    let update = |model: &mut Model, of: u32, number: u32| -> Option<usize> {
+fn apply(store: &CacheStore, model: &mut CacheModel, operation: &Operation, turn: u64) {
+    let update = |model: &mut CacheModel, of: u32, number: u32| -> Option<usize> {
         let variants = model.get_mut(&of)?;
         variants.iter().position(|(other, ..)| *other == number)
     };
@@ -91,7 +91,7 @@ fn apply(store: &CacheStore, model: &mut Model, operation: &Operation, turn: u64
             length,
         } => {
             let stored = body(turn, length);
-            assert_eq!(put(store, of, number, &stored), Stored::Yes);
+            assert_eq!(put(store, of, number, &stored), StoreOutcome::Yes);
             let variants = model.entry(of).or_default();
             variants.retain(|(other, ..)| *other != number);
             variants.insert(0, (number, b"metadata".to_vec(), stored));
@@ -157,7 +157,7 @@ fn run(operations: &[Operation], directory: Option<&Path>) {
         Some(directory) => open_at(directory, ROOMY, clock.shared()),
         None => CacheStore::memory(ROOMY, clock.shared()),
     };
-    let (mut store, mut model) = (make(), Model::new());
+    let (mut store, mut model) = (make(), CacheModel::new());
     for (turn, operation) in (1..).zip(operations) {
         clock.advance(100);
         clock.advance_wall(100);
@@ -172,7 +172,7 @@ fn run(operations: &[Operation], directory: Option<&Path>) {
     }
     let expected: usize = model.values().map(Vec::len).sum();
     assert_eq!(wait(store.stats()).expect("stats").entries, expected as u64);
-    let listed = wait(store.list(None, Position::default(), 1_000)).expect("a list");
+    let listed = wait(store.list(None, ListPosition::default(), 1_000)).expect("a list");
     assert_eq!(listed.len(), expected);
     let verified = wait(store.verify()).expect("an answer");
     assert_eq!((verified.entries, verified.damaged), (expected as u64, 0));
@@ -203,7 +203,7 @@ proptest! {
     fn memory_drops_the_least_recently_used(
         steps in vec((0u32..12, prop_oneof![Just(None), (0usize..3_000).prop_map(Some)]), 1..200)
     ) {
-        let limits = Limits { max_body_bytes: 5_000, ..Limits::of(12_000) };
+        let limits = CacheLimits { max_body_bytes: 5_000, ..CacheLimits::of(12_000) };
         let store = CacheStore::memory(limits, ManualClock::at(0).shared());
         let mut order: Vec<(u32, u64)> = Vec::new();
         for (of, length) in steps {

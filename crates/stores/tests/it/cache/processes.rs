@@ -7,7 +7,7 @@ use docstokg_policy::time::{Clock, micros};
 use docstokg_stores::cache::{CacheStore, Claim, Holder};
 use docstokg_stores::clock::SystemClock;
 
-use super::worker::{CHURN, KEYS, LEASE, Worker, length_of};
+use super::worker::{CHURN, CacheWorker, KEYS, LEASE, length_of};
 use super::{ROOMY, body, files, key, newest, open, open_at, put, read, wait};
 use crate::clock::ManualClock;
 use crate::worker::PATIENCE;
@@ -51,8 +51,8 @@ fn puts(directory: &Path) -> u64 {
 fn killed_processes_leave_no_wrong_body_and_no_files_for_long() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), CHURN);
-    let mut workers: Vec<Worker> = (0..2)
-        .map(|_| Worker::start("churn", directory.path()))
+    let mut workers: Vec<CacheWorker> = (0..2)
+        .map(|_| CacheWorker::start("churn", directory.path()))
         .collect();
     let (mut served, mut round) = (0, 0);
     // Thousands of puts, and a kill in the middle of one every few milliseconds.
@@ -67,7 +67,7 @@ fn killed_processes_leave_no_wrong_body_and_no_files_for_long() {
             stats.bytes <= CHURN.max_bytes + CHURN.max_body_bytes,
             "{stats:?}"
         );
-        workers.push(Worker::start("churn", directory.path()));
+        workers.push(CacheWorker::start("churn", directory.path()));
         round += 1;
     }
     drop(workers);
@@ -100,7 +100,7 @@ fn an_invalidation_ends_what_the_memory_of_another_process_has() {
     let store = open(directory.path(), ROOMY);
     for _ in 0..3 {
         put(&store, 1, 0, b"to be invalidated");
-        let mut other = Worker::start("watch", directory.path());
+        let mut other = CacheWorker::start("watch", directory.path());
         other.hear("holding");
         wait(store.invalidate(&key(1))).expect("invalidated");
         other.hear("gone");
@@ -112,7 +112,7 @@ fn an_invalidation_ends_what_the_memory_of_another_process_has() {
 fn a_dead_leader_is_followed_when_its_lease_expires() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), ROOMY);
-    let mut leader = Worker::start("lead", directory.path());
+    let mut leader = CacheWorker::start("lead", directory.path());
     leader.hear("holding");
     let mine = Holder::unique();
     let claim = || {
@@ -131,7 +131,7 @@ fn a_dead_leader_is_followed_when_its_lease_expires() {
 #[test]
 fn a_full_disk_stores_nothing_and_serves_what_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut other = Worker::start("fill the disk", directory.path());
+    let mut other = CacheWorker::start("fill the disk", directory.path());
     other.hear("complete");
     drop(other);
     let store = open(directory.path(), ROOMY);
@@ -142,6 +142,6 @@ fn a_full_disk_stores_nothing_and_serves_what_is_there() {
 #[test]
 fn a_forked_child_uses_the_cache_with_threads_of_its_own() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut other = Worker::start("fork", directory.path());
+    let mut other = CacheWorker::start("fork", directory.path());
     other.hear("complete");
 }

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use docstokg_policy::time::{Clock, micros};
-use docstokg_stores::cache::{Claim, Holder, Limits, Stored};
+use docstokg_stores::cache::{CacheLimits, Claim, Holder, StoreOutcome};
 use docstokg_stores::clock::SystemClock;
 
 use super::{CacheStore, ROOMY, body, key, new, newest, open, open_at, put, wait};
@@ -16,9 +16,9 @@ use crate::worker::PATIENCE;
 /// How many keys churning workers share.
 pub(crate) const KEYS: u32 = 48;
 /// The cap of churning workers: they evict all the time.
-pub(crate) const CHURN: Limits = Limits {
+pub(crate) const CHURN: CacheLimits = CacheLimits {
     max_body_bytes: 1 << 20,
-    ..Limits::of(3 << 20)
+    ..CacheLimits::of(3 << 20)
 };
 /// How long the lease of a worker lasts.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -30,12 +30,12 @@ pub(crate) fn length_of(seed: u64) -> usize {
 }
 
 /// A worker that is running.
-pub(crate) struct Worker {
+pub(crate) struct CacheWorker {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Worker {
+impl CacheWorker {
     pub(crate) fn start(what: &str, directory: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args([
@@ -73,7 +73,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for CacheWorker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -132,7 +132,7 @@ fn churn(store: &CacheStore) {
             }
             let stored = writer.commit().await;
             assert!(
-                matches!(stored, Stored::Yes | Stored::Invalidated),
+                matches!(stored, StoreOutcome::Yes | StoreOutcome::Invalidated),
                 "{stored:?}"
             );
         });
@@ -160,7 +160,7 @@ fn watch(store: &CacheStore) {
 fn fill_the_disk(directory: &Path) {
     let heard = super::Heard::default();
     let store = heard.open(directory);
-    assert_eq!(put(&store, 1, 0, &body(1, 20_000)), Stored::Yes);
+    assert_eq!(put(&store, 1, 0, &body(1, 20_000)), StoreOutcome::Yes);
     let limit = libc::rlimit {
         rlim_cur: 400_000,
         rlim_max: 400_000,
@@ -172,12 +172,12 @@ fn fill_the_disk(directory: &Path) {
     }
     assert_eq!(
         put(&store, 2, 0, &body(2, 500_000)),
-        Stored::Failed,
+        StoreOutcome::Failed,
         "a file"
     );
     let mut failed = 0;
     for number in 10..200 {
-        failed += u32::from(put(&store, number, 0, &body(3, 10_000)) == Stored::Failed);
+        failed += u32::from(put(&store, number, 0, &body(3, 10_000)) == StoreOutcome::Failed);
     }
     assert!(failed > 0, "the index");
     assert!(newest(&store, 1).is_none_or(|found| found == body(1, 20_000)));
@@ -200,7 +200,7 @@ fn fork(store: &CacheStore) {
     for number in mine..mine + 50 {
         assert_eq!(
             put(store, number, 0, &body(u64::from(number), 20_000)),
-            Stored::Yes
+            StoreOutcome::Yes
         );
         assert_eq!(
             newest(store, number),

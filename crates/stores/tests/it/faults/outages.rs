@@ -5,27 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Entry, RefusalReason, Report};
+use docstokg_policy::site::{AdmissionDecision, AttemptResult, RefusalReason};
 use docstokg_policy::time::BootInstant;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
-use docstokg_stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_stores::conformance::wrapper::{HookedStore, Treatment};
 use docstokg_stores::fallback::Fallback;
 use docstokg_stores::memory::MemoryStore;
-use docstokg_stores::{Answer, BudgetKey, SiteHandle, SiteKey, StateStore, StoreError};
+use docstokg_stores::{BudgetKey, SiteHandle, SiteKey, StateStore, StoreError, StoreReply};
 use parking_lot::Mutex;
 
 use super::{check, is_go};
 use crate::clock::ManualClock;
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 /// Wraps a store that does not answer while `unavailable` is set.
 fn losing(store: Arc<dyn StateStore>, unavailable: &Arc<AtomicBool>) -> Arc<dyn StateStore> {
     let unavailable = Arc::clone(unavailable);
-    Arc::new(Wrapped::new(store, move |_| {
+    Arc::new(HookedStore::new(store, move |_| {
         let error = StoreError::Unavailable {
             store: "the store".to_owned(),
             why: "a test".to_owned(),
@@ -39,7 +39,7 @@ fn losing(store: Arc<dyn StateStore>, unavailable: &Arc<AtomicBool>) -> Arc<dyn 
 }
 
 /// Lets time pass for a process that checks now and then.
-fn advance(clock: &ManualClock, client: &Client, millis: u64) {
+fn advance(clock: &ManualClock, client: &WorkerClient, millis: u64) {
     for _ in 0..millis / 500 {
         clock.advance(500_000);
         check(client);
@@ -57,11 +57,11 @@ fn while_the_store_is_unavailable_the_process_uses_its_share_and_reports_it_once
         Arc::new(move |text: &str| said.lock().push(text.to_owned()))
     };
     let store = Fallback::new(losing(shared, &unavailable), clock.shared(), notice, 4);
-    let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
+    let client = WorkerClient::new(&store, "a.example", "2/SECOND+5/HOUR", None);
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     unavailable.store(true, Ordering::SeqCst);
     assert!(
-        matches!(client.enter(), Entry::Wait(_)),
+        matches!(client.enter(), AdmissionDecision::Wait(_)),
         "the short window counts as full, and is waited for"
     );
     advance(&clock, &client, 6_000);
@@ -102,7 +102,7 @@ impl StateStore for Crowded {
         self.0.site(key)
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         self.0.list()
     }
 
@@ -110,7 +110,7 @@ impl StateStore for Crowded {
         true
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         self.0.flush()
     }
 
@@ -126,7 +126,7 @@ fn an_hour_among_many_processes_is_not_waited_for() {
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(clock.shared()));
     let store = Crowded(losing(shared, &unavailable), 6);
     let store = Fallback::new(Arc::new(store), clock.shared(), Arc::new(|_: &str| ()), 4);
-    let client = Client::new(&store, "a.example", "2/SECOND+500/HOUR", None);
+    let client = WorkerClient::new(&store, "a.example", "2/SECOND+500/HOUR", None);
     assert!(is_go(&client));
     unavailable.store(true, Ordering::SeqCst);
     let (mut sent, begun) = (Vec::new(), clock.micros());
@@ -159,14 +159,14 @@ fn a_block_is_obeyed_while_the_store_is_unavailable() {
         Arc::new(|_: &str| ()),
         4,
     );
-    let client = Client::new(&store, "a.example", "1000/HOUR", None);
+    let client = WorkerClient::new(&store, "a.example", "1000/HOUR", None);
     arrive(shared.site(&"a.example".into()).block(
         Duration::from_secs(60),
         &OpenReason::Operator("lunch".into()),
     ));
     assert!(!is_go(&client));
     unavailable.store(true, Ordering::SeqCst);
-    let Entry::Refused(refusal) = client.enter() else {
+    let AdmissionDecision::Refused(refusal) = client.enter() else {
         panic!("sent to a blocked host")
     };
     assert!(matches!(
@@ -190,14 +190,14 @@ fn a_retry_after_of_an_outage_is_sent_when_the_store_is_back() {
         4,
     );
     let (client, other) = (
-        Client::new(&store, "a.example", "1000/HOUR", None),
-        Client::new(&*shared, "a.example", "1000/HOUR", None),
+        WorkerClient::new(&store, "a.example", "1000/HOUR", None),
+        WorkerClient::new(&*shared, "a.example", "1000/HOUR", None),
     );
-    let Entry::Go(permit) = client.enter() else {
+    let AdmissionDecision::Go(permit) = client.enter() else {
         panic!("it continues with its own store")
     };
-    let report = Report {
-        outcome: Outcome::Throttled,
+    let report = AttemptResult {
+        outcome: AttemptMeaning::Throttled,
         retry_after: Some(Duration::from_secs(600)),
         sent: permit.at,
         wants_retry: false,
@@ -211,7 +211,7 @@ fn a_retry_after_of_an_outage_is_sent_when_the_store_is_back() {
     unavailable.store(false, Ordering::SeqCst);
     clock.advance(2_000_000);
     for client in [&client, &other] {
-        let Entry::Refused(refusal) = client.enter() else {
+        let AdmissionDecision::Refused(refusal) = client.enter() else {
             panic!("asked again before Retry-After")
         };
         assert!(
@@ -243,8 +243,8 @@ fn every_budget_counts_as_full_when_the_store_becomes_unavailable() {
         Arc::new(|_: &str| ()),
         1,
     );
-    let metadata = Client::new(&store, "a.example", "8/SECOND", None);
-    let mut artifact = Client::new(&store, "a.example", "8/SECOND", None);
+    let metadata = WorkerClient::new(&store, "a.example", "8/SECOND", None);
+    let mut artifact = WorkerClient::new(&store, "a.example", "8/SECOND", None);
     artifact.site = Arc::clone(&metadata.site);
     artifact.costs[0].budget = artifact.site.budget(&BudgetKey::Role(
         Host::parse("a.example").expect("a host"),
@@ -261,7 +261,7 @@ fn every_budget_counts_as_full_when_the_store_becomes_unavailable() {
         "others may lose the store a little later"
     );
     clock.advance(1_000_000);
-    let Entry::Go(_) = metadata.enter() else {
+    let AdmissionDecision::Go(_) = metadata.enter() else {
         panic!("no request is before it")
     };
     assert!(is_go(&artifact), "and both are free again in their time");

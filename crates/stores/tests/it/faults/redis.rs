@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::site::Entry;
+use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::fallback::Fallback;
@@ -13,7 +13,7 @@ use docstokg_stores::redis::RedisStore;
 use super::{HOUR, check, error_of_view, is_go, sentence};
 use crate::clock::ManualClock;
 use crate::server::Server;
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 fn redis(server: &Server) -> RedisStore {
     RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store")
@@ -34,7 +34,7 @@ fn command(server: &Server, words: &str) {
 fn redis_forgets_its_scripts_and_they_are_loaded_again() {
     let server = Server::start();
     let store = redis(&server);
-    let client = Client::new(&store, "flush", "3/HOUR", None);
+    let client = WorkerClient::new(&store, "flush", "3/HOUR", None);
     assert!(is_go(&client));
     command(&server, "SCRIPT FLUSH");
     assert!(
@@ -47,7 +47,7 @@ fn redis_forgets_its_scripts_and_they_are_loaded_again() {
 fn redis_closes_every_connection_and_the_next_call_reconnects() {
     let server = Server::start();
     let store = redis(&server);
-    let client = Client::new(&store, "reset", "3/HOUR", None);
+    let client = WorkerClient::new(&store, "reset", "3/HOUR", None);
     assert!(is_go(&client));
     command(&server, "CLIENT KILL TYPE normal SKIPME yes");
     assert!(is_go(&client));
@@ -57,7 +57,7 @@ fn redis_closes_every_connection_and_the_next_call_reconnects() {
 fn redis_pauses_for_two_seconds_and_is_waited_for() {
     let server = Server::start();
     let store = redis(&server);
-    let client = Client::new(&store, "pause", "2/HOUR", None);
+    let client = WorkerClient::new(&store, "pause", "2/HOUR", None);
     assert!(is_go(&client));
     command(&server, "CLIENT PAUSE 2000 ALL");
     assert!(is_go(&client) && !is_go(&client));
@@ -67,7 +67,7 @@ fn redis_pauses_for_two_seconds_and_is_waited_for() {
 fn a_redis_server_that_has_lost_its_data_is_not_taken_for_a_new_one() {
     let mut server = Server::start();
     let store = redis(&server);
-    let client = Client::new(&store, "restart", "3/HOUR", None);
+    let client = WorkerClient::new(&store, "restart", "3/HOUR", None);
     let enter = || {
         let answer = client.site.enter(&client.ask(BootInstant::ZERO));
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -77,7 +77,7 @@ fn a_redis_server_that_has_lost_its_data_is_not_taken_for_a_new_one() {
         runtime.block_on(async {
             answer
                 .await
-                .map(|entered| matches!(entered.entry, Entry::Go(_)))
+                .map(|entered| matches!(entered.entry, AdmissionDecision::Go(_)))
         })
     };
     assert!(enter().expect("an answer") && enter().expect("an answer"));
@@ -92,7 +92,7 @@ fn a_redis_server_that_has_lost_its_data_is_not_taken_for_a_new_one() {
     // Another process was first on the emptied server: one that knows the old site still gets the
     // error.
     let other = redis(&server);
-    assert!(is_go(&Client::new(&other, "restart", "3/HOUR", None)));
+    assert!(is_go(&WorkerClient::new(&other, "restart", "3/HOUR", None)));
     assert!(enter().is_err());
 }
 
@@ -110,7 +110,7 @@ fn when_a_redis_server_is_emptied_no_process_sends_for_a_window() {
     });
     let clients = stores
         .each_ref()
-        .map(|store| Client::new(store, "emptied", "2/MINUTE", None));
+        .map(|store| WorkerClient::new(store, "emptied", "2/MINUTE", None));
     assert!(clients.iter().all(is_go));
     command(&server, "FLUSHALL");
     for _ in 0..3 {
@@ -150,10 +150,11 @@ fn a_client_whose_clock_is_an_hour_off_shares_the_same_windows() {
     let early = RedisStore::open(&server.dsn(), ManualClock::at_wall(1, -HOUR)).expect("a store");
     let late = RedisStore::open(&server.dsn(), ManualClock::at_wall(7_200_000_000_000, HOUR))
         .expect("a store");
-    let clients = [&right, &early, &late].map(|store| Client::new(store, "skew", "3/HOUR", None));
+    let clients =
+        [&right, &early, &late].map(|store| WorkerClient::new(store, "skew", "3/HOUR", None));
     assert!(clients.iter().all(is_go));
     for client in &clients {
-        let Entry::Refused(refusal) = client.enter() else {
+        let AdmissionDecision::Refused(refusal) = client.enter() else {
             panic!("a fourth")
         };
         let here = [
@@ -174,7 +175,9 @@ fn a_password_is_used_and_never_said() {
     let server = Server::with_password(Some("SECRET"));
     let dsn = format!("redis://:SECRET@127.0.0.1:{}/0", server.port);
     let store = RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
-    assert!(is_go(&Client::new(&store, "password", "1/HOUR", None)));
+    assert!(is_go(&WorkerClient::new(
+        &store, "password", "1/HOUR", None
+    )));
     let wrong = RedisStore::open(
         &dsn.replace("SECRET", "WRONG-SECRET"),
         Arc::new(SystemClock),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entry, LanePolicy, Permit};
+use docstokg_policy::classify::AttemptMeaning;
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, LanePolicy, Permit};
 use docstokg_policy::time::BootInstant;
 use docstokg_stores::conformance::arrive;
 use docstokg_stores::redis::RedisStore;
@@ -18,7 +18,7 @@ use redis::{Commands, Connection};
 
 use crate::clock::ManualClock;
 use crate::server::Server;
-use crate::worker::{Client, remaining};
+use crate::worker::{WorkerClient, remaining};
 
 const START: u64 = 1_700_000_000_000_000;
 const KEYS: [&str; 2] = ["docstokg:{log}", "docstokg:{snapshot}"];
@@ -38,7 +38,7 @@ fn start() -> (Server, Connection, RedisStore) {
 }
 
 /// Returns a question in which everything is set.
-fn full_ask(client: &Client) -> Ask {
+fn full_ask(client: &WorkerClient) -> AdmissionRequest {
     let breaker = BreakerPolicy {
         window: Some(RollingWindow {
             threshold_failures: NonZeroU32::MIN.saturating_add(8),
@@ -54,7 +54,7 @@ fn full_ask(client: &Client) -> Ask {
         adaptive: Some(AdaptivePolicy::default()),
         ..LanePolicy::clone(&plain.policy)
     };
-    Ask {
+    AdmissionRequest {
         policy: policy.into(),
         jitter_sample: 0.25,
         backlog: 7,
@@ -63,36 +63,36 @@ fn full_ask(client: &Client) -> Ask {
     }
 }
 
-fn go(site: &dyn SiteHandle, ask: &Ask) -> Permit {
+fn go(site: &dyn SiteHandle, ask: &AdmissionRequest) -> Permit {
     match arrive(site.enter(ask)).entry {
-        Entry::Go(permit) => permit,
+        AdmissionDecision::Go(permit) => permit,
         other => panic!("expected a go, got {other:?}"),
     }
 }
 
 /// Records an operation of every kind, in an order in which each of them does something.
-fn record_all(client: &Client) {
+fn record_all(client: &WorkerClient) {
     let (site, ask) = (&*client.site, full_ask(client));
     let longest = Duration::from_secs(600);
     arrive(site.block(longest, &OpenReason::Operator("a word".into())));
     arrive(site.unblock());
     let permits = [(); 4].map(|()| go(site, &ask));
     let reserved = match arrive(site.enter(&ask)).entry {
-        Entry::Wait(reserved) => reserved,
+        AdmissionDecision::Wait(reserved) => reserved,
         other => panic!("expected a reservation, got {other:?}"),
     };
     arrive(site.confirm(&ask, reserved.id));
     arrive(site.state_quotas(&ask, &permits[0], &remaining(300)));
-    arrive(site.settle_headers(&ask, &permits[0], Outcome::Success));
+    arrive(site.settle_headers(&ask, &permits[0], AttemptMeaning::Success));
     arrive(site.hold(&ask, &permits[1], longest));
     arrive(site.sent(&ask, &permits[1], longest));
     arrive(site.stamp(&ask, &permits[1]));
     arrive(site.leave(&ask, permits[2].id, Some(permits[2].stamp)));
     arrive(site.renew(&[permits[3].id], longest));
-    client.settle(&permits[3], Outcome::Failure);
+    client.settle(&permits[3], AttemptMeaning::Failure);
     arrive(site.forget_adaptation());
     arrive(site.forget_learned());
-    client.settle(&permits[0], Outcome::Throttled);
+    client.settle(&permits[0], AttemptMeaning::Throttled);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn record_all(client: &Client) {
 fn write_the_records() {
     let (_server, mut connection, store) = start();
     for (name, times) in [("log", 1), ("snapshot", 16)] {
-        let mut client = Client::learning(&store, name, "4/HOUR");
+        let mut client = WorkerClient::learning(&store, name, "4/HOUR");
         client.site = store.site_on_own_time(&name.into());
         client.costs[0].budget = client.site.budget(&docstokg_stores::BudgetKey::Common);
         record_all(&client);

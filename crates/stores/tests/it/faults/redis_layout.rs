@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_policy::breaker::{BreakerPolicy, BreakerState, OpenReason};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, LanePolicy, RefusalReason};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, LanePolicy, RefusalReason};
 use docstokg_policy::time::BootInstant;
 use docstokg_stores::conformance::arrive;
 use docstokg_stores::redis::RedisStore;
@@ -16,7 +16,7 @@ use redis::{Commands, Connection};
 
 use crate::clock::ManualClock;
 use crate::server::Server;
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 /// Keys as version 0.1 with layout 3 wrote them: a name and the bytes.
 const RECORDS: &str = include_str!("../../fixtures/redis_layout_3.txt");
@@ -59,8 +59,8 @@ impl Upgrade {
         }
     }
 
-    fn client(&self, site: &str, rates: &str, slots: Option<u32>) -> Client {
-        let mut client = Client::new(&self.store, site, rates, slots);
+    fn client(&self, site: &str, rates: &str, slots: Option<u32>) -> WorkerClient {
+        let mut client = WorkerClient::new(&self.store, site, rates, slots);
         client.site = self.store.site_on_own_time(&site.into());
         let host = Host::parse("a.example").expect("a host");
         client.costs[0].budget = client.site.budget(&BudgetKey::Role(host, Role::Metadata));
@@ -69,15 +69,15 @@ impl Upgrade {
 }
 
 /// Returns how much of the window of a client is used in its budget, or in another one.
-fn used(client: &Client, budget: usize) -> u64 {
+fn used(client: &WorkerClient, budget: usize) -> u64 {
     let view = arrive(client.site.view());
     let windows = &client.costs[0].windows;
     view.site.budgets()[budget].used(windows, &windows.list()[0], view.now)
 }
 
-fn refusal(client: &Client) -> (RefusalReason, Duration) {
+fn refusal(client: &WorkerClient) -> (RefusalReason, Duration) {
     match client.enter() {
-        Entry::Refused(refusal) => {
+        AdmissionDecision::Refused(refusal) => {
             let now = BootInstant::from_micros(WRITTEN + 1);
             (refusal.reason, refusal.until.since(now))
         }
@@ -90,7 +90,7 @@ fn what_was_used_is_still_used() {
     let upgrade = Upgrade::start();
     let rings = upgrade.client("rings", "5/HOUR", None);
     assert_eq!(used(&rings, 0), 4);
-    assert!(matches!(rings.enter(), Entry::Go(_)));
+    assert!(matches!(rings.enter(), AdmissionDecision::Go(_)));
     let (reason, until) = refusal(&rings);
     assert!(matches!(reason, RefusalReason::Rate { .. }));
     assert!(until > Duration::from_secs(3_400), "{until:?}");
@@ -100,7 +100,7 @@ fn what_was_used_is_still_used() {
     assert_eq!([used(&both, 0), used(&both, common)], [8, 3]);
 
     let large = upgrade.client("large", "5000/HOUR", None);
-    assert!(matches!(large.enter(), Entry::Go(_)));
+    assert!(matches!(large.enter(), AdmissionDecision::Go(_)));
     assert_eq!(used(&large, 0), 301);
 }
 
@@ -120,17 +120,17 @@ fn blocks_and_open_breakers_last() {
 
     let open = upgrade.client("open", "900/HOUR", None);
     let view = arrive(open.site.view());
-    assert_eq!(view.state(), State::HalfOpen, "its time has passed");
+    assert_eq!(view.state(), BreakerState::HalfOpen, "its time has passed");
     assert_eq!(view.failures(), 5);
     assert!(view.site.breaker().opened_by().is_some(), "and by whom");
     let entry = open.enter();
     assert!(
-        matches!(&entry, Entry::Go(permit) if permit.probe),
+        matches!(&entry, AdmissionDecision::Go(permit) if permit.probe),
         "{entry:?}"
     );
     let entry = open.enter();
     assert!(
-        matches!(entry, Entry::Refused(_)),
+        matches!(entry, AdmissionDecision::Refused(_)),
         "one at a time: {entry:?}"
     );
 
@@ -139,13 +139,16 @@ fn blocks_and_open_breakers_last() {
         isolated: true,
         ..LanePolicy::new(BreakerPolicy::default())
     };
-    let ask = Ask {
+    let ask = AdmissionRequest {
         role: Role::Artifact,
-        ..Ask::at_once(&isolated.costs, policy)
+        ..AdmissionRequest::at_once(&isolated.costs, policy)
     };
     let entry = arrive(isolated.site.enter(&ask)).entry;
-    assert!(matches!(entry, Entry::Refused(_)), "{entry:?}");
-    assert!(matches!(isolated.enter(), Entry::Go(_)), "its role alone");
+    assert!(matches!(entry, AdmissionDecision::Refused(_)), "{entry:?}");
+    assert!(
+        matches!(isolated.enter(), AdmissionDecision::Go(_)),
+        "its role alone"
+    );
     let retries = arrive(isolated.site.view()).site.retries();
     assert!(retries.spent() > 0, "what retries have spent");
     // It is converted for good, and lasts as long as it would have.
@@ -160,7 +163,10 @@ fn who_waits_and_who_holds_is_known() {
     let upgrade = Upgrade::start();
     let slots = upgrade.client("slots", "9/HOUR", Some(1));
     let entry = slots.enter();
-    assert!(matches!(entry, Entry::WaitForSlot { .. }), "{entry:?}");
+    assert!(
+        matches!(entry, AdmissionDecision::WaitForSlot { .. }),
+        "{entry:?}"
+    );
     let waits = upgrade.client("waits", "1/HOUR", None);
     let SiteView { site, now, .. } = arrive(waits.site.view());
     assert_eq!(site.budgets()[0].count_waiting(now), 1);

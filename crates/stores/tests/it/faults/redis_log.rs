@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entry, Permit, QueuePosition};
+use docstokg_policy::classify::AttemptMeaning;
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, Permit, QueuePosition};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -15,7 +15,7 @@ use redis::{Commands, Connection};
 
 use super::{error_of_view, is_go};
 use crate::server::Server;
-use crate::worker::{Client, PATIENCE, remaining};
+use crate::worker::{PATIENCE, WorkerClient, remaining};
 
 // A server that is far away, or whose answer does not arrive.
 mod distance;
@@ -38,22 +38,22 @@ fn connect(server: &Server) -> Connection {
     client.get_connection().expect("a connection")
 }
 
-fn client(store: &dyn StateStore, rates: &str) -> Client {
-    Client::new(store, "a.example", rates, None)
+fn client(store: &dyn StateStore, rates: &str) -> WorkerClient {
+    WorkerClient::new(store, "a.example", rates, None)
 }
 
-fn learning(store: &dyn StateStore) -> Client {
-    Client::learning(store, "a.example", RATES)
+fn learning(store: &dyn StateStore) -> WorkerClient {
+    WorkerClient::learning(store, "a.example", RATES)
 }
 
-fn go(client: &Client) -> Permit {
+fn go(client: &WorkerClient) -> Permit {
     match client.enter() {
-        Entry::Go(permit) => permit,
+        AdmissionDecision::Go(permit) => permit,
         other => panic!("expected a go, got {other:?}"),
     }
 }
 
-fn try_enter(client: &Client) -> Result<Entry, StoreError> {
+fn try_enter(client: &WorkerClient) -> Result<AdmissionDecision, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -61,7 +61,7 @@ fn try_enter(client: &Client) -> Result<Entry, StoreError> {
     runtime.block_on(client.try_enter())
 }
 
-fn state(client: &Client, permit: &Permit, left: u32) {
+fn state(client: &WorkerClient, permit: &Permit, left: u32) {
     let ask = client.ask(BootInstant::ZERO);
     arrive(client.site.state_quotas(&ask, permit, &remaining(left)));
 }
@@ -92,11 +92,15 @@ fn what_changes_nothing_does_not_ask_the_server() {
     assert_eq!(calls(&mut connection), before, "one call for each permit");
     let ask = client.ask(BootInstant::ZERO);
     for permit in &permits {
-        arrive(client.site.settle_headers(&ask, permit, Outcome::Success));
-        client.settle(permit, Outcome::Success);
+        arrive(
+            client
+                .site
+                .settle_headers(&ask, permit, AttemptMeaning::Success),
+        );
+        client.settle(permit, AttemptMeaning::Success);
     }
     assert_eq!(calls(&mut connection), before);
-    client.settle(&permits[0], Outcome::Failure);
+    client.settle(&permits[0], AttemptMeaning::Failure);
     assert_eq!(calls(&mut connection), before + 1, "a failure is told");
 }
 
@@ -128,13 +132,13 @@ fn a_request_behind_others_waits_for_its_turn_and_is_not_refused() {
     let before: usize = connection.strlen(KEY).expect("a length");
     for queue_position in [QueuePosition::Behind(0), QueuePosition::Overlapping] {
         let patient = SystemClock.boot() + Duration::from_secs(3 * 3_600);
-        let ask = Ask {
+        let ask = AdmissionRequest {
             queue_position,
             deadline: patient,
             ..client.ask(patient)
         };
         let entry = arrive(client.site.enter(&ask)).entry;
-        let Entry::Queue { at } = entry else {
+        let AdmissionDecision::Queue { at } = entry else {
             panic!("{entry:?}")
         };
         let wait = at.since(SystemClock.boot());
@@ -145,13 +149,13 @@ fn a_request_behind_others_waits_for_its_turn_and_is_not_refused() {
     assert_eq!(after, before, "nothing was recorded");
 }
 
-fn wait_for_permit(client: &Client) -> Permit {
+fn wait_for_permit(client: &WorkerClient) -> Permit {
     let (ask, begun) = (client.ask(BootInstant::FAR), SystemClock.boot());
     let mut entry = arrive(client.site.enter(&ask)).entry;
     loop {
         entry = match entry {
-            Entry::Go(permit) => return permit,
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Go(permit) => return permit,
+            AdmissionDecision::Wait(reserved) => {
                 sleep_until(reserved.at);
                 arrive(client.site.confirm(&ask, reserved.id)).entry
             }
@@ -172,7 +176,7 @@ fn the_record_stays_small() {
         let client = &clients[left as usize % 2];
         let permit = go(client);
         state(client, &permit, left);
-        client.settle(&permit, Outcome::Success);
+        client.settle(&permit, AttemptMeaning::Success);
         largest = largest.max(connection.strlen::<_, usize>(KEY).expect("a length"));
     }
     // The history of the budget grows to 4.8 kB of it.
@@ -294,7 +298,7 @@ fn a_request_that_others_overtake_again_and_again_goes_in_the_end() {
         }
         for _ in 0..15 {
             let permit = wait_for_permit(&client);
-            client.settle(&permit, Outcome::Success);
+            client.settle(&permit, AttemptMeaning::Success);
         }
         is_over.store(true, Ordering::Relaxed);
     });

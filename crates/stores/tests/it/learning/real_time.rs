@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::learned::LearnMode;
-use docstokg_policy::site::Entry;
+use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -18,7 +18,7 @@ use super::{Origin, Run, words};
 use crate::clock::ManualClock;
 use crate::server::Server;
 use crate::slow_link::SlowLink;
-use crate::worker::{Client, LONG_LEASE, PATIENCE, Worker};
+use crate::worker::{LONG_LEASE, PATIENCE, StoreWorker, WorkerClient};
 
 const PER_SECOND: usize = 10;
 
@@ -81,7 +81,7 @@ fn two_processes_share_a_learned_limit_and_one_goes_on_alone() {
 
     let (port, ledger) = serve(Origin::admits(PER_SECOND, Duration::from_secs(1)));
     let does = format!("pace at port {port}");
-    let start = || Worker::start(&does, &server.dsn(), "a.example");
+    let start = || StoreWorker::start(&does, &server.dsn(), "a.example");
     let (mut victim, mut other) = (start(), start());
     // Each gets its share while both run.
     let mut permits = victim.hear_permits(10);
@@ -110,26 +110,27 @@ fn a_distant_server_keeps_one_test_at_a_time() {
     let dsn = SlowLink::start(server.port, Duration::from_millis(40)).dsn(0);
     let store = || RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
     let (one, two) = (store(), store());
-    let [one, two] = [&one, &two]
-        .map(|store| Client::learning(store, "a.example", "50/SECOND").with_lease(LONG_LEASE));
-    let go = |client: &Client| match client.enter() {
-        Entry::Go(permit) => permit,
+    let [one, two] = [&one, &two].map(|store| {
+        WorkerClient::learning(store, "a.example", "50/SECOND").with_lease(LONG_LEASE)
+    });
+    let go = |client: &WorkerClient| match client.enter() {
+        AdmissionDecision::Go(permit) => permit,
         other => panic!("expected a go, got {other:?}"),
     };
     let refused = go(&one);
-    one.settle(&refused, Outcome::Throttled);
+    one.settle(&refused, AttemptMeaning::Throttled);
     arrive(one.site.unblock());
     let test = go(&one);
     for round in 0..6 {
         let entry = two.enter();
         assert!(
-            matches!(entry, Entry::Refused(_)),
+            matches!(entry, AdmissionDecision::Refused(_)),
             "round {round}: {entry:?}"
         );
     }
-    one.settle(&test, Outcome::Success);
+    one.settle(&test, AttemptMeaning::Success);
     let began = SystemClock.boot();
-    while !matches!(two.enter(), Entry::Go(_)) {
+    while !matches!(two.enter(), AdmissionDecision::Go(_)) {
         assert!(SystemClock.boot().since(began) < PATIENCE, "it never goes");
     }
 }

@@ -5,32 +5,36 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::quota::Statement;
-use docstokg_policy::rate_headers::{Quota, Reading, Source, Unit};
-use docstokg_policy::site::Entry;
+use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
+use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
 
-use super::{Client, say};
+use super::{WorkerClient, say};
 
 /// Runs every operation that teaches something, without end: a kill hits it in the middle of one.
-pub(super) fn learn_without_pause(client: &Client) {
+pub(super) fn learn_without_pause(client: &WorkerClient) {
     say("holding");
     for turn in 0u32.. {
         let ask = client.ask(BootInstant::FAR);
         match client.wait().entry {
-            Entry::Go(permit) if turn % 7 == 0 => {
+            AdmissionDecision::Go(permit) if turn % 7 == 0 => {
                 arrive(client.site.leave(&ask, permit.id, Some(permit.stamp)));
             }
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 let statement = remaining(2_000 - turn.min(1_999));
                 arrive(client.site.state_quotas(&ask, &permit, &statement));
-                arrive(client.site.settle_headers(&ask, &permit, Outcome::Success));
-                client.settle(&permit, Outcome::Success);
+                arrive(
+                    client
+                        .site
+                        .settle_headers(&ask, &permit, AttemptMeaning::Success),
+                );
+                client.settle(&permit, AttemptMeaning::Success);
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 arrive(client.site.leave(&ask, reserved.id, None));
                 if turn % 64 == 0 {
                     arrive(client.site.forget_learned());
@@ -52,12 +56,12 @@ pub(crate) fn remaining(remaining: u32) -> Arc<Statement> {
         remaining: Some(remaining),
         resets_in: Some(Duration::from_secs(30)),
         partition: None,
-        source: Source::RateLimit,
+        source: RateHeaderFamily::RateLimit,
     };
     Arc::new(Statement {
-        reading: Reading {
+        reading: RateHeaderReading {
             quotas: vec![quota],
-            ..Reading::default()
+            ..RateHeaderReading::default()
         },
         retry_after: None,
         is_refusal: false,
@@ -68,33 +72,33 @@ pub(crate) fn remaining(remaining: u32) -> Arc<Statement> {
 /// Sends one byte as soon as it may to an origin that answers with one, without end, and says when it
 /// was permitted.
 #[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
-pub(super) fn pace(client: &Client, port: &str) {
+pub(super) fn pace(client: &WorkerClient, port: &str) {
     let mut origin = TcpStream::connect(format!("127.0.0.1:{port}")).expect("an origin");
     origin.set_nodelay(true).expect("a socket");
     let sleep_until = |at: BootInstant| std::thread::sleep(at.since(SystemClock.boot()));
     let mut entry = client.wait().entry;
     loop {
         entry = match entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 say(&format!("permitted {}", permit.stamp.as_micros()));
                 let mut answer = *b"?";
                 origin.write_all(&answer).expect("a request");
                 origin.read_exact(&mut answer).expect("an answer");
                 let is_served = answer == *b"1";
                 let outcome = if is_served {
-                    Outcome::Success
+                    AttemptMeaning::Success
                 } else {
-                    Outcome::Throttled
+                    AttemptMeaning::Throttled
                 };
                 client.settle(&permit, outcome);
                 client.wait().entry
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 sleep_until(reserved.at);
                 let ask = client.ask(BootInstant::FAR);
                 arrive(client.site.confirm(&ask, reserved.id)).entry
             }
-            Entry::WaitForBreaker { until, .. } => {
+            AdmissionDecision::WaitForBreaker { until, .. } => {
                 sleep_until(until);
                 client.wait().entry
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::quota::Statement;
-use docstokg_policy::rate_headers::{Quota, Reading};
-use docstokg_policy::site::{Ask, Permit, Report};
+use docstokg_policy::rate_headers::{Quota, RateHeaderReading};
+use docstokg_policy::site::{AdmissionRequest, AttemptResult, Permit};
 use docstokg_policy::time::Clock;
 use docstokg_stores::conformance::arrive;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ impl World<'_> {
         self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let ask = self.ask(&costs, role);
-        let mut reading = Reading::default();
+        let mut reading = RateHeaderReading::default();
         reading.quotas.push(quota.clone());
         let statement = Arc::new(Statement {
             retry_after: None,
@@ -76,7 +76,7 @@ impl World<'_> {
     pub(super) fn settle_headers(
         &mut self,
         which: usize,
-        outcome: Outcome,
+        outcome: AttemptMeaning,
     ) -> Result<(), TestCaseError> {
         let (permit, role, weight, holder) = self.permits[which].clone();
         self.acting = holder;
@@ -93,14 +93,14 @@ impl World<'_> {
     pub(super) fn settle(
         &mut self,
         which: usize,
-        report: &Report,
+        report: &AttemptResult,
         jitter_sample: f64,
     ) -> Result<(), TestCaseError> {
         let (permit, role, weight, holder) = self.permits.remove(which);
         self.acting = holder;
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let mut pure = self.pure.clone();
-        let ask = Ask {
+        let ask = AdmissionRequest {
             jitter_sample,
             ..self.ask(&costs, role)
         };

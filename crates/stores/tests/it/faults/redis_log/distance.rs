@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::Entry;
+use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::StateStore;
@@ -17,7 +17,7 @@ use super::super::is_go;
 use super::{RATES, calls, client, connect, go, open, open_at, wait_for_permit};
 use crate::server::Server;
 use crate::slow_link::SlowLink;
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 #[test]
 fn a_call_whose_answer_was_lost_is_repeated_and_counts_once() {
@@ -55,7 +55,7 @@ fn operations_that_wait_for_the_server_share_a_call() {
     let ask = client.ask(BootInstant::ZERO);
     let asked: Vec<_> = (0..100).map(|_| client.site.enter(&ask)).collect();
     for answer in asked {
-        assert!(matches!(arrive(answer).entry, Entry::Go(_)));
+        assert!(matches!(arrive(answer).entry, AdmissionDecision::Go(_)));
     }
     let calls = calls(&mut connection) - before;
     assert!(calls <= 4, "{calls} calls for a hundred operations");
@@ -77,7 +77,7 @@ fn calls_that_are_on_their_way_together_permit_no_more_than_the_limit() {
     };
     let asked: Vec<_> = (0..80).map(|_| begin()).collect();
     for answer in asked {
-        permitted += usize::from(matches!(arrive(answer).entry, Entry::Go(_)));
+        permitted += usize::from(matches!(arrive(answer).entry, AdmissionDecision::Go(_)));
     }
     assert_eq!(permitted, 60);
     let views = [&far, &near].map(|client| arrive(client.site.view()));
@@ -149,7 +149,7 @@ fn a_process_that_is_far_away_gets_its_share() {
 }
 
 /// A client of a host that admits one request in twenty milliseconds.
-fn paced(store: &dyn StateStore) -> Client {
+fn paced(store: &dyn StateStore) -> WorkerClient {
     let mut client = client(store, "1/SECOND");
     let window = Window::new(NonZeroU32::MIN, Duration::from_millis(20));
     client.costs[0].windows = Arc::new(Windows::new([window], Duration::ZERO));

@@ -10,7 +10,7 @@ use docstokg_policy::site::{Site, SiteOperation, SiteResult};
 use docstokg_policy::time::BootInstant;
 use serde::{Deserialize, Serialize};
 
-use super::{Corrupt, Replica};
+use super::{CorruptRecord, Replica};
 
 /// A whole site as bytes: its header, and the history of its budgets.
 #[derive(Default, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl Replica {
     }
 
     /// Replaces the whole copy by what a process wrote.
-    pub(crate) fn read_image(&mut self, image: &SiteImage) -> Result<(), Corrupt> {
+    pub(crate) fn read_image(&mut self, image: &SiteImage) -> Result<(), CorruptRecord> {
         self.clear();
         self.header.clone_from(&image.header);
         self.decode_header()?;

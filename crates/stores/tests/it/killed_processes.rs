@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use docstokg_stores::StateStore;
 use docstokg_stores::conformance::arrive;
 
-use crate::worker::{Client, PATIENCE, Worker};
+use crate::worker::{PATIENCE, StoreWorker, WorkerClient};
 
 /// Kills a number of processes that use a store without pause, and checks after each that it
 /// answers and has exceeded no window.
@@ -14,9 +14,9 @@ use crate::worker::{Client, PATIENCE, Worker};
     reason = "processes are killed in real time"
 )]
 pub(crate) fn kill(location: &str, store: &dyn StateStore, times: u64) {
-    let client = Client::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
-    let mut workers: Vec<Worker> = (0..2)
-        .map(|_| Worker::start("hammer", location, "hammer"))
+    let client = WorkerClient::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
+    let mut workers: Vec<StoreWorker> = (0..2)
+        .map(|_| StoreWorker::start("hammer", location, "hammer"))
         .collect();
     for round in 0..times {
         workers[0].hear("holding");
@@ -42,6 +42,6 @@ pub(crate) fn kill(location: &str, store: &dyn StateStore, times: u64) {
                 "{location}: {used} in {window} after kill {round}"
             );
         }
-        workers.push(Worker::start("hammer", location, "hammer"));
+        workers.push(StoreWorker::start("hammer", location, "hammer"));
     }
 }

@@ -20,18 +20,18 @@ const MAX_DEPTH: usize = 16;
 
 /// Follows the framing of answers, and nothing of their content.
 #[derive(Default)]
-struct Framing {
+struct ReplyFraming {
     /// The bytes of this answer so far.
     bytes: u64,
     values: u64,
     /// The values that are missing at each depth.
     missing: Vec<u64>,
-    at: At,
+    at: BytePosition,
 }
 
 /// The position of the next byte in an answer.
 #[derive(Clone, Copy, Default)]
-enum At {
+enum BytePosition {
     /// At the byte that says what kind of value follows.
     #[default]
     Kind,
@@ -46,13 +46,13 @@ enum At {
     Text { left: u64 },
 }
 
-impl Framing {
+impl ReplyFraming {
     /// Follows the bytes that arrived.
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.at {
-                At::Kind => {
-                    self.at = At::Line {
+                BytePosition::Kind => {
+                    self.at = BytePosition::Line {
                         kind: *first,
                         length: 0,
                         number: Some(0),
@@ -61,7 +61,7 @@ impl Framing {
                     self.count(1)?;
                     bytes = rest;
                 }
-                At::Line {
+                BytePosition::Line {
                     kind,
                     length,
                     number,
@@ -85,7 +85,7 @@ impl Framing {
                             b'-' => (number, true),
                             _ => (number, negative),
                         };
-                        self.at = At::Line {
+                        self.at = BytePosition::Line {
                             kind,
                             length: length + 1,
                             number,
@@ -93,13 +93,13 @@ impl Framing {
                         };
                     }
                 }
-                At::Text { left } => {
+                BytePosition::Text { left } => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     self.count(taken as u64)?;
                     bytes = &bytes[taken..];
                     match left - taken as u64 {
                         0 => self.value_ended(),
-                        left => self.at = At::Text { left },
+                        left => self.at = BytePosition::Text { left },
                     }
                 }
             }
@@ -123,7 +123,7 @@ impl Framing {
                 if length > MAX_ANSWER {
                     return Err("it announces a text that is too long");
                 }
-                self.at = At::Text { left: length + 2 };
+                self.at = BytePosition::Text { left: length + 2 };
             }
             (b'*' | b'~' | b'>' | b'%' | b'|', Some(number)) => {
                 // A map has two values for each entry; attributes precede the value that they
@@ -138,7 +138,7 @@ impl Framing {
                 if self.missing.len() >= MAX_DEPTH {
                     return Err("the values of its answer are nested too deeply");
                 }
-                self.at = At::Kind;
+                self.at = BytePosition::Kind;
                 if number == 0 {
                     self.value_ended();
                 } else {
@@ -156,12 +156,12 @@ impl Framing {
 
     /// Returns whether the line that ended announced a negative length: no value.
     fn is_null(&self) -> bool {
-        matches!(self.at, At::Line { negative: true, .. })
+        matches!(self.at, BytePosition::Line { negative: true, .. })
     }
 
     /// Goes on after a value: with the next one around it, or with the next answer.
     fn value_ended(&mut self) {
-        self.at = At::Kind;
+        self.at = BytePosition::Kind;
         while let Some(missing) = self.missing.last_mut() {
             *missing -= 1;
             if *missing > 0 {
@@ -179,21 +179,21 @@ pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 
 /// A connection that ends when an answer is beyond its bounds.
-pub(super) struct Bounded {
+pub(super) struct BoundedConnection {
     socket: Box<dyn Socket>,
-    framing: Framing,
+    framing: ReplyFraming,
 }
 
-impl Bounded {
+impl BoundedConnection {
     pub(super) fn new(socket: impl Socket + 'static) -> Self {
         Self {
             socket: Box::new(socket),
-            framing: Framing::default(),
+            framing: ReplyFraming::default(),
         }
     }
 }
 
-impl AsyncRead for Bounded {
+impl AsyncRead for BoundedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -212,7 +212,7 @@ impl AsyncRead for Bounded {
     }
 }
 
-impl AsyncWrite for Bounded {
+impl AsyncWrite for BoundedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -245,13 +245,15 @@ mod tests {
     }
 
     fn check_in_pieces(answer: &[u8], size: usize) -> (Option<&'static str>, bool) {
-        let mut framing = Framing::default();
+        let mut framing = ReplyFraming::default();
         let wrong = answer
             .chunks(size)
             .find_map(|piece| framing.take(piece).err());
         (
             wrong,
-            matches!(framing.at, At::Kind) && framing.missing.is_empty() && framing.bytes == 0,
+            matches!(framing.at, BytePosition::Kind)
+                && framing.missing.is_empty()
+                && framing.bytes == 0,
         )
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, Permit};
+use docstokg_policy::site::{AdmissionDecision, AdmissionRequest, BudgetCost, LanePolicy, Permit};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -36,8 +36,8 @@ enum Next {
 }
 
 /// One process of the model.
-pub(super) struct Process {
-    costs: Vec<Cost>,
+pub(super) struct ModelProcess {
+    costs: Vec<BudgetCost>,
     waits: Option<Waits>,
     permit: Option<Permit>,
     /// When it had nothing more to wait for but the store.
@@ -62,13 +62,13 @@ struct Waits {
 pub(super) type Use = (u64, u64, u32);
 
 /// A run of the model.
-pub(super) struct Model<'a> {
+pub(super) struct PositionsModel<'a> {
     pub(super) plan: &'a Plan,
     site: &'a dyn SiteHandle,
     pub(super) clock: &'a ManualClock,
     policy: BreakerPolicy,
     random: Rng,
-    pub(super) processes: Vec<Process>,
+    pub(super) processes: Vec<ModelProcess>,
     events: BinaryHeap<Reverse<(u64, u64, usize, Next)>>,
     made: u64,
     pub(super) used: Vec<Vec<Use>>,
@@ -77,7 +77,7 @@ pub(super) struct Model<'a> {
     first_burst_ends: u64,
 }
 
-impl<'a> Model<'a> {
+impl<'a> PositionsModel<'a> {
     pub(super) fn new(plan: &'a Plan, site: &'a dyn SiteHandle, clock: &'a ManualClock) -> Self {
         clock.set(START);
         let names = [
@@ -89,20 +89,20 @@ impl<'a> Model<'a> {
             .into_iter()
             .map(|list| Arc::new(Windows::new(list, GUARD)))
             .collect();
-        let cost = |index: usize| Cost {
+        let cost = |index: usize| BudgetCost {
             budget: site.budget(&names[index]),
             weight: 1,
             windows: Arc::clone(&windows[index]),
             slots: None,
         };
-        let all: Vec<Cost> = (0..windows.len()).map(cost).collect();
+        let all: Vec<BudgetCost> = (0..windows.len()).map(cost).collect();
         let processes = (0..plan.processes).map(|number| {
             let costs = match number % 3 {
                 0 if plan.mixed => all[..1].to_vec(),
                 1 if plan.mixed => all[1..].to_vec(),
                 _ => all.clone(),
             };
-            Process {
+            ModelProcess {
                 costs,
                 waits: None,
                 permit: None,
@@ -193,10 +193,10 @@ impl<'a> Model<'a> {
         self.outcome()
     }
 
-    fn ask(costs: &[Cost], policy: &BreakerPolicy) -> Ask {
-        Ask {
+    fn ask(costs: &[BudgetCost], policy: &BreakerPolicy) -> AdmissionRequest {
+        AdmissionRequest {
             latest: BootInstant::FAR,
-            ..Ask::at_once(costs, LanePolicy::new(policy.clone()))
+            ..AdmissionRequest::at_once(costs, LanePolicy::new(policy.clone()))
         }
     }
 
@@ -204,13 +204,13 @@ impl<'a> Model<'a> {
     /// budgets.
     fn is_first(&self, process: usize, order: u64, now: u64) -> bool {
         let own = &self.processes[process].costs;
-        let shares = |other: &Process| {
+        let shares = |other: &ModelProcess| {
             other
                 .costs
                 .iter()
                 .any(|cost| own.iter().any(|own| own.budget == cost.budget))
         };
-        let before = |other: &Process| {
+        let before = |other: &ModelProcess| {
             other
                 .waits
                 .is_some_and(|waits| waits.order < order && waits.at + GRACE > now)
@@ -250,11 +250,11 @@ impl<'a> Model<'a> {
         };
         let back = self.latency();
         match entered.entry {
-            Entry::Go(permit) => {
+            AdmissionDecision::Go(permit) => {
                 self.processes[process].permit = Some(permit);
                 self.schedule(now + back, process, Next::Answer(now));
             }
-            Entry::Wait(reserved) => {
+            AdmissionDecision::Wait(reserved) => {
                 let at = reserved.at.as_micros();
                 self.note_wait(process, reserved.id, at, now)?;
                 let wakes = at.max(now + back) + self.lateness() + self.latency();

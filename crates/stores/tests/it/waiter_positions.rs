@@ -10,7 +10,7 @@ use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{SiteHandle, StateStore};
 
-use self::model::Model;
+use self::model::PositionsModel;
 use self::outcome::Outcome;
 use self::plan::{Plan, long_plans};
 use crate::clock::ManualClock;
@@ -27,7 +27,7 @@ const START: u64 = 1_700_000_000_000_000;
 
 /// Runs a plan on a site, and returns the result.
 fn run(plan: &Plan, site: &dyn SiteHandle, clock: &ManualClock) -> Outcome {
-    Model::new(plan, site, clock)
+    PositionsModel::new(plan, site, clock)
         .run()
         .unwrap_or_else(|why| panic!("{why}\n{plan:?}"))
 }

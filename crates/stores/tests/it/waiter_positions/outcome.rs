@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_policy::rate::Window;
 
 use super::START;
-use super::model::{GUARD, Model};
+use super::model::{GUARD, PositionsModel};
 
 /// The result of a run.
 pub(super) struct Outcome {
@@ -41,7 +41,7 @@ fn per_permit(window: &Window) -> f64 {
     window.per.as_secs_f64() / f64::from(window.limit.get())
 }
 
-impl Model<'_> {
+impl PositionsModel<'_> {
     pub(super) fn outcome(self) -> Result<Outcome, String> {
         // Where a request has two budgets the slower one is the limit.
         let mut share = 0.0f64;

@@ -11,7 +11,7 @@ use docstokg_stores::clock::SystemClock;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::{StateStore, StoreError};
 
-use crate::worker::Client;
+use crate::worker::WorkerClient;
 
 /// The most that is read from one connection: the bound of an answer, and what sockets buffer.
 const MAX_READ: usize = 32 << 20;
@@ -141,7 +141,7 @@ fn answers_beyond_the_bounds_are_a_lost_store() {
     for (name, first, then, why) in CASES.into_iter().chain([nested]) {
         let server = Hostile::start(first, then);
         let store = server.store();
-        let client = Client::new(&store, "hostile", "3/HOUR", None);
+        let client = WorkerClient::new(&store, "hostile", "3/HOUR", None);
         let begun = SystemClock.boot();
         match runtime.block_on(client.try_enter()) {
             Err(StoreError::Unavailable { why: reported, .. }) => {

@@ -23,12 +23,12 @@ mod image;
 mod layout;
 
 pub(crate) use image::SiteImage;
-pub(crate) use layout::ENTRY;
-use layout::{Header, HeaderRef, entry, read_entry};
+pub(crate) use layout::LOG_ENTRY_BYTES;
+use layout::{HeaderRef, RecordHeader, entry, read_entry};
 
 /// The version of a record, or of a copy of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct RecordPosition {
     /// Counts the snapshots.
     pub(crate) snapshot: u64,
     /// Counts the headers.
@@ -51,16 +51,16 @@ pub(crate) struct Commit<'a> {
 }
 
 /// The record of a site, held under its lock.
-pub(crate) trait Record {
+pub(crate) trait SiteRecord {
     /// What can go wrong while it is read or written.
-    type Error: From<Corrupt>;
+    type Error: From<CorruptRecord>;
 
     /// Returns how many changes the log holds before a snapshot replaces them, once the position is
     /// known.
     fn log_entries(&self) -> usize;
 
     /// Returns the current position.
-    fn position(&mut self) -> Result<Position, Self::Error>;
+    fn position(&mut self) -> Result<RecordPosition, Self::Error>;
 
     /// Reads the header.
     fn header(&mut self) -> Result<Vec<u8>, Self::Error>;
@@ -72,17 +72,17 @@ pub(crate) trait Record {
     fn log(&mut self, from: usize) -> Result<Vec<u8>, Self::Error>;
 
     /// Writes, and returns the new position.
-    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Self::Error>;
+    fn write(&mut self, commit: &Commit<'_>) -> Result<RecordPosition, Self::Error>;
 }
 
 /// A record that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the record of the site is corrupt")]
-pub(crate) struct Corrupt;
+pub(crate) struct CorruptRecord;
 
 /// The names of the budgets whose indices a handle has returned. A child process starts with those
 /// of its parent.
-pub(crate) type Names = Arc<Mutex<Vec<String>>>;
+pub(crate) type BudgetNames = Arc<Mutex<Vec<String>>>;
 
 /// The copy of a site in this process.
 pub(crate) struct Replica {
@@ -92,7 +92,7 @@ pub(crate) struct Replica {
     /// The index in this process of each budget of the record.
     order: Vec<usize>,
     /// The position of the copy; `None` if the copy cannot be trusted.
-    position: Option<Position>,
+    position: Option<RecordPosition>,
     header: Vec<u8>,
     scratch: Vec<u8>,
     /// The buffer in which snapshots are encoded.
@@ -119,7 +119,7 @@ impl Replica {
     }
 
     /// Starts an empty copy in which these budgets have their indices.
-    pub(crate) fn naming(names: &Names) -> Self {
+    pub(crate) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Self::new(crate::process::first_name(), crate::process::signature());
         for name in &*names.lock() {
             replica.budget(name);
@@ -128,7 +128,7 @@ impl Replica {
     }
 
     /// Returns the index of a budget, and remembers it for a child process.
-    pub(crate) fn name(&mut self, names: &Names, name: &str) -> usize {
+    pub(crate) fn name(&mut self, names: &BudgetNames, name: &str) -> usize {
         let index = self.budget(name);
         // Budgets that other processes have added may come between.
         names.lock().clone_from(&self.names);
@@ -147,7 +147,7 @@ impl Replica {
 
     /// Runs one operation on the record: brings the copy up to date, decides, and writes what has
     /// changed.
-    pub(crate) fn run<R: Record, T>(
+    pub(crate) fn run<R: SiteRecord, T>(
         &mut self,
         record: &mut R,
         step: impl FnOnce(&mut Site) -> T,
@@ -160,7 +160,7 @@ impl Replica {
     }
 
     #[inline]
-    fn try_run<R: Record, T>(
+    fn try_run<R: SiteRecord, T>(
         &mut self,
         record: &mut R,
         step: impl FnOnce(&mut Site) -> T,
@@ -181,7 +181,7 @@ impl Replica {
         if !touched && self.scratch.is_empty() {
             return Ok(done);
         }
-        let full = position.logged + self.scratch.len() / ENTRY > record.log_entries();
+        let full = position.logged + self.scratch.len() / LOG_ENTRY_BYTES > record.log_entries();
         let header = if touched {
             self.site.sign(&self.who);
             Some(self.encode_header()).filter(|header| *header != self.header)
@@ -221,10 +221,10 @@ impl Replica {
     /// Reads what is new in the record. Returns whether this process has budgets that the record
     /// does not know.
     #[cold]
-    fn catch_up<R: Record>(
+    fn catch_up<R: SiteRecord>(
         &mut self,
         record: &mut R,
-        position: Position,
+        position: RecordPosition,
     ) -> Result<bool, R::Error> {
         let known = self
             .position
@@ -290,7 +290,7 @@ impl Replica {
         .unwrap_or_default()
     }
 
-    fn decode_header(&mut self) -> Result<(), Corrupt> {
+    fn decode_header(&mut self) -> Result<(), CorruptRecord> {
         self.order.clear();
         if self.header.is_empty() {
             self.site.set_breakers(Breaker::default(), Vec::new());
@@ -300,7 +300,7 @@ impl Replica {
             }
             return Ok(());
         }
-        let header: Header = postcard::from_bytes(&self.header).map_err(|_| Corrupt)?;
+        let header: RecordHeader = postcard::from_bytes(&self.header).map_err(|_| CorruptRecord)?;
         self.site.set_breakers(header.breaker, header.isolated);
         self.site.set_extensions(header.extensions);
         for (name, theirs) in header.budgets {
@@ -325,11 +325,11 @@ impl Replica {
         self.snapshot = postcard::to_extend(&histories, buffer).unwrap_or_default();
     }
 
-    fn decode_snapshot(&mut self, snapshot: &[u8]) -> Result<(), Corrupt> {
+    fn decode_snapshot(&mut self, snapshot: &[u8]) -> Result<(), CorruptRecord> {
         let mut histories: Vec<History> = if snapshot.is_empty() {
             Vec::new()
         } else {
-            postcard::from_bytes(snapshot).map_err(|_| Corrupt)?
+            postcard::from_bytes(snapshot).map_err(|_| CorruptRecord)?
         };
         // A budget that was added after the snapshot was written has no history in it.
         histories.resize_with(self.order.len().max(histories.len()), History::default);
@@ -339,10 +339,10 @@ impl Replica {
         Ok(())
     }
 
-    fn replay(&mut self, log: &[u8]) -> Result<(), Corrupt> {
-        for bytes in log.chunks_exact(ENTRY) {
-            let (index, change) = read_entry(bytes).ok_or(Corrupt)?;
-            let index = *self.order.get(index).ok_or(Corrupt)?;
+    fn replay(&mut self, log: &[u8]) -> Result<(), CorruptRecord> {
+        for bytes in log.chunks_exact(LOG_ENTRY_BYTES) {
+            let (index, change) = read_entry(bytes).ok_or(CorruptRecord)?;
+            let index = *self.order.get(index).ok_or(CorruptRecord)?;
             self.site.budgets_mut()[index].replay(change);
         }
         Ok(())
@@ -354,7 +354,7 @@ impl Replica {
     }
 
     /// Brings the copy up to date.
-    pub(crate) fn read<R: Record>(&mut self, record: &mut R) -> Result<(), R::Error> {
+    pub(crate) fn read<R: SiteRecord>(&mut self, record: &mut R) -> Result<(), R::Error> {
         let position = record.position()?;
         self.catch_up(record, position)?;
         Ok(())
@@ -362,7 +362,7 @@ impl Replica {
 
     /// Moves every instant of the copy to the clock of this boot of the machine, and writes it as
     /// the record.
-    pub(crate) fn rebase<R: Record>(
+    pub(crate) fn rebase<R: SiteRecord>(
         &mut self,
         record: &mut R,
         shift: &dyn Fn(BootInstant) -> BootInstant,

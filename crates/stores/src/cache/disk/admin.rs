@@ -6,20 +6,25 @@ use docstokg_policy::time::Timestamp;
 use rusqlite::params;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::Core;
-use super::index::Index;
-use super::row::{Damage, Row, SELECT_PAGE};
-use crate::cache::admin::{Damaged, Listed, MAX_DAMAGED_LISTED, Position, Stats, Verified};
-use crate::cache::body::CHUNK;
+use super::DiskCore;
+use super::index::DiskIndex;
+use super::row::{EntryDamage, IndexRow, SELECT_PAGE};
+use crate::cache::admin::{
+    CacheStats, DamagedEntry, ListPosition, ListedEntry, MAX_DAMAGED_LISTED, VerificationReport,
+};
+use crate::cache::body::READ_CHUNK_BYTES;
 use crate::error::StoreError;
 
 /// How many rows are read at once: few, since each may have 256 KiB of metadata.
-const PAGE: i64 = 16;
+const VERIFY_PAGE_ROWS: i64 = 16;
 
-impl Core {
+impl DiskCore {
     /// Checks the index and every body, and removes what is damaged and what belongs to no entry.
-    pub(in super::super) fn verify(&self, index: &mut Index) -> Result<Verified, StoreError> {
-        let mut verified = Verified::default();
+    pub(in super::super) fn verify(
+        &self,
+        index: &mut DiskIndex,
+    ) -> Result<VerificationReport, StoreError> {
+        let mut verified = VerificationReport::default();
         let check = index.read(self, |connection| {
             connection.query_row("PRAGMA integrity_check(1)", [], |row| {
                 row.get::<_, String>(0)
@@ -38,9 +43,9 @@ impl Core {
         loop {
             let rows = index.read(self, |connection| {
                 let mut page = connection.prepare_cached(SELECT_PAGE)?;
-                let rows = page.query_map([last, PAGE], |row| {
+                let rows = page.query_map([last, VERIFY_PAGE_ROWS], |row| {
                     let url = row.get_ref(3)?.as_str().unwrap_or_default().to_owned();
-                    Ok((row.get::<_, i64>(0)?, url, Row::read(row)))
+                    Ok((row.get::<_, i64>(0)?, url, IndexRow::read(row)))
                 })?;
                 rows.collect::<rusqlite::Result<Vec<_>>>()
             })?;
@@ -59,11 +64,11 @@ impl Core {
     /// Checks one entry, and removes it if it is damaged.
     fn verify_entry(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         id: i64,
         url: String,
-        row: Option<Row>,
-        verified: &mut Verified,
+        row: Option<IndexRow>,
+        verified: &mut VerificationReport,
     ) -> Result<(), StoreError> {
         verified.entries += 1;
         let (why, removed) = match row {
@@ -84,13 +89,13 @@ impl Core {
         if removed {
             verified.damaged += 1;
             if verified.list.len() < MAX_DAMAGED_LISTED {
-                verified.list.push(Damaged { url, why });
+                verified.list.push(DamagedEntry { url, why });
             }
         }
         Ok(())
     }
 
-    fn verify_body(&self, row: &Row) -> Result<(), String> {
+    fn verify_body(&self, row: &IndexRow) -> Result<(), String> {
         let mut hasher = Xxh3::new();
         if let Some(body) = &row.body {
             if body.len() as u64 != row.length {
@@ -103,15 +108,15 @@ impl Core {
             hasher.update(body);
         } else {
             let file = row.open_file(self).map_err(|damage| match damage {
-                Damage::Missing => "its body file is missing".to_owned(),
-                Damage::Wrong(why) => format!("its body file {why}"),
+                EntryDamage::Missing => "its body file is missing".to_owned(),
+                EntryDamage::Wrong(why) => format!("its body file {why}"),
             })?;
-            let mut chunk = vec![0; CHUNK];
+            let mut chunk = vec![0; READ_CHUNK_BYTES];
             let mut offset = 0;
             while offset < row.length {
                 let wanted = usize::try_from(row.length - offset)
-                    .unwrap_or(CHUNK)
-                    .min(CHUNK);
+                    .unwrap_or(READ_CHUNK_BYTES)
+                    .min(READ_CHUNK_BYTES);
                 file.read_exact_at(&mut chunk[..wanted], offset)
                     .map_err(|error| format!("its body file cannot be read ({error})"))?;
                 hasher.update(&chunk[..wanted]);
@@ -127,11 +132,11 @@ impl Core {
     /// Lists entries after a position.
     pub(in super::super) fn list(
         &self,
-        index: &mut Index,
+        index: &mut DiskIndex,
         host: Option<&str>,
-        after: Position,
+        after: ListPosition,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListedEntry>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         index.read(self, |connection| {
             let mut page = connection.prepare_cached(
@@ -149,8 +154,8 @@ impl Core {
                     Ok::<_, rusqlite::Error>(number)
                 };
                 let metadata = row.get_ref(6)?.as_bytes().unwrap_or_default();
-                Ok(Listed {
-                    position: Position(integer(0)?),
+                Ok(ListedEntry {
+                    position: ListPosition(integer(0)?),
                     url: text(1)?,
                     host: text(2)?,
                     body_length: integer(3)?.max(0).unsigned_abs(),
@@ -163,14 +168,14 @@ impl Core {
         })
     }
 
-    pub(in super::super) fn stats(&self, index: &mut Index) -> Result<Stats, StoreError> {
+    pub(in super::super) fn stats(&self, index: &mut DiskIndex) -> Result<CacheStats, StoreError> {
         let (entries, bytes) = index.read(self, |connection| {
             connection.query_row("SELECT entries, bytes FROM totals", [], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
             })
         })?;
         let memory = self.memory.lock();
-        Ok(Stats {
+        Ok(CacheStats {
             entries: entries.max(0).unsigned_abs(),
             bytes: bytes.max(0).unsigned_abs(),
             max_bytes: self.options.max_bytes,
