@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load, shipped};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Cost, LanePolicy};
+use docstokg_hub::policy::site::{AdmissionRequest, BudgetCost, LanePolicy};
 use docstokg_hub::policy::windows::Windows;
-use docstokg_hub::stores::cache::{CacheStore, Limits as CacheLimits};
+use docstokg_hub::stores::cache::{CacheLimits, CacheStore};
 use docstokg_hub::stores::memory::MemoryStore;
-use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
+use docstokg_hub::stores::{BudgetKey, SiteHandle, StateStore, StoreReply};
 use docstokg_hub::{Host, Hub, HubBuilder, Request, Role};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
 use http::HeaderValue;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 
@@ -170,27 +170,27 @@ fn enter(limit: u32, hosts: usize) -> Timing {
         Window::new(limit, Duration::from_secs(3_600)),
     ];
     let windows = Arc::new(Windows::new(paced, Duration::ZERO));
-    let costs = [Cost {
+    let costs = [BudgetCost {
         budget: 0,
         weight: 1,
         windows,
         slots: None,
     }];
-    let ask = Ask::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
+    let ask = AdmissionRequest::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
     compare(|| {
-        let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else {
+        let StoreReply::Ready(Ok(entered)) = site.enter(black_box(&ask)) else {
             panic!("memory answers at once")
         };
         black_box(&entered);
     })
 }
 
-fn web(latency: Duration) -> Web {
+fn web(latency: Duration) -> SimulatedWeb {
     let body = vec![b'x'; 1_024];
-    Web::new(
-        [Origin::new("bench.example")
+    SimulatedWeb::new(
+        [OriginScript::new("bench.example")
             .latency(latency)
-            .handler(move |_, _| Reply::ok(body.clone()))],
+            .handler(move |_, _| ScriptedReply::ok(body.clone()))],
         SystemClock.boot(),
     )
 }
@@ -216,12 +216,12 @@ fn builder_for(address: &str) -> HubBuilder {
     let rate = vec![format!(
         "{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000"
     )];
-    let (config, _) = load(&Sources {
-        flags: Flags {
+    let (config, _) = load(&ConfigSources {
+        flags: CommandLineFlags {
             rate,
-            ..Flags::default()
+            ..CommandLineFlags::default()
         },
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     Hub::builder(config)
@@ -315,10 +315,10 @@ fn cached() -> Cached {
         .expect("a runtime");
     let body = vec![b'x'; 1_024];
     let answer = move |_: &docstokg_origin_sim::Arrival, _| {
-        Reply::ok(body.clone()).header("cache-control", "max-age=3600")
+        ScriptedReply::ok(body.clone()).header("cache-control", "max-age=3600")
     };
-    let origin = Origin::new("bench.example").handler(answer);
-    let web = Web::new([origin], SystemClock.boot());
+    let origin = OriginScript::new("bench.example").handler(answer);
+    let web = SimulatedWeb::new([origin], SystemClock.boot());
     let listener = runtime
         .block_on(Listener::start(&web, Security::Plain))
         .expect("a port");

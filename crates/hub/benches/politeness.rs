@@ -16,28 +16,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
-use docstokg_origin_sim::{Listener, Origin, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, Security, SimulatedWeb};
 
 const CALLERS: usize = 64;
 const HOST: &str = "polite.example";
 const WINDOW: Duration = Duration::from_secs(1);
 
-struct Plan {
+struct PolitenessPlan {
     seconds: u64,
     runs: usize,
     limits: Vec<usize>,
 }
 
-fn plan() -> Plan {
+fn plan() -> PolitenessPlan {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| argument != "--bench")
         .collect();
-    let mut plan = Plan {
+    let mut plan = PolitenessPlan {
         seconds: 20,
         runs: 5,
         limits: vec![10, 50, 200],
@@ -132,12 +132,12 @@ async fn traffic(
     seconds: u64,
     origin_home: &tokio::runtime::Handle,
 ) -> (Result<(), String>, f64) {
-    let origin = Origin::new(HOST).dial_delay(if cold {
+    let origin = OriginScript::new(HOST).dial_delay(if cold {
         Duration::from_millis(100)
     } else {
         Duration::ZERO
     });
-    let web = Web::new([origin], SystemClock.boot());
+    let web = SimulatedWeb::new([origin], SystemClock.boot());
     // A delay of new connections is the handshake's: the client is not connected before it is over.
     let (tls, certificate) = Security::self_signed(HOST);
     let security = if cold { tls } else { Security::Plain };
@@ -176,15 +176,15 @@ async fn traffic(
 
 /// Returns a hub with this limit that finds the host at the listener.
 fn hub(limit: usize, connect_to: &str, certificate: String) -> Hub {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec![format!(
             "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
         )],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let (config, _) = load(&Sources {
+    let (config, _) = load(&ConfigSources {
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let wire = WireOptions {

@@ -96,7 +96,7 @@ impl Measurement<'_> {
     /// Lets eight processes make sixteen requests at one per second, and returns whether that took
     /// little more time than it has to.
     fn run_crowded(&self) -> bool {
-        let plan = run::Plan {
+        let plan = run::SharingPlan {
             store: (self.kind, self.place(15)),
             limit: 1,
             processes: 8,
@@ -121,7 +121,7 @@ impl Measurement<'_> {
 
     fn run(&self, number: u64) -> run::Outcome {
         let far = self.far.filter(|_| self.kind == "redis");
-        let plan = run::Plan {
+        let plan = run::SharingPlan {
             store: (self.kind, self.place(number)),
             limit: self.options.limit,
             processes: self.options.processes,

@@ -2,44 +2,44 @@
 //!
 //! A [`SiteAdmission`] joins the store's state of one site with what belongs to this process alone:
 //! the lanes, one per host, role and kind, each with its queue of waiters; and the slots. A
-//! [`Lane`] is a way into its site. [`admit`] takes one attempt through it, state by state, and
+//! [`AdmissionQueue`] is a way into its site. [`admit`] takes one attempt through it, state by state, and
 //! [`permits`] holds and settles what an attempt was permitted by all the sites it had to pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use docstokg_policy::breaker::{OpenReason, State, Transition};
-use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore};
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
+use docstokg_stores::{SiteHandle, SiteKey, StateStore, StoreReply};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::{BootInstant, Runtime};
-use crate::event::{Event, Observer, What};
+use crate::event::{Event, EventKind, Observer};
 
+mod admission_queue;
 mod admit;
+mod attempt_route;
 mod failure_wait;
-mod gate;
 mod heartbeat;
 mod host_health;
-mod lane;
 mod permit;
 mod permits;
 mod queue;
+mod queued_request;
 pub(crate) mod registry;
 mod round_trip;
 mod slots;
 mod states;
-mod waiting;
 
+use admission_queue::LaneState;
+pub(crate) use admission_queue::{AdmissionQueue, AdmissionRules, AdmissionTerms, BudgetSetKey};
 use admit::AdmissionContext;
-pub(crate) use admit::Waits;
-pub(crate) use gate::AdmissionGate;
-pub(crate) use heartbeat::Listening;
+pub(crate) use admit::AdmissionWaits;
+pub(crate) use attempt_route::AdmissionGate;
+pub(crate) use heartbeat::HeartbeatGuard;
 pub(crate) use host_health::{HealthSign, HostHealth};
-use lane::LaneState;
-pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
 pub(crate) use permit::{BodyAhead, Consequence, HeldPermit, PermitState};
-pub(crate) use permits::{Denied, Ending, Permits, Route};
+pub(crate) use permits::{AttemptDenial, AttemptReport, Permits, Route};
 
 /// One site, as this process sees it.
 pub(crate) struct SiteAdmission {
@@ -57,13 +57,13 @@ pub(crate) struct SiteAdmission {
     pub(crate) health: HostHealth,
     /// Whether this process has changed an adaptive rate of the site.
     has_adapted: AtomicBool,
-    news: Arc<News>,
+    news: Arc<SiteNews>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
 }
 
 /// Where sites report changes that belong to no request.
-pub(crate) struct News {
+pub(crate) struct SiteNews {
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
     /// Counts the changes of breakers that heartbeats brought.
     pub(crate) changes: watch::Sender<u64>,
@@ -94,11 +94,13 @@ impl SiteAdmission {
         };
         // A store that does not answer shows nothing; the breaker holds all the same.
         match (transition.to, transition.reset, &transition.reason) {
-            (State::Open, Some(reset), Some(OpenReason::EarlyProbeFailed)) => {
+            (BreakerState::Open, Some(reset), Some(OpenReason::EarlyProbeFailed)) => {
                 drop(store.site(key).block(reset, &OpenReason::ProbeFailed));
             }
-            (State::Open, Some(reset), Some(reason)) => drop(store.site(key).block(reset, reason)),
-            (State::Closed, ..) => drop(store.site(key).unblock()),
+            (BreakerState::Open, Some(reset), Some(reason)) => {
+                drop(store.site(key).block(reset, reason));
+            }
+            (BreakerState::Closed, ..) => drop(store.site(key).unblock()),
             _ => {}
         }
     }
@@ -111,18 +113,18 @@ impl SiteAdmission {
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.
-    fn wake_heads_beside(&self, lane: &Lane) {
+    fn wake_heads_beside(&self, lane: &AdmissionQueue) {
         for other in self.lanes.lock().iter().filter(|other| !lane.is(other)) {
             other.queue.wake_head();
         }
     }
 
     /// Wakes all waiters if the answer is yes, now or when it comes.
-    pub(crate) fn wake_if(self: &Arc<Self>, answer: Answer<bool>) {
+    pub(crate) fn wake_if(self: &Arc<Self>, answer: StoreReply<bool>) {
         match answer {
-            Answer::Ready(Ok(true)) => self.wake_all(),
-            Answer::Ready(_) => {}
-            Answer::Later(freed) => {
+            StoreReply::Ready(Ok(true)) => self.wake_all(),
+            StoreReply::Ready(_) => {}
+            StoreReply::Later(freed) => {
                 let site = Arc::clone(self);
                 self.runtime.spawn(Box::pin(async move {
                     if freed.await == Ok(true) {
@@ -139,7 +141,7 @@ impl SiteAdmission {
         self.wake_all();
         let lane = self.lanes.lock().first().map(Arc::clone);
         if let (Some(transition), Some(lane)) = (transition, lane) {
-            let what = What::BreakerSeen {
+            let what = EventKind::BreakerSeen {
                 key: Arc::clone(&self.key),
                 transition,
             };

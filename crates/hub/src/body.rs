@@ -11,12 +11,12 @@ use docstokg_policy::classify::Fault;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 
-use self::pace::Pace;
-use crate::cache::{Coding, Keeping};
+use self::pace::MinimumPace;
+use crate::cache::{Coding, StoringResponse};
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::TransportConfig;
-use crate::decode::{Caps, DecodeError, Decoder, Step};
-use crate::response::Head;
+use crate::decode::{DecodeCaps, DecodeError, DecodeStep, Decoder};
+use crate::response::ResponseHead;
 use crate::transport::{Body, SendError};
 
 /// For how long a body is decoded before others may run.
@@ -91,7 +91,7 @@ pub(crate) struct BodyReader {
     /// The headers name more encodings than are undone: the body is refused.
     is_refused: bool,
     runtime: Arc<dyn Runtime>,
-    pace: Pace,
+    pace: MinimumPace,
     deadline: BootInstant,
     cap: u64,
     expected: Option<u64>,
@@ -101,7 +101,7 @@ pub(crate) struct BodyReader {
     /// The end, where it was read before the last piece was handed out.
     end: Option<Result<Option<Bytes>, BodyError>>,
     /// The cache, which takes every piece too.
-    keeping: Option<Box<Keeping>>,
+    keeping: Option<Box<StoringResponse>>,
     is_stored: bool,
 }
 
@@ -109,7 +109,7 @@ impl BodyReader {
     pub(crate) fn new(
         body: Box<dyn Body>,
         method: &Method,
-        head: &Head,
+        head: &ResponseHead,
         limits: ReadLimits<'_>,
         runtime: &Arc<dyn Runtime>,
     ) -> Self {
@@ -121,7 +121,7 @@ impl BodyReader {
         } = limits;
         let headers = &head.headers;
         let bodiless = is_bodiless(method, head.status);
-        let caps = Caps {
+        let caps = DecodeCaps {
             bytes: cap,
             ratio: config.max_decode_ratio,
         };
@@ -130,7 +130,7 @@ impl BodyReader {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.trim().parse().ok());
         let expected = length.filter(|_| !bodiless && !headers.contains_key(TRANSFER_ENCODING));
-        let pace = Pace {
+        let pace = MinimumPace {
             idle: config.idle_timeout,
             least: config.min_throughput,
             window: config.throughput_window,
@@ -163,7 +163,7 @@ impl BodyReader {
     }
 
     /// Stores the body in the cache as well, while it is read to its end.
-    pub(crate) fn keep(&mut self, keeping: Keeping) {
+    pub(crate) fn keep(&mut self, keeping: StoringResponse) {
         self.keeping = Some(Box::new(keeping));
     }
 
@@ -304,13 +304,13 @@ impl BodyReader {
         let mut begun = self.runtime.boot();
         while let Some(decoder) = &mut self.decoder {
             match decoder.step() {
-                Ok(Step::Plain(plain)) => {
+                Ok(DecodeStep::Plain(plain)) => {
                     if let Some(plain) = self.deliver(plain.into())? {
                         return Ok(Some(plain));
                     }
                 }
-                Ok(Step::Working) => {}
-                Ok(Step::Idle) => return Ok(None),
+                Ok(DecodeStep::Working) => {}
+                Ok(DecodeStep::Idle) => return Ok(None),
                 Err(error) => return Err(self.decode_error(error)),
             }
             let now = self.runtime.boot();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use docstokg_stores::cache::CacheStore;
-use docstokg_stores::fallback::Notice;
+use docstokg_stores::fallback::AvailabilityNotice;
 use docstokg_stores::{StateStore, StoreError};
 use http::HeaderValue;
 use tokio::sync::{Semaphore, watch};
 
-use crate::admission::registry::Registry;
-use crate::admission::{AdmissionGate, News};
+use crate::admission::registry::AdmissionRegistry;
+use crate::admission::{AdmissionGate, SiteNews};
 use crate::cache::{ResponseCache, Sharing, StoredResponses};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
@@ -19,7 +19,7 @@ use crate::download::FileWriter;
 use crate::event::Observer;
 use crate::exchange::Wire;
 use crate::hub::{Hub, HubParts};
-use crate::outgoing::DefaultHeaders;
+use crate::request_headers::DefaultHeaders;
 use crate::robots::RobotsGate;
 use crate::store;
 use crate::transport::wire::WireOptions;
@@ -35,7 +35,7 @@ pub struct HubBuilder {
     observers: Vec<Arc<dyn Observer>>,
     wire: WireOptions,
     state_dir: Option<PathBuf>,
-    notice: Notice,
+    notice: AvailabilityNotice,
     cache: Option<CacheStore>,
 }
 
@@ -112,7 +112,7 @@ impl HubBuilder {
 
     /// Receives a sentence when the configured store becomes unavailable, and when it is back.
     #[must_use]
-    pub fn notice(mut self, notice: Notice) -> Self {
+    pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
@@ -160,7 +160,7 @@ impl HubBuilder {
             )?,
         };
         let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
-        let news = News {
+        let news = SiteNews {
             observers: Arc::clone(&observers),
             changes: watch::Sender::new(0),
         };
@@ -182,7 +182,7 @@ impl HubBuilder {
             config: Arc::clone(&self.config),
             runtime: Arc::clone(&self.runtime),
             random: self.random.clone(),
-            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
+            registry: AdmissionRegistry::new(&self.config, store, Arc::clone(&self.runtime), news),
             process_slots: Arc::new(Semaphore::new(process_slots)),
         };
         Ok(Hub(Arc::new(HubParts {

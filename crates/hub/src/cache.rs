@@ -2,8 +2,9 @@
 //!
 //! What may be stored and reused is decided in `docstokg_policy::freshness`; responses live in a
 //! `docstokg_stores::cache::CacheStore`. Here both meet a hop: `look_up` finds an answer or makes
-//! a [`Plan`] for the origin's, `keep` stores that while its body is read, `validate` takes a 304,
-//! `flights` makes concurrent requests for the same thing wait for one of them.
+//! a [`CachePlan`] for the origin's, `store_response` stores that while its body is read,
+//! `validate` takes a 304, `flights` makes concurrent requests for the same thing wait for one of
+//! them.
 //!
 //! Bodies are stored as the hub decodes them, and the headers say so: `Content-Encoding` and the
 //! length of the encoded body are not kept. Requests for a range, and downloads that resume, go to
@@ -11,32 +12,32 @@
 //! served. Without a configured cache nothing here runs.
 
 mod flights;
-mod keep;
 mod key;
 mod lease;
 mod look_up;
 mod plan;
 mod serve;
+mod store_response;
 mod validate;
 
 use std::sync::Arc;
 
-use docstokg_policy::freshness::Stored;
+use docstokg_policy::freshness::StoredResponse;
 use docstokg_policy::role::Role;
-use docstokg_stores::cache::{CacheStore, Entry, Holder};
+use docstokg_stores::cache::{CacheEntry, CacheStore, Holder};
 use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(crate) use flights::Flights;
-pub(crate) use keep::{Coding, Keeping};
-pub(crate) use look_up::Found;
-pub(crate) use plan::Plan;
-pub(crate) use serve::Unserved;
-pub(crate) use validate::Concluded;
+pub(crate) use flights::CacheFlights;
+pub(crate) use look_up::CacheLookup;
+pub(crate) use plan::CachePlan;
+pub(crate) use serve::ServeFailure;
+pub(crate) use store_response::{Coding, StoringResponse};
+pub(crate) use validate::ValidatedResponse;
 
 use crate::clock::Runtime;
 use crate::config::Config;
-use crate::outgoing::DefaultHeaders;
+use crate::request_headers::DefaultHeaders;
 
 /// The cache of a hub; without a store it does nothing.
 pub(crate) struct ResponseCache {
@@ -76,7 +77,7 @@ impl ResponseCache {
 /// The store of a cache, and the requests that wait for each other's responses.
 pub(crate) struct StoredResponses {
     store: CacheStore,
-    flights: Flights,
+    flights: CacheFlights,
     holder: Holder,
     sharing: Sharing,
     /// Bounds validations in the background.
@@ -109,7 +110,7 @@ impl StoredResponses {
         };
         Self {
             store,
-            flights: Flights::default(),
+            flights: CacheFlights::default(),
             holder: Holder::unique(),
             sharing,
             background: Arc::new(Semaphore::new(background)),
@@ -121,16 +122,16 @@ impl StoredResponses {
 /// A stored response that was chosen for a request.
 #[derive(Clone)]
 pub(crate) struct StoredAnswer {
-    entry: Arc<Entry>,
-    stored: Arc<Stored>,
+    entry: Arc<CacheEntry>,
+    stored: Arc<StoredResponse>,
 }
 
 /// Reads the metadata of an entry; what does not decode is a miss.
-fn decode(metadata: &[u8]) -> Option<Stored> {
+fn decode(metadata: &[u8]) -> Option<StoredResponse> {
     serde_json::from_slice(metadata).ok()
 }
 
 /// Writes the metadata of an entry.
-fn encode(stored: &Stored) -> Option<bytes::Bytes> {
+fn encode(stored: &StoredResponse) -> Option<bytes::Bytes> {
     serde_json::to_vec(stored).ok().map(Into::into)
 }

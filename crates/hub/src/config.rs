@@ -16,7 +16,7 @@ use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
-use docstokg_policy::rate_headers::{Hints, Trust};
+use docstokg_policy::rate_headers::{RateHeaderHints, Trust};
 use docstokg_policy::retry::RetryPolicy;
 use docstokg_policy::role::Role;
 use docstokg_stores::SiteKey;
@@ -33,9 +33,9 @@ mod values;
 mod words;
 
 pub use cache::{CacheAccess, CacheConfig, CacheRules};
-pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
+pub use docstokg_config::{Ceiling, ConfigProblem, HiddenText, SourcedValue, ValueSource};
 pub use resolve::is_email_address;
-pub use values::{BaseUrl, Dsn, Hosts, Learn, LookUp, LookUps, Rates, Statuses};
+pub use values::{BaseUrl, Dsn, HostList, LearnSetting, LookUp, LookUps, RateList, StatusList};
 pub use words::{
     BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord, ResetWord, TrustWord,
 };
@@ -44,9 +44,9 @@ pub use words::{
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Rates, waits and concurrency.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// Circuit breakers.
-    pub breakers: Breakers,
+    pub breakers: BreakersConfig,
     /// Hosts joined under one operator's limit.
     pub sites: Vec<SiteConfig>,
     /// Retries.
@@ -54,18 +54,18 @@ pub struct Config {
     /// Connections, timeouts and caps.
     pub transport: TransportConfig,
     /// Who is asking.
-    pub identity: Identity,
+    pub identity: IdentityConfig,
     /// Stored answers.
     pub cache: CacheConfig,
 }
 
 /// The `limits` section.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// What holds for hosts without an entry of their own, by role.
     pub defaults: [RoleLimits; 3],
     /// What holds for known hosts.
-    pub hosts: HashMap<Host, HostLimits>,
+    pub hosts: HashMap<Host, HostLimitsConfig>,
     /// Where the state lives.
     pub backend: Backend,
     /// How rates adapt to throttling, where they do.
@@ -73,7 +73,7 @@ pub struct Limits {
     /// Whether they do at hosts for which nothing else is set.
     pub adapts: bool,
     /// The most requests in flight at once, in all, if bounded.
-    pub max_inflight: Sourced<Option<NonZeroU32>>,
+    pub max_inflight: SourcedValue<Option<NonZeroU32>>,
     /// The budgets of services, each within the site that a request of the service goes to.
     pub services: HashMap<Arc<str>, BudgetLimits>,
     /// By how much each window is widened against late arrivals.
@@ -82,18 +82,18 @@ pub struct Limits {
     /// [`Pacing::Even`].
     pub pacing: Pacing,
     /// Which limits are learned, where that is set for all hosts.
-    pub learn: Option<Sourced<Learn>>,
-    /// Which limits are learned where nothing is set. A bulk run sets [`Learn::Tighten`].
-    pub learn_unless_set: Learn,
+    pub learn: Option<SourcedValue<LearnSetting>>,
+    /// Which limits are learned where nothing is set. A bulk run sets [`LearnSetting::Tighten`].
+    pub learn_unless_set: LearnSetting,
     /// The longest distance between requests that a learned limit asks for.
     pub slowest_learned: Duration,
     /// What rate headers do at hosts without an entry of their own.
-    pub headers: Headers,
+    pub headers: RateHeadersConfig,
 }
 
 /// The limits of one host.
 #[derive(Clone, Debug)]
-pub struct HostLimits {
+pub struct HostLimitsConfig {
     /// By role, defaults filled in.
     pub roles: [RoleLimits; 3],
     /// By kind of request.
@@ -101,16 +101,16 @@ pub struct HostLimits {
     /// What requests of a kind cost in credits, where that is set.
     pub kind_credits: HashMap<Arc<str>, NonZeroU32>,
     /// Which limits are learned, where that is set.
-    pub learn: Option<Sourced<Learn>>,
+    pub learn: Option<SourcedValue<LearnSetting>>,
     /// Whether rates adapt to throttling, where that is set.
-    pub adapts: Option<Sourced<bool>>,
+    pub adapts: Option<SourcedValue<bool>>,
     /// What rate headers do.
-    pub headers: Headers,
+    pub headers: RateHeadersConfig,
 }
 
 /// What rate headers do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Headers {
+pub struct RateHeadersConfig {
     /// What they may do to limits.
     pub trust: TrustWord,
     /// How a reset is written.
@@ -121,39 +121,39 @@ pub struct Headers {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleLimits {
     /// The windows, all of which hold. None: unlimited.
-    pub rates: Sourced<Vec<Window>>,
+    pub rates: SourcedValue<Vec<Window>>,
     /// The longest that a request waits for the rate.
-    pub max_delay: Sourced<Duration>,
+    pub max_delay: SourcedValue<Duration>,
     /// Whether HEAD requests are charged.
-    pub count_head: Sourced<bool>,
+    pub count_head: SourcedValue<bool>,
     /// What a request costs in credits; one leaves that to the host.
     pub credits: NonZeroU32,
     /// The most requests at once, if bounded.
-    pub max_concurrent: Sourced<Option<NonZeroU32>>,
+    pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
     /// Whether that bound holds over all processes, through the store.
     pub shared_slots: bool,
     /// How requests are spread over the windows, where that is set.
-    pub pacing: Option<Sourced<Pacing>>,
+    pub pacing: Option<SourcedValue<Pacing>>,
 }
 
 /// The limits of a budget that several roles or hosts share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetLimits {
     /// The windows.
-    pub rates: Sourced<Vec<Window>>,
+    pub rates: SourcedValue<Vec<Window>>,
     /// The most requests at once, if bounded.
-    pub max_concurrent: Sourced<Option<NonZeroU32>>,
+    pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
     /// Whether that bound holds over all processes, through the store.
     pub shared_slots: bool,
     /// How requests are spread over the windows, where that is set.
-    pub pacing: Option<Sourced<Pacing>>,
+    pub pacing: Option<SourcedValue<Pacing>>,
 }
 
 /// Where the state of limits and breakers lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
     /// The kind.
-    pub kind: Sourced<BackendKind>,
+    pub kind: SourcedValue<BackendKind>,
     /// Where it is, for kinds that need it. May hold a password: never printed.
     pub dsn: String,
     /// What to do while it does not answer.
@@ -166,7 +166,7 @@ pub struct Backend {
 
 /// The `breakers` section.
 #[derive(Clone, Debug)]
-pub struct Breakers {
+pub struct BreakersConfig {
     /// Where the state of breakers lives, where that is another store than the limits'.
     pub backend: Option<Backend>,
     /// What holds for hosts without an entry.
@@ -235,7 +235,7 @@ pub struct TransportConfig {
 
 /// The `identity` section: what the `User-Agent` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct IdentityConfig {
     /// An address at which the user can be reached.
     pub mailto: Option<String>,
     /// A page about the user's project.
@@ -244,7 +244,7 @@ pub struct Identity {
     pub contact: Contact,
 }
 
-impl Limits {
+impl LimitsConfig {
     /// Returns the limits of a host and role.
     #[must_use]
     pub fn of(&self, host: &Host, role: Role) -> &RoleLimits {
@@ -258,7 +258,7 @@ impl Limits {
     /// refuses them, and limits are learned unless the user says otherwise.
     pub fn prepare_for_lists(&mut self) {
         self.pacing = Pacing::Even;
-        self.learn_unless_set = Learn::Tighten;
+        self.learn_unless_set = LearnSetting::Tighten;
     }
 
     /// Charges HEAD requests wherever the user does not say whether they are charged.
@@ -291,7 +291,7 @@ impl Limits {
     /// Returns which limits of a host are learned: what is set for it, or for all hosts, or else
     /// for the run. An adaptive rate excludes learning.
     #[must_use]
-    pub fn learn_of(&self, host: &Host) -> Learn {
+    pub fn learn_of(&self, host: &Host) -> LearnSetting {
         self.learn_in_every_run(Some(host))
             .unwrap_or(self.learn_unless_set)
     }
@@ -299,11 +299,11 @@ impl Limits {
     /// Returns which limits of a host, or of hosts without an entry of their own, are learned;
     /// `None` where nothing is set and that depends on the run.
     #[must_use]
-    pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<Learn> {
+    pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<LearnSetting> {
         let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
         match own {
             Some(set) => Some(set.value),
-            None if self.adaptive_of(host).is_some() => Some(Learn::Off),
+            None if self.adaptive_of(host).is_some() => Some(LearnSetting::Off),
             None => self.learn.as_ref().map(|set| set.value),
         }
     }
@@ -311,7 +311,7 @@ impl Limits {
     /// Returns what the rate headers of a host may do, and how they are read; `None` where they are
     /// ignored.
     #[must_use]
-    pub fn headers_of(&self, host: &Host) -> Option<(Trust, Hints)> {
+    pub fn headers_of(&self, host: &Host) -> Option<(Trust, RateHeaderHints)> {
         let own = self.hosts.get(host).map(|host| &host.headers);
         let headers = own.unwrap_or(&self.headers);
         let trust = match headers.trust {
@@ -319,7 +319,7 @@ impl Limits {
             TrustWord::Tighten => Trust::Tighten,
             TrustWord::Raise => Trust::Raise,
         };
-        let hints = Hints {
+        let hints = RateHeaderHints {
             reset: headers.reset.into(),
             window: None,
         };
@@ -332,7 +332,7 @@ impl Limits {
     pub fn windows_of(&self, host: &Host, role: Role) -> Vec<Window> {
         let rates = &self.of(host, role).rates;
         match self.learn_of(host) {
-            Learn::UpTo(ceiling) if rates.source == Source::Default => vec![ceiling],
+            LearnSetting::UpTo(ceiling) if rates.source == ValueSource::Default => vec![ceiling],
             _ => rates.value.clone(),
         }
     }
@@ -419,7 +419,7 @@ pub fn resolver_key(name: &str) -> SiteKey {
     format!("resolver:{name}").into()
 }
 
-impl Breakers {
+impl BreakersConfig {
     /// Returns the breaker of a host.
     #[must_use]
     pub fn of(&self, host: &Host) -> &BreakerConfig {
@@ -433,7 +433,7 @@ impl Breakers {
     }
 }
 
-impl Identity {
+impl IdentityConfig {
     /// Writes the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
     ///
     /// Nothing is named that was not configured; the address goes to services, and to every host

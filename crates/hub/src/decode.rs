@@ -10,7 +10,7 @@ use http::header::CONTENT_ENCODING;
 
 mod stage;
 
-use stage::{Stage, stage};
+use stage::{DecodeStage, stage};
 
 /// Below this much output the ratio says nothing.
 const RATIO_EXEMPT_BYTES: u64 = 1 << 20;
@@ -37,14 +37,14 @@ pub(crate) enum DecodeError {
 
 /// Limits on a decoded body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caps {
+pub(crate) struct DecodeCaps {
     pub(crate) bytes: u64,
     pub(crate) ratio: u64,
 }
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DecodeStep {
     /// Decoded bytes.
     Plain(Vec<u8>),
     /// Nothing to hand out yet; there is more to do.
@@ -56,10 +56,10 @@ pub(crate) enum Step {
 /// Undoes the encodings of a body.
 pub(crate) struct Decoder {
     /// The last encoding named was applied last: it is undone first.
-    stages: Vec<Box<dyn Stage>>,
+    stages: Vec<Box<dyn DecodeStage>>,
     /// What waits for each stage.
-    inputs: Vec<Input>,
-    caps: Caps,
+    inputs: Vec<StageInput>,
+    caps: DecodeCaps,
     received: u64,
     finishing: bool,
     /// How many stages have come to their end.
@@ -68,12 +68,12 @@ pub(crate) struct Decoder {
 
 /// Bytes that wait for a stage.
 #[derive(Default)]
-struct Input {
+struct StageInput {
     bytes: Vec<u8>,
     from: usize,
 }
 
-impl Input {
+impl StageInput {
     fn is_empty(&self) -> bool {
         self.from >= self.bytes.len()
     }
@@ -101,7 +101,7 @@ impl Decoder {
     ///
     /// # Errors
     /// It names more encodings than are undone.
-    pub(crate) fn of(headers: &HeaderMap, caps: Caps) -> Result<Option<Self>, DecodeError> {
+    pub(crate) fn of(headers: &HeaderMap, caps: DecodeCaps) -> Result<Option<Self>, DecodeError> {
         let values = headers
             .get_all(CONTENT_ENCODING)
             .iter()
@@ -116,12 +116,12 @@ impl Decoder {
         if names.len() > MAX_ENCODINGS {
             return Err(DecodeError::TooMany);
         }
-        let stages: Option<Vec<Box<dyn Stage>>> =
+        let stages: Option<Vec<Box<dyn DecodeStage>>> =
             names.iter().rev().map(|name| stage(name)).collect();
         let Some(stages) = stages.filter(|stages| !stages.is_empty()) else {
             return Ok(None);
         };
-        let inputs = stages.iter().map(|_| Input::default()).collect();
+        let inputs = stages.iter().map(|_| StageInput::default()).collect();
         Ok(Some(Self {
             stages,
             inputs,
@@ -144,7 +144,7 @@ impl Decoder {
     }
 
     /// Does a bounded amount of work: the stage nearest to the end that has something to do.
-    pub(crate) fn step(&mut self) -> Result<Step, DecodeError> {
+    pub(crate) fn step(&mut self) -> Result<DecodeStep, DecodeError> {
         let busy = self.inputs.iter().rposition(|input| !input.is_empty());
         let (place, done) = match busy {
             Some(place) => {
@@ -157,7 +157,7 @@ impl Decoder {
                 self.limit(place);
                 (place, self.stages[place].end())
             }
-            None => return Ok(Step::Idle),
+            None => return Ok(DecodeStep::Idle),
         };
         let out = self.stages[place].out();
         if let Some(overrun) = out.overrun.take() {
@@ -166,14 +166,14 @@ impl Decoder {
         done.map_err(|error| DecodeError::Malformed(error.to_string()))?;
         let bytes = std::mem::take(&mut out.bytes);
         if bytes.is_empty() {
-            return Ok(Step::Working);
+            return Ok(DecodeStep::Working);
         }
         match self.inputs.get_mut(place + 1) {
             Some(next) => {
                 next.add(bytes);
-                Ok(Step::Working)
+                Ok(DecodeStep::Working)
             }
-            None => Ok(Step::Plain(bytes)),
+            None => Ok(DecodeStep::Plain(bytes)),
         }
     }
 

@@ -26,10 +26,10 @@ mod partial;
 mod sync;
 mod transfer;
 
-pub use ends::Ends;
-use hash::Hashing;
-use partial::Begun;
-pub(crate) use partial::{Partial, Start};
+pub use ends::FileEnds;
+use hash::FileHashing;
+use partial::BegunDownload;
+pub(crate) use partial::{ResumableDownload, ResumeStart};
 use sync::Syncer;
 pub use transfer::Transfer;
 
@@ -82,12 +82,12 @@ pub(crate) struct PartFile {
     /// The temporary name; none for a device, which is written to and never replaced.
     part: Option<PathBuf>,
     path: PathBuf,
-    hash: Hashing,
-    ends: Ends,
+    hash: FileHashing,
+    ends: FileEnds,
     bytes: u64,
     done: bool,
     /// What is left of a download that breaks off is kept, so that it can be resumed.
-    partial: Option<Partial>,
+    partial: Option<ResumableDownload>,
 }
 
 impl PartFile {
@@ -113,8 +113,12 @@ impl PartFile {
     }
 
     /// Opens the part file of a download that may be resumed.
-    pub(crate) fn resume(path: &Path, mut partial: Partial, start: Start) -> io::Result<Self> {
-        let Begun {
+    pub(crate) fn resume(
+        path: &Path,
+        mut partial: ResumableDownload,
+        start: ResumeStart,
+    ) -> io::Result<Self> {
+        let BegunDownload {
             file,
             hash,
             ends,
@@ -125,7 +129,7 @@ impl PartFile {
             file,
             part,
             path: path.to_owned(),
-            hash: Hashing::from(hash),
+            hash: FileHashing::from(hash),
             ends,
             bytes,
             done: false,
@@ -161,7 +165,7 @@ impl PartFile {
     }
 
     fn new(file: File, part: Option<PathBuf>, path: &Path) -> Self {
-        let (hash, ends) = (Hashing::from(Sha256::new()), Ends::default());
+        let (hash, ends) = (FileHashing::from(Sha256::new()), FileEnds::default());
         Self {
             file,
             part,
@@ -190,7 +194,7 @@ impl PartFile {
 
     /// Makes the file durable as asked, and gives it its name.
     async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
-        let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new()))
+        let hash = std::mem::replace(&mut self.hash, FileHashing::from(Sha256::new()))
             .finish()
             .await;
         let hash = hash
@@ -221,7 +225,12 @@ impl PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if self.done || self.partial.as_ref().is_some_and(Partial::is_noted) {
+        if self.done
+            || self
+                .partial
+                .as_ref()
+                .is_some_and(ResumableDownload::is_noted)
+        {
             return;
         }
         if let Some(part) = &self.part {

@@ -13,7 +13,7 @@ mod disposition;
 mod refused;
 
 pub use disposition::{Disposition, RetryLater, StatedBy};
-pub use refused::{Refused, RefusedBy};
+pub use refused::{RefusedBy, RefusedRequest};
 
 /// A fetch that ended without an answer.
 ///
@@ -88,10 +88,10 @@ impl From<String> for Cause {
 pub enum ErrorKind {
     /// The breaker of a host or resolver is open.
     #[error("{0}")]
-    BreakerOpen(Refused),
+    BreakerOpen(RefusedRequest),
     /// The limiter would make it wait longer than the caller allows.
     #[error("{0}")]
-    RateLimited(Refused),
+    RateLimited(RefusedRequest),
     /// The store that knows what may be sent does not answer, and config says to refuse then.
     #[error("{host}: nothing was sent")]
     Store {
@@ -236,7 +236,7 @@ fn fault_sentence(fault: Fault) -> &'static str {
 impl ErrorKind {
     /// Returns the refusal, if it is one: by our own breaker or limiter, worth coming back for.
     #[must_use]
-    pub fn refused(&self) -> Option<&Refused> {
+    pub fn refused(&self) -> Option<&RefusedRequest> {
         match self {
             Self::BreakerOpen(refused) | Self::RateLimited(refused) => Some(refused),
             _ => None,
@@ -271,7 +271,7 @@ impl ErrorKind {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::BreakerOpen(Refused {
+            Self::BreakerOpen(RefusedRequest {
                 by: RefusedBy::Resolver(_),
                 ..
             }) => "other resolvers are not affected",
@@ -296,7 +296,7 @@ impl ErrorKind {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with \
                  --max-inflight"
             }
-            Self::BreakerOpen(Refused {
+            Self::BreakerOpen(RefusedRequest {
                 by: RefusedBy::Network,
                 ..
             })

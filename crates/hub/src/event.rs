@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::Adjustment;
-use docstokg_policy::breaker::{OpenReason, State, Transition};
-use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
+use docstokg_policy::classify::{AttemptMeaning, Fault};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
 use docstokg_policy::rate::{LimitBasis, Window};
-use docstokg_policy::rate_headers::Reading;
+use docstokg_policy::rate_headers::RateHeaderReading;
 use docstokg_policy::retry::StopReason;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Refusal;
@@ -32,13 +32,13 @@ pub struct Event {
     /// In which role.
     pub role: Role,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// A hop of the request begins at this URL, shown without secrets.
     Hop {
         /// The URL.
@@ -101,7 +101,7 @@ pub enum What {
         /// How long it waited for a breaker.
         breaker_wait: Duration,
         /// How the breaker of its resolver stood, where it is on behalf of one.
-        resolver: Option<State>,
+        resolver: Option<BreakerState>,
     },
     /// A HEAD request passed without spending tokens.
     HeadSkipped,
@@ -173,7 +173,7 @@ pub enum What {
         retry_after: Option<Duration>,
     },
     /// The headers state quotas, or limits.
-    Stated(Box<Reading>),
+    Stated(Box<RateHeaderReading>),
     /// The body has ended.
     Body {
         /// The bytes that came over the wire.
@@ -191,7 +191,7 @@ pub enum What {
     /// The result was reported to the breaker.
     Settled {
         /// What the attempt came to.
-        outcome: Outcome,
+        outcome: AttemptMeaning,
     },
     /// A breaker changed its state.
     Breaker {

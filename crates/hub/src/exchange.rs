@@ -10,48 +10,50 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
+use docstokg_policy::classify::{AttemptClass, AttemptEnding, AttemptMeaning, Classifier, Fault};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Repeatable, RetryPolicy};
-use docstokg_policy::site::Report;
+use docstokg_policy::site::AttemptResult;
 use http::StatusCode;
 
 use self::dial::{DialStage, DialWatch};
 use crate::admission::{Consequence, HeldPermit, Permits};
 use crate::body::BodyReader;
-use crate::cache::{Plan, ResponseCache};
+use crate::cache::{CachePlan, ResponseCache};
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::Config;
 use crate::error::ErrorKind;
-use crate::event::What;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 use crate::known_hosts::KnownHosts;
-use crate::outgoing::DefaultHeaders;
 use crate::process_pause::ProcessPauses;
 use crate::redirect::Hop;
 use crate::request::{IsFinal, Request};
-use crate::response::Head;
-use crate::target::{NamedHop, Target};
-use crate::transport::{Dial, Incoming, Outgoing, Reach, SendError, Transport};
+use crate::request_headers::DefaultHeaders;
+use crate::response::ResponseHead;
+use crate::target::{NamedHop, RoutedHop};
+use crate::transport::{
+    AddressReach, DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 
-use delivery::Conclusion;
+use delivery::AttemptConclusion;
 pub(crate) use delivery::{
-    Delivered, Delivery, OpenedBody, StoredBody, ToCache, ToMemory, ToSpool, ToStream,
+    CachedBody, DeliveredBody, Delivery, OpenedBody, ToCache, ToMemory, ToSpool, ToStream,
 };
 
 /// One hop of a request, named and judged: what every attempt at it has in common.
 ///
 /// Before the cache was asked it has a name only (`T` is [`NamedHop`](crate::target::NamedHop)).
-pub(crate) struct Leg<'a, D, T = Target> {
+pub(crate) struct HopContext<'a, D, T = RoutedHop> {
     pub(crate) request: &'a Request,
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a T,
     pub(crate) delivery: &'a D,
     /// What the cache has to do with the answer.
-    pub(crate) plan: Option<&'a Plan>,
+    pub(crate) plan: Option<&'a CachePlan>,
 }
 
-impl<D> Leg<'_, D> {
+impl<D> HopContext<'_, D> {
     /// Returns whether the request may be sent again after it ended so. A relayed one is sent
     /// again only where a connection that was kept turned out to be closed.
     pub(crate) fn repeatable(&self, fault: Option<Fault>) -> Repeatable {
@@ -66,7 +68,7 @@ impl<D> Leg<'_, D> {
     pub(crate) fn wants_retry(
         &self,
         policy: &RetryPolicy,
-        class: Class,
+        class: AttemptClass,
         fault: Option<Fault>,
         attempt: u32,
     ) -> bool {
@@ -75,11 +77,11 @@ impl<D> Leg<'_, D> {
 }
 
 /// How an attempt went.
-pub(crate) enum Exchanged<R> {
+pub(crate) enum AttemptOutcome<R> {
     /// The body was received as the delivery says.
-    Received(Received<R>),
+    Received(ReceivedResponse<R>),
     /// It ended otherwise, in a way that may be decided about.
-    Finished(Finish),
+    Finished(AttemptFinish),
     /// It did not come to an end, for a reason that says nothing about the origin.
     Abandoned(ErrorKind),
     /// It was not sent: a block came between the permit and the connection.
@@ -88,7 +90,7 @@ pub(crate) enum Exchanged<R> {
     Unprocessed(String),
 }
 
-impl<R> Exchanged<R> {
+impl<R> AttemptOutcome<R> {
     /// Returns whether the request was sent and processed: what was not is no attempt.
     pub(crate) fn is_attempt(&self) -> bool {
         !matches!(
@@ -101,51 +103,51 @@ impl<R> Exchanged<R> {
 }
 
 /// An answer whose body was received as the delivery says.
-pub(crate) struct Received<R> {
-    pub(crate) head: Box<Head>,
+pub(crate) struct ReceivedResponse<R> {
+    pub(crate) head: Box<ResponseHead>,
     pub(crate) body: R,
     pub(crate) reader: BodyReader,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: AttemptMeaning,
 }
 
-impl<R> Received<R> {
+impl<R> ReceivedResponse<R> {
     /// Ends the attempt: settles its permits, or hands them to the body.
     pub(crate) async fn conclude<D: Delivery<Received = R>>(
         self,
-        leg: &Leg<'_, D>,
+        leg: &HopContext<'_, D>,
         permits: Permits,
         sent: BootInstant,
-        track: &Track,
-    ) -> Answered<D::Output> {
+        track: &RequestTrack,
+    ) -> HopResponse<D::Output> {
         let is_unavailable = self.head.status == StatusCode::SERVICE_UNAVAILABLE;
-        let conclusion = Conclusion {
+        let conclusion = AttemptConclusion {
             reader: self.reader,
             permits,
-            report: Report {
+            report: AttemptResult {
                 outcome: self.outcome,
                 retry_after: None,
                 sent,
                 wants_retry: false,
-                maybe_refused: is_unavailable && self.outcome == Outcome::Failure,
+                maybe_refused: is_unavailable && self.outcome == AttemptMeaning::Failure,
             },
             target: leg.target,
             track,
         };
         let body = D::conclude(self.body, conclusion).await;
-        Answered {
+        HopResponse {
             head: self.head,
-            body: Delivered::Body(body),
+            body: DeliveredBody::Body(body),
         }
     }
 }
 
 /// The end of an attempt that did not deliver a body.
-pub(crate) enum Finish {
+pub(crate) enum AttemptFinish {
     /// An answer: an error, a redirect, a status that the delivery is not for.
     Answer {
-        head: Box<Head>,
+        head: Box<ResponseHead>,
         preview: Bytes,
-        class: Class,
+        class: AttemptClass,
         /// What the server asked for, as far as it is left.
         retry_after: Option<Duration>,
         /// What follows for the next attempt, where this one is settled already.
@@ -155,12 +157,12 @@ pub(crate) enum Finish {
     Fault { fault: Fault, message: String },
 }
 
-impl Finish {
+impl AttemptFinish {
     /// Returns what it means.
-    pub(crate) fn class(&self, classifier: &Classifier) -> Class {
+    pub(crate) fn class(&self, classifier: &Classifier) -> AttemptClass {
         match self {
             Self::Answer { class, .. } => *class,
-            Self::Fault { fault, .. } => classifier.classify(Ending::Fault(*fault)),
+            Self::Fault { fault, .. } => classifier.classify(AttemptEnding::Fault(*fault)),
         }
     }
 
@@ -190,7 +192,7 @@ impl Finish {
     /// Returns whether it is a failure by which some servers refuse what is too fast.
     pub(crate) fn is_unavailable(&self) -> bool {
         matches!(self, Self::Answer { head, class, .. }
-            if head.status == StatusCode::SERVICE_UNAVAILABLE && class.outcome == Outcome::Failure)
+            if head.status == StatusCode::SERVICE_UNAVAILABLE && class.outcome == AttemptMeaning::Failure)
     }
 
     /// Returns whether it is an answer that its caller takes as final.
@@ -218,11 +220,11 @@ impl Finish {
     }
 
     /// Turns the end of the last attempt into what the caller gets.
-    pub(crate) fn into_answer<T>(self, host: &Host) -> Result<Answered<T>, ErrorKind> {
+    pub(crate) fn into_answer<T>(self, host: &Host) -> Result<HopResponse<T>, ErrorKind> {
         match self {
-            Self::Answer { head, preview, .. } => Ok(Answered {
+            Self::Answer { head, preview, .. } => Ok(HopResponse {
                 head,
-                body: Delivered::Preview(preview),
+                body: DeliveredBody::Preview(preview),
             }),
             Self::Fault { fault, message } => Err(ErrorKind::Fault {
                 host: host.clone(),
@@ -235,7 +237,7 @@ impl Finish {
 
 /// How a request left.
 #[derive(Clone, Copy)]
-struct Departure<'a> {
+struct RequestDeparture<'a> {
     permit: &'a HeldPermit,
     /// The number of the attempt at its hop, from one.
     attempt: u32,
@@ -243,9 +245,9 @@ struct Departure<'a> {
 }
 
 /// The final answer of a hop.
-pub(crate) struct Answered<T> {
-    pub(crate) head: Box<Head>,
-    pub(crate) body: Delivered<T>,
+pub(crate) struct HopResponse<T> {
+    pub(crate) head: Box<ResponseHead>,
+    pub(crate) body: DeliveredBody<T>,
 }
 
 /// Sends attempts and receives their answers.
@@ -264,11 +266,11 @@ impl Wire {
     /// Sends a hop once and receives the answer.
     pub(crate) async fn exchange<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &HopContext<'_, D>,
         permit: &HeldPermit,
         attempt: u32,
-        track: &mut Track,
-    ) -> Exchanged<D::Received> {
+        track: &mut RequestTrack,
+    ) -> AttemptOutcome<D::Received> {
         let mut outgoing = self.outgoing(leg.hop, leg.target, leg.request);
         let prepared = leg.delivery.prepare(&leg.target.url, &mut outgoing.headers);
         if let Some(plan) = leg.plan {
@@ -277,7 +279,7 @@ impl Wire {
         let sent = self.runtime.boot();
         match self.send(leg.target, outgoing, permit, track).await {
             Ok(incoming) => {
-                let left = Departure {
+                let left = RequestDeparture {
                     permit,
                     attempt,
                     sent,
@@ -289,13 +291,13 @@ impl Wire {
     }
 
     /// Adds what every request carries to a hop.
-    fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> Outgoing {
+    fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> OutgoingRequest {
         let reach = if self.config.transport.allow_internal {
-            Reach::Anywhere
+            AddressReach::Anywhere
         } else {
             self.known_hosts.reach_of(&target.host, request)
         };
-        Outgoing {
+        OutgoingRequest {
             method: hop.method.clone(),
             url: target.url.clone(),
             headers: self.headers.sent_with(hop, target, request),
@@ -307,32 +309,32 @@ impl Wire {
     /// Sends a request, up to the headers of its answer.
     async fn send(
         &self,
-        target: &Target,
-        outgoing: Outgoing,
+        target: &RoutedHop,
+        outgoing: OutgoingRequest,
         permit: &HeldPermit,
-        track: &mut Track,
-    ) -> Result<Incoming, Unanswered> {
+        track: &mut RequestTrack,
+    ) -> Result<IncomingResponse, ExchangeFailure> {
         let (host, transport) = (&target.host, &self.config.transport);
         let sent = self.runtime.boot();
         target.route.site.note_departure(sent);
         let longest = transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(permit.state(), &self.runtime, longest, sent);
         let out = self.pauses.leave(&self.runtime);
-        let dial = Arc::clone(&watch) as Arc<dyn Dial>;
+        let dial = Arc::clone(&watch) as Arc<dyn DialObserver>;
         let sending = self.transport.send(outgoing, dial);
         let answer = self.headers_of(sending, &watch, track.deadline).await;
         let left_by = watch.over(out.as_ref());
         if let DialStage::Up { since, at } = left_by {
             let took = at.since(since);
-            track.note(host, target.role, || What::Dialled { took });
+            track.note(host, target.role, || EventKind::Dialled { took });
         }
         match answer {
             Some(Ok(incoming)) => Ok(incoming),
-            Some(Err(error)) => Err(Unanswered::from_send_error(error, left_by)),
-            None if self.runtime.boot() >= track.deadline => Err(Unanswered::Abandoned(
+            Some(Err(error)) => Err(ExchangeFailure::from_send_error(error, left_by)),
+            None if self.runtime.boot() >= track.deadline => Err(ExchangeFailure::Abandoned(
                 track.deadline_error(host, "before the answer began"),
             )),
-            None => Err(Unanswered::Fault {
+            None => Err(ExchangeFailure::Fault {
                 fault: Fault::Timeout,
                 message: format!(
                     "no headers within {} s",
@@ -346,10 +348,10 @@ impl Wire {
     /// not beyond the deadline.
     async fn headers_of(
         &self,
-        sending: impl Future<Output = Result<Incoming, SendError>>,
+        sending: impl Future<Output = Result<IncomingResponse, SendError>>,
         watch: &DialWatch,
         deadline: BootInstant,
-    ) -> Option<Result<Incoming, SendError>> {
+    ) -> Option<Result<IncomingResponse, SendError>> {
         let transport = &self.config.transport;
         let (connect, headers) = (transport.connect_timeout, transport.header_timeout);
         let mut sending = pin!(sending);
@@ -369,14 +371,14 @@ impl Wire {
 }
 
 /// A request without an answer.
-enum Unanswered {
+enum ExchangeFailure {
     Fault { fault: Fault, message: String },
     Abandoned(ErrorKind),
     Blocked,
     Unprocessed(String),
 }
 
-impl Unanswered {
+impl ExchangeFailure {
     fn from_send_error(error: SendError, left_by: DialStage) -> Self {
         match error {
             // Origins close connections that have been idle for a while, and some do while the next
@@ -397,12 +399,14 @@ impl Unanswered {
         }
     }
 
-    fn into_exchanged<R>(self) -> Exchanged<R> {
+    fn into_exchanged<R>(self) -> AttemptOutcome<R> {
         match self {
-            Self::Fault { fault, message } => Exchanged::Finished(Finish::Fault { fault, message }),
-            Self::Abandoned(kind) => Exchanged::Abandoned(kind),
-            Self::Blocked => Exchanged::Blocked,
-            Self::Unprocessed(message) => Exchanged::Unprocessed(message),
+            Self::Fault { fault, message } => {
+                AttemptOutcome::Finished(AttemptFinish::Fault { fault, message })
+            }
+            Self::Abandoned(kind) => AttemptOutcome::Abandoned(kind),
+            Self::Blocked => AttemptOutcome::Blocked,
+            Self::Unprocessed(message) => AttemptOutcome::Unprocessed(message),
         }
     }
 }

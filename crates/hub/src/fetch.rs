@@ -26,38 +26,40 @@ mod follow;
 mod host_failure;
 mod unprocessed;
 
-use docstokg_policy::classify::{Class, Fault};
-use docstokg_policy::retry::{self, Ended, Next, StopReason};
-use docstokg_policy::site::{Patience, Report};
+use docstokg_policy::classify::{AttemptClass, Fault};
+use docstokg_policy::retry::{self, EndedAttempt, RetryDecision, StopReason};
+use docstokg_policy::site::{AttemptResult, Patience};
 
-use self::follow::Trail;
+use self::follow::HopTrail;
 use self::host_failure::LastAttempt;
-use self::unprocessed::Unprocessed;
-use crate::admission::{Ending, Permits};
-use crate::cache::{Concluded, Found};
+use self::unprocessed::UnprocessedCount;
+use crate::admission::{AttemptReport, Permits};
+use crate::cache::{CacheLookup, ValidatedResponse};
 use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError};
-use crate::event::What;
-use crate::exchange::{Answered, Delivered, Delivery, Exchanged, Finish, Leg};
+use crate::event::EventKind;
+use crate::exchange::{
+    AttemptFinish, AttemptOutcome, DeliveredBody, Delivery, HopContext, HopResponse,
+};
 use crate::hub::HubParts;
-use crate::journey::Track;
+use crate::journey::RequestTrack;
 use crate::redact::redact;
-use crate::redirect::{Hop, Visited};
+use crate::redirect::{Hop, VisitedHop};
 use crate::request::Request;
-use crate::response::Head;
+use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
 /// The end of a request.
-pub(crate) struct Arrived<T> {
-    pub(crate) head: Box<Head>,
-    pub(crate) body: Delivered<T>,
-    pub(crate) track: Track,
+pub(crate) struct FinalResponse<T> {
+    pub(crate) head: Box<ResponseHead>,
+    pub(crate) body: DeliveredBody<T>,
+    pub(crate) track: RequestTrack,
 }
 
 /// What a hop led to.
-enum Hopped<T> {
+enum HopOutcome<T> {
     /// The answer.
-    Final(Answered<T>),
+    Final(HopResponse<T>),
     /// Another hop.
     Next(Box<Hop>),
 }
@@ -68,17 +70,17 @@ impl HubParts {
         &self,
         request: &Request,
         delivery: &D,
-    ) -> Result<Arrived<D::Output>, FetchError> {
+    ) -> Result<FinalResponse<D::Output>, FetchError> {
         let mut track = self.begin(request);
         let mut hop = Box::new(Hop::first(request));
         let mut visited = Vec::new();
         loop {
             let hopped = self.hop(request, delivery, &hop, &mut visited, &mut track);
             match hopped.await {
-                Ok(Hopped::Final(Answered { head, body })) => {
-                    return Ok(Arrived { head, body, track });
+                Ok(HopOutcome::Final(HopResponse { head, body })) => {
+                    return Ok(FinalResponse { head, body, track });
                 }
-                Ok(Hopped::Next(next)) => hop = next,
+                Ok(HopOutcome::Next(next)) => hop = next,
                 Err(kind) => {
                     return Err(FetchError {
                         url: redact(&hop.url),
@@ -96,15 +98,15 @@ impl HubParts {
         request: &Request,
         delivery: &D,
         hop: &Hop,
-        visited: &mut Vec<Visited>,
-        track: &mut Track,
-    ) -> Result<Hopped<D::Output>, ErrorKind> {
+        visited: &mut Vec<VisitedHop>,
+        track: &mut RequestTrack,
+    ) -> Result<HopOutcome<D::Output>, ErrorKind> {
         // name
         let named = NamedHop::of(hop, request)?;
         if visited.is_empty() {
             self.known_hosts.note_requested(&named.host, request);
         }
-        track.hop(&named.host, named.role, || What::Hop {
+        track.hop(&named.host, named.role, || EventKind::Hop {
             url: redact(&named.url),
             method: hop.method.clone(),
             resolver: request.resolver.clone(),
@@ -116,7 +118,7 @@ impl HubParts {
 
         // look up
         let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
-        let leg = Leg {
+        let leg = HopContext {
             request,
             hop,
             target: &named,
@@ -124,11 +126,11 @@ impl HubParts {
             plan: None,
         };
         let plan = match self.cache.look_up(&leg, track).await? {
-            Found::Answer(answered) => {
-                let trail = Trail { visited, cookies };
+            CacheLookup::Answer(answered) => {
+                let trail = HopTrail { visited, cookies };
                 return self.follow_or_return(&leg, answered, trail, track);
             }
-            Found::Ask(plan) => plan,
+            CacheLookup::Ask(plan) => plan,
         };
 
         // route
@@ -138,10 +140,10 @@ impl HubParts {
         self.robots
             .obey(self, &mut target, (hop, request), track)
             .await?;
-        track.note(&target.host, target.role, || What::CacheMiss);
+        track.note(&target.host, target.role, || EventKind::CacheMiss);
 
         // attempts
-        let leg = Leg {
+        let leg = HopContext {
             target: &target,
             plan: plan.as_deref(),
             request,
@@ -150,7 +152,7 @@ impl HubParts {
         };
         let answered = self.ask(&leg, track).await;
         if self.leads_to_stated(&leg, &answered) {
-            return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
+            return Ok(HopOutcome::Next(Box::new(hop.clone().into_stated())));
         }
         let answered = answered?;
         if let Some(jar) = request.jar() {
@@ -159,7 +161,7 @@ impl HubParts {
         self.cache.invalidate(&leg, &answered.head).await;
 
         // follow or return
-        let trail = Trail { visited, cookies };
+        let trail = HopTrail { visited, cookies };
         self.follow_or_return(&leg, answered, trail, track)
     }
 
@@ -167,17 +169,17 @@ impl HubParts {
     /// may be answered by a stale answer.
     async fn ask<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        track: &mut Track,
-    ) -> Result<Answered<D::Output>, ErrorKind> {
+        leg: &HopContext<'_, D>,
+        track: &mut RequestTrack,
+    ) -> Result<HopResponse<D::Output>, ErrorKind> {
         loop {
             let answered = self.attempts(leg, track).await;
             let Some(plan) = leg.plan else {
                 return answered;
             };
             match self.cache.conclude(plan, leg, answered, track).await {
-                Concluded::Answer(answered) => return answered,
-                Concluded::AskAgain => {}
+                ValidatedResponse::Answer(answered) => return answered,
+                ValidatedResponse::AskAgain => {}
             }
         }
     }
@@ -185,12 +187,12 @@ impl HubParts {
     /// Tries a hop until its answer is final or there is no point in trying again.
     async fn attempts<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        track: &mut Track,
-    ) -> Result<Answered<D::Output>, ErrorKind> {
+        leg: &HopContext<'_, D>,
+        track: &mut RequestTrack,
+    ) -> Result<HopResponse<D::Output>, ErrorKind> {
         let (target, request) = (leg.target, leg.request);
         let mut number = 1;
-        let mut unprocessed = Unprocessed::default();
+        let mut unprocessed = UnprocessedCount::default();
         let mut first_sent = None;
         loop {
             // enter, wait, confirm
@@ -206,28 +208,28 @@ impl HubParts {
             let exchanged = unprocessed.judge(exchange.await, target);
             track.journey.attempts += u32::from(exchanged.is_attempt());
             let finish = match exchanged {
-                Exchanged::Received(received) => {
+                AttemptOutcome::Received(received) => {
                     return Ok(received.conclude(leg, permits, sent, track).await);
                 }
-                Exchanged::Finished(finish) => finish.judged_at(number),
-                Exchanged::Abandoned(kind) => return Err(kind),
+                AttemptOutcome::Finished(finish) => finish.judged_at(number),
+                AttemptOutcome::Abandoned(kind) => return Err(kind),
                 // Nothing was processed. Ask again: a patient request waits for the end of the
                 // block, another one is refused.
-                Exchanged::Unprocessed(_) | Exchanged::Blocked => {
+                AttemptOutcome::Unprocessed(_) | AttemptOutcome::Blocked => {
                     permits.give_back();
-                    track.note(&target.host, target.role, || What::GivenBack);
+                    track.note(&target.host, target.role, || EventKind::GivenBack);
                     continue;
                 }
             };
 
             // settle
             let settled = self
-                .settle(leg, &finish, permits, Attempt { number, sent }, track)
+                .settle(leg, &finish, permits, SentAttempt { number, sent }, track)
                 .await;
 
             // decide
             match self.decide(leg, &finish, &settled, number, track) {
-                Next::Stop(_) => {
+                RetryDecision::Stop(_) => {
                     let last = LastAttempt {
                         target,
                         finish: &finish,
@@ -238,7 +240,7 @@ impl HubParts {
                     track.journey.host_failure = last.host_failure(self.runtime.boot());
                     return finish.into_answer(&target.host);
                 }
-                Next::RetryAt(at) => {
+                RetryDecision::RetryAt(at) => {
                     self.wait_for_retry(leg, at, number, track).await?;
                     number += 1;
                 }
@@ -249,15 +251,15 @@ impl HubParts {
     /// Reports how an attempt ended to everything that it passed.
     async fn settle<D>(
         &self,
-        leg: &Leg<'_, D>,
-        finish: &Finish,
+        leg: &HopContext<'_, D>,
+        finish: &AttemptFinish,
         permits: Permits,
-        attempt: Attempt,
-        track: &mut Track,
-    ) -> Settled {
+        attempt: SentAttempt,
+        track: &mut RequestTrack,
+    ) -> SettledAttempt {
         let target = leg.target;
-        if let Finish::Fault { fault, message } = finish {
-            track.note(&target.host, target.role, || What::Fault {
+        if let AttemptFinish::Fault { fault, message } = finish {
+            track.note(&target.host, target.role, || EventKind::Fault {
                 fault: *fault,
                 message: message.clone(),
             });
@@ -266,7 +268,7 @@ impl HubParts {
         // That https fails where http was stated says nothing about the site.
         let is_tentative = leg.hop.or_else.is_some() && finish.fault().is_some();
         class.transient &= !is_tentative;
-        let report = Report {
+        let report = AttemptResult {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
             sent: attempt.sent,
@@ -274,17 +276,17 @@ impl HubParts {
             maybe_refused: finish.is_unavailable(),
         };
         let ending = match finish.fault() {
-            _ if is_tentative => Ending::Unknown,
-            Some(Fault::ConnectionClosed) => Ending::Unknown,
-            Some(fault) if fault.is_ours() => Ending::Local(report),
-            _ => Ending::Origin(report),
+            _ if is_tentative => AttemptReport::Unknown,
+            Some(Fault::ConnectionClosed) => AttemptReport::Unknown,
+            Some(fault) if fault.is_ours() => AttemptReport::Local(report),
+            _ => AttemptReport::Origin(report),
         };
         let consequence = permits.settle(ending, track).await;
         let earlier = finish.consequence();
-        track.note(&target.host, target.role, || What::Settled {
+        track.note(&target.host, target.role, || EventKind::Settled {
             outcome: class.outcome,
         });
-        Settled {
+        SettledAttempt {
             class,
             open_until: consequence.open_until.or(earlier.open_until),
             retry_refused: consequence.retry_refused || earlier.retry_refused,
@@ -294,15 +296,15 @@ impl HubParts {
     /// Decides whether there is another attempt, and when.
     fn decide<D>(
         &self,
-        leg: &Leg<'_, D>,
-        finish: &Finish,
-        settled: &Settled,
+        leg: &HopContext<'_, D>,
+        finish: &AttemptFinish,
+        settled: &SettledAttempt,
         attempt: u32,
-        track: &mut Track,
-    ) -> Next {
+        track: &mut RequestTrack,
+    ) -> RetryDecision {
         let (target, request) = (leg.target, leg.request);
         if finish.is_final(request.is_final) {
-            return Next::Stop(StopReason::Final);
+            return RetryDecision::Stop(StopReason::Final);
         }
         let now = self.runtime.boot();
         let group = request.group.as_ref();
@@ -312,7 +314,7 @@ impl HubParts {
         }
         let retry_deadline = track.retry_deadline();
         let cap = target.route.site.rules.policy.breaker.retry_after_cap;
-        let ended = Ended {
+        let ended = EndedAttempt {
             attempt,
             class: settled.class,
             repeatable: leg.repeatable(finish.fault()),
@@ -327,10 +329,10 @@ impl HubParts {
                 .map_or(retry_deadline, |most| retry_deadline.min(now + most)),
         };
         let next = retry::decide(&self.config.retry, &ended, now, self.random.share());
-        if let Next::Stop(reason) = next
+        if let RetryDecision::Stop(reason) = next
             && reason != StopReason::Final
         {
-            track.note(&target.host, target.role, || What::Stop { reason });
+            track.note(&target.host, target.role, || EventKind::Stop { reason });
             track.journey.stopped = Some(reason);
         }
         next
@@ -339,13 +341,13 @@ impl HubParts {
     /// Sleeps until the next attempt.
     async fn wait_for_retry<D>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &HopContext<'_, D>,
         at: BootInstant,
         attempt: u32,
-        track: &mut Track,
+        track: &mut RequestTrack,
     ) -> Result<(), ErrorKind> {
         let (target, request) = (leg.target, leg.request);
-        track.note(&target.host, target.role, || What::Retry {
+        track.note(&target.host, target.role, || EventKind::Retry {
             at,
             after: attempt,
         });
@@ -360,15 +362,15 @@ impl HubParts {
 
 /// An attempt at a hop that was sent.
 #[derive(Clone, Copy)]
-struct Attempt {
+struct SentAttempt {
     /// Its number, from one.
     number: u32,
     sent: BootInstant,
 }
 
 /// What an attempt meant.
-struct Settled {
-    class: Class,
+struct SettledAttempt {
+    class: AttemptClass,
     /// The end of the block in force.
     open_until: Option<BootInstant>,
     /// The site's budget for retries is used up.

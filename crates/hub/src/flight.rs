@@ -12,39 +12,39 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-type Active<K, E> = Arc<Mutex<HashMap<K, Ending<E>>>>;
+type ActiveFlights<K, E> = Arc<Mutex<HashMap<K, FlightWait<E>>>>;
 
 /// The flights of one kind in a process, by what they get. `E` says how one ended; its default is
 /// that the leader gave up.
-pub(crate) struct Flights<K, E> {
-    active: Active<K, E>,
+pub(crate) struct FlightTable<K, E> {
+    active: ActiveFlights<K, E>,
 }
 
 /// The part of a request in a flight.
-pub(crate) enum Joined<K: Eq + Hash, E: Copy + Default> {
+pub(crate) enum FlightRole<K: Eq + Hash, E: Copy + Default> {
     /// It gets what all need.
     Lead(Flight<K, E>),
     /// It waits for the end.
-    Follow(Ending<E>),
+    Follow(FlightWait<E>),
 }
 
-impl<K, E> Default for Flights<K, E> {
+impl<K, E> Default for FlightTable<K, E> {
     fn default() -> Self {
         let active = Arc::default();
         Self { active }
     }
 }
 
-impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
+impl<K: Clone + Eq + Hash, E: Copy + Default> FlightTable<K, E> {
     /// Joins the flight of a key, or begins it.
-    pub(crate) fn join(&self, key: &K) -> Joined<K, E> {
+    pub(crate) fn join(&self, key: &K) -> FlightRole<K, E> {
         let mut active = self.active.lock();
         if let Some(ending) = active.get(key) {
-            return Joined::Follow(ending.clone());
+            return FlightRole::Follow(ending.clone());
         }
-        let ending = Ending(Arc::default());
+        let ending = FlightWait(Arc::default());
         active.insert(key.clone(), ending.clone());
-        Joined::Lead(Flight {
+        FlightRole::Lead(Flight {
             key: key.clone(),
             end: E::default(),
             ending,
@@ -53,7 +53,7 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
     }
 
     /// Returns the end of the flight of a key, where there is one.
-    pub(crate) fn ending(&self, key: &K) -> Option<Ending<E>> {
+    pub(crate) fn ending(&self, key: &K) -> Option<FlightWait<E>> {
         self.active.lock().get(key).cloned()
     }
 }
@@ -62,8 +62,8 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> Flights<K, E> {
 pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
     pub(crate) key: K,
     end: E,
-    ending: Ending<E>,
-    active: Active<K, E>,
+    ending: FlightWait<E>,
+    active: ActiveFlights<K, E>,
 }
 
 impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
@@ -83,14 +83,14 @@ impl<K: Eq + Hash, E: Copy + Default> Drop for Flight<K, E> {
 }
 
 /// The end of a flight, to wait for. Those that wait go on in the order in which they came.
-pub(crate) struct Ending<E>(Arc<Outcome<E>>);
+pub(crate) struct FlightWait<E>(Arc<FlightOutcome<E>>);
 
-struct Outcome<E> {
+struct FlightOutcome<E> {
     end: Mutex<Option<E>>,
     ended: Notify,
 }
 
-impl<E> Default for Outcome<E> {
+impl<E> Default for FlightOutcome<E> {
     fn default() -> Self {
         Self {
             end: Mutex::new(None),
@@ -99,13 +99,13 @@ impl<E> Default for Outcome<E> {
     }
 }
 
-impl<E> Clone for Ending<E> {
+impl<E> Clone for FlightWait<E> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<E: Copy> Ending<E> {
+impl<E: Copy> FlightWait<E> {
     /// Waits for the end.
     pub(crate) async fn wait(self) -> E {
         loop {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     /// Returns the end of a flight if it has ended.
-    fn ended(ending: Ending<End>) -> Option<End> {
+    fn ended(ending: FlightWait<End>) -> Option<End> {
         match pin!(ending.wait()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => Some(end),
             Poll::Pending => None,
@@ -141,23 +141,26 @@ mod tests {
         GivenUp,
     }
 
-    fn lead(flights: &Flights<&'static str, End>, key: &'static str) -> Flight<&'static str, End> {
+    fn lead(
+        flights: &FlightTable<&'static str, End>,
+        key: &'static str,
+    ) -> Flight<&'static str, End> {
         match flights.join(&key) {
-            Joined::Lead(flight) => flight,
-            Joined::Follow(_) => panic!("{key} has a leader"),
+            FlightRole::Lead(flight) => flight,
+            FlightRole::Follow(_) => panic!("{key} has a leader"),
         }
     }
 
-    fn follow(flights: &Flights<&'static str, End>, key: &'static str) -> Ending<End> {
+    fn follow(flights: &FlightTable<&'static str, End>, key: &'static str) -> FlightWait<End> {
         match flights.join(&key) {
-            Joined::Follow(ending) => ending,
-            Joined::Lead(_) => panic!("{key} has no leader"),
+            FlightRole::Follow(ending) => ending,
+            FlightRole::Lead(_) => panic!("{key} has no leader"),
         }
     }
 
     #[test]
     fn the_end_reaches_every_waiter_and_no_other_flight() {
-        let flights = Flights::default();
+        let flights = FlightTable::default();
         let flight = lead(&flights, "a");
         let other = lead(&flights, "b");
         let waiters = [follow(&flights, "a"), follow(&flights, "a")];
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn after_a_leader_that_is_dropped_the_next_one_leads() {
-        let flights = Flights::default();
+        let flights = FlightTable::default();
         let flight = lead(&flights, "a");
         let waiter = follow(&flights, "a");
         assert!(flights.ending(&"a").is_some());

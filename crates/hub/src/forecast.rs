@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, State};
+use docstokg_policy::breaker::{BreakerState, OpenReason};
 use docstokg_policy::budget::{Budget, Demand};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::{Confirmed, Shape};
@@ -11,11 +11,11 @@ use docstokg_policy::learned::Learned;
 use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{Quota, Unit};
 use docstokg_policy::role::Role;
-use docstokg_policy::site::Cost;
+use docstokg_policy::site::BudgetCost;
 use docstokg_policy::time::BootInstant;
 use docstokg_stores::{SiteView, StoreError};
 
-use crate::admission::{Lane, LaneKey};
+use crate::admission::{AdmissionQueue, BudgetSetKey};
 use crate::hub::Hub;
 
 /// The least number of recent requests that says how many permits each uses.
@@ -58,7 +58,7 @@ impl RoleDemand {
     /// Returns how many permits of a budget a request uses: of a long window it is known how many
     /// were used of late, by all processes.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests fit")]
-    fn permits_each(&self, budget: &Budget, cost: &Cost, view: &SiteView) -> f64 {
+    fn permits_each(&self, budget: &Budget, cost: &BudgetCost, view: &SiteView) -> f64 {
         let long = cost.windows.list().iter();
         let long = long.filter(|window| window.per >= self.span && !self.span.is_zero());
         let Some(window) = long.max_by_key(|window| window.per) else {
@@ -134,9 +134,9 @@ impl Hub {
         };
         let crawl_delay = self.0.robots.crawl_delay_of(&host, self.0.runtime.boot());
         let lane = |demand: &RoleDemand| {
-            self.lane(&LaneKey {
+            self.lane(&BudgetSetKey {
                 crawl_delay,
-                ..LaneKey::plain(&host, demand.role)
+                ..BudgetSetKey::plain(&host, demand.role)
             })
         };
         let Some(first) = demands.first() else {
@@ -184,14 +184,14 @@ impl Hub {
 
 /// The requests of one role, and what each costs.
 struct RoleLane {
-    lane: Lane,
-    costs: Vec<Cost>,
+    lane: AdmissionQueue,
+    costs: Vec<BudgetCost>,
     demand: RoleDemand,
     is_store_lost: bool,
 }
 
 impl RoleLane {
-    fn new(lane: Lane, demand: RoleDemand, now: BootInstant) -> Self {
+    fn new(lane: AdmissionQueue, demand: RoleDemand, now: BootInstant) -> Self {
         let costs = lane.costs_now(now).to_vec();
         let own = lane.site.handle.own_share(&costs);
         Self {
@@ -283,7 +283,7 @@ fn pause(view: &SiteView) -> Duration {
 /// Returns why nothing is sent on account of the breaker, if nothing is.
 fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
     match (view.state(), view.open_until()) {
-        (State::Closed, _) => None,
+        (BreakerState::Closed, _) => None,
         (_, Some((_, OpenReason::RetryAfter | OpenReason::Operator(_)))) => {
             Some(SitePause::Declared)
         }
@@ -309,7 +309,7 @@ fn learned_distance(view: &SiteView) -> Duration {
 /// Returns how long after `begin` the quotas that the host states make the last of so many requests
 /// wait, where they do not suffice, and the window of the quota.
 fn stated_wait(
-    lane: &Lane,
+    lane: &AdmissionQueue,
     requests: u64,
     view: &SiteView,
     begin: BootInstant,

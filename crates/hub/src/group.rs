@@ -91,7 +91,7 @@ impl RequestGroup {
         std::future::poll_fn(|context| {
             let polled = wait.as_mut().poll(context);
             if polled.is_pending() {
-                counted.get_or_insert_with(|| Counted::new(self));
+                counted.get_or_insert_with(|| CountedWait::new(self));
             }
             polled
         })
@@ -100,9 +100,9 @@ impl RequestGroup {
 }
 
 /// A request that only waits, until this is dropped.
-struct Counted<'a>(&'a RequestGroup);
+struct CountedWait<'a>(&'a RequestGroup);
 
-impl<'a> Counted<'a> {
+impl<'a> CountedWait<'a> {
     fn new(group: &'a RequestGroup) -> Self {
         group.waiting.fetch_add(1, Ordering::AcqRel);
         group.more_wait.notify_one();
@@ -110,7 +110,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedWait<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }

@@ -14,7 +14,7 @@ use http::header::{
     IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
 
-use crate::admission::{AdmissionGate, Lane, LaneKey, News, SiteAdmission};
+use crate::admission::{AdmissionGate, AdmissionQueue, BudgetSetKey, SiteAdmission, SiteNews};
 use crate::builder::HubBuilder;
 use crate::cache::ResponseCache;
 use crate::clock::{Random, Runtime};
@@ -22,13 +22,13 @@ use crate::config::Config;
 use crate::download::{FileTarget, FileWriter, Transfer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::exchange::{Delivered, OpenedBody, ToCache, ToMemory, ToSpool, ToStream, Wire};
-use crate::fetch::Arrived;
-use crate::journey::{Journey, Track};
+use crate::exchange::{DeliveredBody, OpenedBody, ToCache, ToMemory, ToSpool, ToStream, Wire};
+use crate::fetch::FinalResponse;
+use crate::journey::{Journey, RequestTrack};
 
 use crate::known_hosts::KnownHosts;
 use crate::request::Request;
-use crate::response::{Downloaded, Response, Spooled, Streamed};
+use crate::response::{DownloadedResponse, Response, SpooledResponse, StreamedResponse};
 use crate::robots::RobotsGate;
 use crate::stream::BodyStream;
 
@@ -66,7 +66,7 @@ impl Hub {
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
         let mut arrived = self.0.journey(&request, &ToMemory).await?;
         self.validate_later(&request, &arrived.track);
-        let (Delivered::Body(body) | Delivered::Preview(body)) = arrived.body;
+        let (DeliveredBody::Body(body) | DeliveredBody::Preview(body)) = arrived.body;
         Ok(Response {
             head: *arrived.head,
             body,
@@ -83,14 +83,14 @@ impl Hub {
         &self,
         request: Request,
         keep: usize,
-    ) -> Result<Spooled, FetchError> {
+    ) -> Result<SpooledResponse, FetchError> {
         let mut arrived = self.0.journey(&request, &ToSpool { keep }).await?;
         self.validate_later(&request, &arrived.track);
         let body = match arrived.body {
-            Delivered::Body(body) => body,
-            Delivered::Preview(preview) => preview.into(),
+            DeliveredBody::Body(body) => body,
+            DeliveredBody::Preview(preview) => preview.into(),
         };
-        Ok(Spooled {
+        Ok(SpooledResponse {
             head: *arrived.head,
             body,
             journey: arrived.track.end(None),
@@ -101,7 +101,11 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::fetch`], and when the file cannot be written.
-    pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
+    pub async fn download(
+        &self,
+        request: Request,
+        path: &Path,
+    ) -> Result<DownloadedResponse, FetchError> {
         // A file that cannot be written costs the origin nothing.
         self.0.files.create(path).map_err(|source| FetchError {
             kind: ErrorKind::File {
@@ -135,7 +139,7 @@ impl Hub {
         &self,
         request: Request,
         path: &Path,
-    ) -> Result<Downloaded, FetchError> {
+    ) -> Result<DownloadedResponse, FetchError> {
         let target = FileTarget {
             files: &self.0.files,
             path: path.into(),
@@ -154,7 +158,7 @@ impl Hub {
         request: Request,
         path: &Path,
         transfer: &Arc<Transfer>,
-    ) -> Result<Downloaded, FetchError> {
+    ) -> Result<DownloadedResponse, FetchError> {
         let target = FileTarget {
             files: &self.0.files,
             path: path.into(),
@@ -176,14 +180,14 @@ impl Hub {
         &self,
         request: Request,
         target: FileTarget<'_>,
-    ) -> Result<Downloaded, FetchError> {
+    ) -> Result<DownloadedResponse, FetchError> {
         let mut arrived = self.0.journey(&request, &target).await?;
         self.validate_later(&request, &arrived.track);
         let (file, preview) = match arrived.body {
-            Delivered::Body(file) => (Some(file), bytes::Bytes::new()),
-            Delivered::Preview(preview) => (None, preview),
+            DeliveredBody::Body(file) => (Some(file), bytes::Bytes::new()),
+            DeliveredBody::Preview(preview) => (None, preview),
         };
-        Ok(Downloaded {
+        Ok(DownloadedResponse {
             head: *arrived.head,
             file,
             preview,
@@ -195,8 +199,8 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::fetch`].
-    pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
-        let Arrived {
+    pub async fn stream(&self, request: Request) -> Result<StreamedResponse, FetchError> {
+        let FinalResponse {
             head,
             body,
             mut track,
@@ -204,17 +208,17 @@ impl Hub {
         self.validate_later(&request, &track);
         let journey = track.so_far();
         let body = match body {
-            Delivered::Body(OpenedBody::Stored(body)) => BodyStream::stored(body, track),
-            Delivered::Body(OpenedBody::Live(open)) => {
+            DeliveredBody::Body(OpenedBody::Stored(body)) => BodyStream::stored(body, track),
+            DeliveredBody::Body(OpenedBody::Live(open)) => {
                 let longest = self.0.config.transport.consumer_timeout;
                 BodyStream::live(*open, track, longest, &self.0.runtime)
             }
-            Delivered::Preview(preview) => {
+            DeliveredBody::Preview(preview) => {
                 track.end(None);
                 BodyStream::whole(preview)
             }
         };
-        Ok(Streamed {
+        Ok(StreamedResponse {
             head: *head,
             body,
             journey,
@@ -223,7 +227,7 @@ impl Hub {
 
     /// Validates a stale answer in the background after it was served (RFC 5861 section 3), unless
     /// too many are being validated.
-    fn validate_later(&self, request: &Request, track: &Track) {
+    fn validate_later(&self, request: &Request, track: &RequestTrack) {
         if !track.wants_validation {
             return;
         }
@@ -327,7 +331,7 @@ impl Hub {
             .0
             .admission
             .registry
-            .lane(&LaneKey::plain(host, Role::Metadata));
+            .lane(&BudgetSetKey::plain(host, Role::Metadata));
         lane.site
     }
 
@@ -339,11 +343,11 @@ impl Hub {
         &*self.0.admission.registry.store
     }
 
-    pub(crate) fn news(&self) -> &News {
+    pub(crate) fn news(&self) -> &SiteNews {
         &self.0.admission.registry.news
     }
 
-    pub(crate) fn lane(&self, key: &LaneKey) -> Lane {
+    pub(crate) fn lane(&self, key: &BudgetSetKey) -> AdmissionQueue {
         self.0.admission.registry.lane(key)
     }
 
@@ -367,9 +371,9 @@ impl Hub {
 
 impl HubParts {
     /// Begins the record of a request.
-    pub(crate) fn begin(&self, request: &Request) -> Track {
+    pub(crate) fn begin(&self, request: &Request) -> RequestTrack {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = request.deadline.or(self.config.transport.deadline);
-        Track::begin(number, deadline, &self.runtime, &self.observers)
+        RequestTrack::begin(number, deadline, &self.runtime, &self.observers)
     }
 }

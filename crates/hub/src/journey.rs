@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use crate::clock::{BootInstant, Runtime};
 use crate::error::{Disposition, ErrorKind, RetryLater};
-use crate::event::{Event, Observer, What};
+use crate::event::{Event, EventKind, Observer};
 use crate::target::NamedHop;
 
 /// What happened on the way to an answer.
@@ -43,7 +43,7 @@ pub struct Journey {
     /// What the cache did, on the last hop.
     pub cache: CacheUse,
     /// Why the last hop was for the origin; `None` where the cache answered alone.
-    pub forward: Option<Forward>,
+    pub forward: Option<ForwardReason>,
 }
 
 impl Journey {
@@ -66,7 +66,7 @@ impl Journey {
 
 /// Why a request is for the origin and not for the cache, in the words of RFC 9211 section 2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
+pub enum ForwardReason {
     /// The cache has no part in it: there is none, or it is left out for such requests.
     Bypass,
     /// It has a method that no stored answer is for.
@@ -79,7 +79,7 @@ pub enum Forward {
     Request,
 }
 
-impl Forward {
+impl ForwardReason {
     /// Returns the word of the RFC.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -167,7 +167,7 @@ impl CacheUse {
 }
 
 /// A request that has not ended.
-pub(crate) struct Track {
+pub(crate) struct RequestTrack {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
@@ -182,7 +182,7 @@ pub(crate) struct Track {
     observers: Arc<[Arc<dyn Observer>]>,
 }
 
-impl Track {
+impl RequestTrack {
     pub(crate) fn begin(
         request: u64,
         deadline: Option<Duration>,
@@ -208,7 +208,7 @@ impl Track {
     }
 
     /// Reports to the observers, if there are any; `what` is made only then.
-    pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> What) {
+    pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         if !self.observers.is_empty() {
             let event = Event {
                 at: self.runtime.boot(),
@@ -243,7 +243,7 @@ impl Track {
     }
 
     /// Begins a hop.
-    pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
+    pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         self.journey.cache = CacheUse::None;
         self.journey.forward = None;
         self.retries_end = None;
@@ -257,11 +257,11 @@ impl Track {
     pub(crate) fn note_cache(&mut self, target: &NamedHop, used: CacheUse, status: StatusCode) {
         self.journey.cache = used;
         self.note(&target.host, target.role, || match used {
-            CacheUse::None => What::CacheMiss,
-            CacheUse::Stored => What::CacheStored,
-            CacheUse::Hit { age } => What::CacheHit { status, age },
-            CacheUse::Revalidated => What::CacheRevalidated { status },
-            CacheUse::Stale { age, reason } => What::CacheStale {
+            CacheUse::None => EventKind::CacheMiss,
+            CacheUse::Stored => EventKind::CacheStored,
+            CacheUse::Hit { age } => EventKind::CacheHit { status, age },
+            CacheUse::Revalidated => EventKind::CacheRevalidated { status },
+            CacheUse::Stale { age, reason } => EventKind::CacheStale {
                 status,
                 age,
                 reason,
@@ -283,12 +283,12 @@ impl Track {
 
     fn report_end(&mut self, error: Option<&'static str>) {
         if let Some((host, role)) = self.at.take() {
-            self.note(&host, role, || What::End { error });
+            self.note(&host, role, || EventKind::End { error });
         }
     }
 }
 
-impl Drop for Track {
+impl Drop for RequestTrack {
     fn drop(&mut self) {
         self.report_end(Some("cancelled"));
     }

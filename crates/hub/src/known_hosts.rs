@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use url::Url;
 
 use crate::request::{Provenance, Request};
-use crate::transport::Reach;
+use crate::transport::AddressReach;
 
 /// How many hosts that users supplied are remembered. Those beyond may lie in the private network
 /// only when they are requested directly.
@@ -38,15 +38,15 @@ impl KnownHosts {
 
     /// Says whether a hop to a host may lead into the private network: only if the user supplied
     /// the host.
-    pub(crate) fn reach_of(&self, host: &Host, request: &Request) -> Reach {
+    pub(crate) fn reach_of(&self, host: &Host, request: &Request) -> AddressReach {
         let is_requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|requested| requested == *host)
         };
         if self.user_supplied.read().contains(host) || is_requested() {
-            Reach::Anywhere
+            AddressReach::Anywhere
         } else {
-            Reach::PublicOnly
+            AddressReach::PublicOnly
         }
     }
 

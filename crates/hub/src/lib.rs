@@ -25,7 +25,7 @@ pub mod clock;
 pub mod config;
 mod cookies;
 mod decode;
-pub mod doctor;
+pub mod diagnosis;
 mod download;
 mod error;
 pub mod event;
@@ -39,12 +39,12 @@ mod hub;
 mod journey;
 pub mod json;
 mod known_hosts;
-mod outgoing;
 mod process_pause;
 mod redact;
 mod redirect;
 mod referer;
 mod request;
+mod request_headers;
 mod response;
 mod robots;
 mod spool;
@@ -63,18 +63,20 @@ pub use docstokg_policy::retry::Repeatable;
 pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
-pub use download::{Ends, Transfer};
+pub use download::{FileEnds, Transfer};
 pub use error::{
-    Cause, Disposition, ErrorKind, FetchError, Refused, RefusedBy, RetryLater, StatedBy,
+    Cause, Disposition, ErrorKind, FetchError, RefusedBy, RefusedRequest, RetryLater, StatedBy,
 };
 pub use group::RequestGroup;
 pub use hub::Hub;
-pub use journey::{CacheUse, Forward, Journey, StaleReason};
+pub use journey::{CacheUse, ForwardReason, Journey, StaleReason};
 pub use redact::{is_credential, redact, redact_text};
 pub use request::{
-    Follow, IsFinal, Provenance, RateWait, RedirectGate, Relay, Request, RobotsPolicy,
+    IsFinal, Provenance, RateWait, RedirectGate, RedirectPolicy, RelayMode, Request, RobotsPolicy,
 };
-pub use response::{Downloaded, Head, Response, SavedFile, Spooled, Streamed};
+pub use response::{
+    DownloadedResponse, Response, ResponseHead, SavedFile, SpooledResponse, StreamedResponse,
+};
 pub use spool::SpooledBody;
 pub use watch::HostWatch;
 

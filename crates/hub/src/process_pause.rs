@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::clock::Runtime;
 
 /// How often the watch ticks.
-const TICK: Duration = Duration::from_millis(4);
+const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(4);
 /// How late a tick must be to count as a pause. Timers are late by a millisecond or two; the guard
 /// of the windows covers that.
 const MIN_LATENESS: Duration = Duration::from_millis(4);
@@ -68,7 +68,7 @@ impl ProcessPauses {
 
     async fn watch(&self, runtime: &dyn Runtime) {
         loop {
-            let due = runtime.boot() + TICK;
+            let due = runtime.boot() + PAUSE_CHECK_INTERVAL;
             runtime.sleep_until(due).await;
             self.tick(runtime.boot().since(due));
             if self.out.load(Ordering::Acquire) == 0 {

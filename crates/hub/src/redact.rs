@@ -16,7 +16,7 @@ mod secret;
 
 pub(crate) use field::FieldKind;
 pub use field::is_credential;
-use secret::{Names, decoded, is_key, is_sign_in_code};
+use secret::{NameContext, decoded, is_key, is_sign_in_code};
 
 const HIDDEN: &str = "***";
 
@@ -32,7 +32,7 @@ pub fn redact(url: &Url) -> String {
         shown.push_str(&port.to_string());
     }
     let pairs = url.query().unwrap_or_default().split(['&', ';']);
-    let names = Names::of(url.path(), &pairs);
+    let names = NameContext::of(url.path(), &pairs);
     redact_path(url.path(), names, &mut shown);
     if let Some(query) = url.query() {
         shown.push('?');
@@ -51,7 +51,7 @@ pub fn redact(url: &Url) -> String {
 pub fn redact_text(text: &str) -> String {
     const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
     let mut shown = String::with_capacity(text.len());
-    let names = Names::of(text, &text.split(ENDS));
+    let names = NameContext::of(text, &text.split(ENDS));
     for piece in text.split_inclusive(ENDS) {
         let end = piece.len()
             - piece
@@ -76,7 +76,7 @@ pub fn redact_text(text: &str) -> String {
     shown
 }
 
-fn redact_path(path: &str, names: Names, shown: &mut String) {
+fn redact_path(path: &str, names: NameContext, shown: &mut String) {
     let mut after_a_name = false;
     for (place, segment) in path.split('/').enumerate() {
         if place > 0 {
@@ -93,11 +93,11 @@ fn redact_path(path: &str, names: Names, shown: &mut String) {
             }
         }
         // A title may end with such a word; a name that announces a secret is short.
-        after_a_name = segment.len() <= 24 && Names::Ordinary.announces_secret(segment);
+        after_a_name = segment.len() <= 24 && NameContext::Ordinary.announces_secret(segment);
     }
 }
 
-fn redact_pair(pair: &str, names: Names, shown: &mut String) {
+fn redact_pair(pair: &str, names: NameContext, shown: &mut String) {
     if let Some(end) = end_of_announcement(pair, names) {
         shown.push_str(&pair[..end]);
         shown.push_str(HIDDEN);
@@ -118,7 +118,7 @@ fn redact_pair(pair: &str, names: Names, shown: &mut String) {
 }
 
 /// Returns where the value of `NAME:VALUE` begins, if the name is a secret's.
-fn end_of_announcement(pair: &str, names: Names) -> Option<usize> {
+fn end_of_announcement(pair: &str, names: NameContext) -> Option<usize> {
     let name_end = pair.find('=').unwrap_or(pair.len());
     let announces = |(place, end): &(usize, usize)| {
         let (before, value) = (&pair[..*place], &pair[*end..]);
@@ -160,7 +160,7 @@ fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize,
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
     let pairs = value.split(['&', ';', '?', '#', '~', ' ']);
-    let names = Names::of(&value, &pairs);
+    let names = NameContext::of(&value, &pairs);
     let mut pairs = pairs;
     pairs.any(|pair| {
         let is_hidden = |(name, value): (&str, &str)| {

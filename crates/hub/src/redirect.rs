@@ -70,7 +70,7 @@ pub(crate) struct RedirectRules<'a> {
 
 /// What an answer asks for.
 #[derive(Debug)]
-pub(crate) enum Redirected {
+pub(crate) enum RedirectOutcome {
     /// It is the final answer.
     No,
     /// It leads on.
@@ -109,17 +109,17 @@ pub(crate) fn read(
     status: StatusCode,
     headers: &HeaderMap,
     rules: &RedirectRules<'_>,
-) -> Redirected {
+) -> RedirectOutcome {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Redirected::No;
+        return RedirectOutcome::No;
     }
     let Some(location) = headers.get(LOCATION) else {
-        return Redirected::No;
+        return RedirectOutcome::No;
     };
     let location = String::from_utf8_lossy(location.as_bytes());
     let (url, or_else) = match target(hop, location.trim(), rules) {
         Ok(target) => target,
-        Err(why) => return Redirected::Refused(why),
+        Err(why) => return RedirectOutcome::Refused(why),
     };
     let mut next = Hop {
         method: hop.method.clone(),
@@ -133,7 +133,7 @@ pub(crate) fn read(
     }
     let stripped =
         next.url.origin() != hop.url.origin() && next.strip_credentials(rules.secret_headers);
-    Redirected::To {
+    RedirectOutcome::To {
         hop: Box::new(next),
         stripped,
     }
@@ -189,12 +189,12 @@ fn becomes_get(status: StatusCode, method: &Method) -> bool {
 }
 
 /// A hop that was made: its URL, and the cookies that it carried.
-pub(crate) type Visited = (Url, Option<HeaderValue>);
+pub(crate) type VisitedHop = (Url, Option<HeaderValue>);
 
 /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
 /// changed.
 pub(crate) fn check_chain(
-    visited: &[Visited],
+    visited: &[VisitedHop],
     next: &Hop,
     cookies: Option<HeaderValue>,
     most: u32,
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    fn go(from: &Hop, status: u16, to: &str) -> Redirected {
+    fn go(from: &Hop, status: u16, to: &str) -> RedirectOutcome {
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
         read(
             from,
@@ -262,7 +262,7 @@ mod tests {
 
     fn next(from: &Hop, status: u16, to: &str) -> (Hop, bool) {
         match go(from, status, to) {
-            Redirected::To { hop, stripped } => (*hop, stripped),
+            RedirectOutcome::To { hop, stripped } => (*hop, stripped),
             other => panic!("{other:?}"),
         }
     }
@@ -326,18 +326,21 @@ mod tests {
         let from = hop(Method::GET, "https://a.org/x");
         let downgrade = go(&from, 302, "http://a.org/");
         assert!(
-            matches!(&downgrade, Redirected::Refused(why) if why.contains("https to http")),
+            matches!(&downgrade, RedirectOutcome::Refused(why) if why.contains("https to http")),
             "{downgrade:?}"
         );
         assert!(matches!(
             go(&from, 302, "file:///etc/passwd"),
-            Redirected::Refused(_)
+            RedirectOutcome::Refused(_)
         ));
-        assert!(matches!(go(&from, 302, "http://["), Redirected::Refused(_)));
-        assert!(matches!(go(&from, 304, "/y"), Redirected::No));
+        assert!(matches!(
+            go(&from, 302, "http://["),
+            RedirectOutcome::Refused(_)
+        ));
+        assert!(matches!(go(&from, 304, "/y"), RedirectOutcome::No));
         assert!(matches!(
             read(&from, StatusCode::FOUND, &HeaderMap::new(), &STRICT),
-            Redirected::No
+            RedirectOutcome::No
         ));
     }
 
@@ -360,13 +363,13 @@ mod tests {
             let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
             read(&from, StatusCode::FOUND, &headers, &rules)
         };
-        let Redirected::To { hop, stripped } = go("http://c.org/y") else {
+        let RedirectOutcome::To { hop, stripped } = go("http://c.org/y") else {
             panic!("not followed")
         };
         assert_eq!((hop.url.as_str(), stripped), ("https://c.org/y", true));
         let refused = go("https://b.org/");
         assert!(
-            matches!(&refused, Redirected::Refused(why) if why.contains("b.org is not allowed")),
+            matches!(&refused, RedirectOutcome::Refused(why) if why.contains("b.org is not allowed")),
             "{refused:?}"
         );
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::freshness::{Heuristic, Mode};
+use docstokg_policy::freshness::{CacheMode, Heuristic};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
@@ -45,9 +45,9 @@ pub enum RateWait {
 
 /// How a request of another program is passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relay {
+pub struct RelayMode {
     /// Whose answers the cache holds: those of one user, or those of all clients.
-    pub mode: Mode,
+    pub mode: CacheMode,
     /// The longest time from the beginning of the request to its being sent: one that would wait
     /// longer is refused. Before that, it waits as long at most for another request for the same,
     /// then it is sent by itself.
@@ -77,7 +77,7 @@ pub struct Request {
     pub(crate) rate_wait: RateWait,
     pub(crate) provenance: Provenance,
     pub(crate) repeatable: Option<Repeatable>,
-    pub(crate) follow: Follow,
+    pub(crate) follow: RedirectPolicy,
     pub(crate) max_body: Option<u64>,
     pub(crate) retry_wait: Option<Duration>,
     pub(crate) robots: RobotsPolicy,
@@ -91,7 +91,7 @@ pub struct Request {
     pub(crate) validates: bool,
     /// It waits for no other request for the same thing: one that waits for this one may lead it.
     pub(crate) is_solo: bool,
-    pub(crate) relay: Option<Relay>,
+    pub(crate) relay: Option<RelayMode>,
 }
 
 /// Judges where a redirect leads: returns the URL to go to, which may be another one (https for
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Request {
 
 /// Whether redirects are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
+pub enum RedirectPolicy {
     /// Yes, each hop through its own host's limits.
     Redirects,
     /// No: the redirect itself is the answer.
@@ -166,7 +166,7 @@ impl Request {
             rate_wait: RateWait::Deadline,
             provenance: Provenance::UserSupplied,
             repeatable: None,
-            follow: Follow::Redirects,
+            follow: RedirectPolicy::Redirects,
             max_body: None,
             retry_wait: None,
             robots: RobotsPolicy::Ignore,
@@ -282,7 +282,7 @@ impl Request {
 
     /// Says whether redirects are followed.
     #[must_use]
-    pub fn follow(mut self, follow: Follow) -> Self {
+    pub fn follow(mut self, follow: RedirectPolicy) -> Self {
         self.follow = follow;
         self
     }
@@ -350,12 +350,12 @@ impl Request {
 
     /// Passes on the request of another program as it is: no header is added, no redirect followed,
     /// no body decoded, no failure repeated, and no lifetime added to what the origin states. The
-    /// wait for rate, slots and breaker is bounded by [`Relay::hold`]. The body has to be read as
+    /// wait for rate, slots and breaker is bounded by [`RelayMode::hold`]. The body has to be read as
     /// fast as it comes: other requests may wait for it.
     #[must_use]
-    pub fn relayed(mut self, relay: Relay) -> Self {
+    pub fn relayed(mut self, relay: RelayMode) -> Self {
         self.relay = Some(relay);
-        self.follow = Follow::Nothing;
+        self.follow = RedirectPolicy::Nothing;
         self.patience = Patience::Wait;
         self.robots = RobotsPolicy::Ignore;
         self

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 use url::Url;
 
-use crate::download::Ends;
+use crate::download::FileEnds;
 use crate::journey::Journey;
 use crate::spool::SpooledBody;
 use crate::stream::BodyStream;
 
 /// The head of an answer: everything before its body.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct ResponseHead {
     /// The status.
     pub status: StatusCode,
     /// The protocol.
@@ -28,7 +28,7 @@ pub struct Head {
 #[derive(Debug)]
 pub struct Response {
     /// Status, headers and URL.
-    pub head: Head,
+    pub head: ResponseHead,
     /// The body, decoded.
     pub body: Bytes,
     /// How it came about.
@@ -37,9 +37,9 @@ pub struct Response {
 
 /// An answer whose body is in memory, or in a file without a name.
 #[derive(Debug)]
-pub struct Spooled {
+pub struct SpooledResponse {
     /// Status, headers and URL.
-    pub head: Head,
+    pub head: ResponseHead,
     /// The body, decoded.
     pub body: SpooledBody,
     /// How it came about.
@@ -48,9 +48,9 @@ pub struct Spooled {
 
 /// An answer whose body is read by the caller, piece by piece.
 #[derive(Debug)]
-pub struct Streamed {
+pub struct StreamedResponse {
     /// Status, headers and URL.
-    pub head: Head,
+    pub head: ResponseHead,
     /// The body.
     pub body: BodyStream,
     /// How it came about, up to the headers.
@@ -59,9 +59,9 @@ pub struct Streamed {
 
 /// An answer whose body, if it was a good one, is a file now.
 #[derive(Debug)]
-pub struct Downloaded {
+pub struct DownloadedResponse {
     /// Status, headers and URL.
-    pub head: Head,
+    pub head: ResponseHead,
     /// The file, when the status was a success.
     pub file: Option<SavedFile>,
     /// The beginning of the body otherwise, for messages.
@@ -80,5 +80,5 @@ pub struct SavedFile {
     /// Its SHA-256, in hex.
     pub sha256: String,
     /// Its first and last bytes.
-    pub ends: Ends,
+    pub ends: FileEnds,
 }

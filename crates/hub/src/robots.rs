@@ -15,23 +15,23 @@ use bytes::Bytes;
 use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::StopReason;
-use docstokg_policy::robots::{LIMIT_BYTES, Robots, Ruling};
+use docstokg_policy::robots::{LIMIT_BYTES, Robots, RobotsRuling};
 use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::admission::LaneKey;
+use crate::admission::BudgetSetKey;
 use crate::clock::{BootInstant, BoxFuture, before};
 use crate::error::{ErrorKind, FetchError, StatedBy};
-use crate::event::What;
-use crate::exchange::{Delivered, ToMemory};
-use crate::fetch::Arrived;
-use crate::flight::{Flights, Joined};
+use crate::event::EventKind;
+use crate::exchange::{DeliveredBody, ToMemory};
+use crate::fetch::FinalResponse;
+use crate::flight::{FlightRole, FlightTable};
 use crate::hub::HubParts;
-use crate::journey::{Journey, Track};
+use crate::journey::{Journey, RequestTrack};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request, RobotsPolicy};
-use crate::target::Target;
+use crate::target::RoutedHop;
 
 /// The product token by which a robots.txt names this client.
 const AGENT: &str = "docstokg";
@@ -47,29 +47,29 @@ const MAX_SITES: usize = 16_384;
 /// What the sites of a hub have said, by origin.
 #[derive(Default)]
 pub(crate) struct RobotsGate {
-    sites: Mutex<HashMap<Origin, Arc<Site>>>,
+    sites: Mutex<HashMap<RobotsOrigin, Arc<RobotsSite>>>,
     /// The requests for files, so that each is requested once.
-    flights: Flights<Origin, ()>,
+    flights: FlightTable<RobotsOrigin, ()>,
 }
 
 /// Scheme, host and port of a site.
-type Origin = Arc<str>;
+type RobotsOrigin = Arc<str>;
 
 #[derive(Default)]
-struct Site {
-    known: Mutex<Option<Known>>,
+struct RobotsSite {
+    known: Mutex<Option<KnownRules>>,
     /// When a request last asked about the site, in microseconds of the boot clock.
     used: AtomicU64,
 }
 
 #[derive(Clone)]
-struct Known {
-    rules: Rules,
+struct KnownRules {
+    rules: SiteRules,
     until: BootInstant,
 }
 
 #[derive(Clone)]
-enum Rules {
+enum SiteRules {
     AllowAll,
     Listed(Arc<Robots>),
     /// The site answers, but not with its rules: it may do so later.
@@ -89,9 +89,9 @@ enum Rules {
     },
 }
 
-impl Site {
+impl RobotsSite {
     /// Returns what the site said, while that is believed.
-    fn rules(&self, now: BootInstant) -> Option<Rules> {
+    fn rules(&self, now: BootInstant) -> Option<SiteRules> {
         let known = self.known.lock();
         let known = known.as_ref().filter(|known| known.until > now)?;
         Some(known.rules.clone())
@@ -100,7 +100,7 @@ impl Site {
     /// Returns how long its last file was waited for, if that could not be read.
     fn waited(&self) -> Duration {
         match self.known.lock().as_ref().map(|known| &known.rules) {
-            Some(Rules::Unread { wait, .. }) => *wait,
+            Some(SiteRules::Unread { wait, .. }) => *wait,
             _ => Duration::ZERO,
         }
     }
@@ -109,10 +109,10 @@ impl Site {
 impl RobotsGate {
     /// Returns the entry of an origin, and drops the least recently used half where there are very
     /// many.
-    fn site(&self, origin: &Origin, now: BootInstant) -> Arc<Site> {
+    fn site(&self, origin: &RobotsOrigin, now: BootInstant) -> Arc<RobotsSite> {
         let mut sites = self.sites.lock();
         if sites.len() >= MAX_SITES && !sites.contains_key(origin) {
-            let used_at = |site: &Arc<Site>| site.used.load(Ordering::Relaxed);
+            let used_at = |site: &Arc<RobotsSite>| site.used.load(Ordering::Relaxed);
             let mut used: Vec<u64> = sites.values().map(used_at).collect();
             let middle = used.len() / 2;
             let (_, median, _) = used.select_nth_unstable(middle);
@@ -127,9 +127,9 @@ impl RobotsGate {
     pub(crate) fn crawl_delay_of(&self, host: &Host, now: BootInstant) -> Option<Duration> {
         let sites = self.sites.lock();
         let delay = |scheme: &str| {
-            let origin: Origin = format!("{scheme}://{host}").into();
+            let origin: RobotsOrigin = format!("{scheme}://{host}").into();
             match sites.get(&origin)?.rules(now)? {
-                Rules::Listed(robots) => crawl_delay(&robots),
+                SiteRules::Listed(robots) => crawl_delay(&robots),
                 _ => None,
             }
         };
@@ -140,16 +140,16 @@ impl RobotsGate {
     /// block has ended early. A request for it that is under way ends first: its failure is as old.
     pub(crate) async fn forget_failure(&self, host: &str) {
         for scheme in ["http", "https"] {
-            let origin: Origin = format!("{scheme}://{host}").into();
+            let origin: RobotsOrigin = format!("{scheme}://{host}").into();
             if let Some(ending) = self.flights.ending(&origin) {
                 ending.wait().await;
             }
             let site = self.sites.lock().get(&origin).map(Arc::clone);
             if let Some(site) = site {
                 let mut known = site.known.lock();
-                *known = known
-                    .take()
-                    .filter(|known| matches!(known.rules, Rules::AllowAll | Rules::Listed(_)));
+                *known = known.take().filter(|known| {
+                    matches!(known.rules, SiteRules::AllowAll | SiteRules::Listed(_))
+                });
             }
         }
     }
@@ -168,9 +168,9 @@ impl RobotsGate {
     pub(crate) async fn obey(
         &self,
         hub: &HubParts,
-        target: &mut Target,
+        target: &mut RoutedHop,
         (hop, request): (&Hop, &Request),
-        track: &Track,
+        track: &RequestTrack,
     ) -> Result<(), ErrorKind> {
         let RobotsPolicy::Obey { exempt } = &request.robots else {
             return Ok(());
@@ -186,9 +186,11 @@ impl RobotsGate {
                 .await;
         }
         let crawl_delay = judged?;
-        track.note(&target.host, target.role, || What::Robots { crawl_delay });
+        track.note(&target.host, target.role, || EventKind::Robots {
+            crawl_delay,
+        });
         if crawl_delay.is_some() {
-            target.route.site = hub.admission.registry.lane(&LaneKey {
+            target.route.site = hub.admission.registry.lane(&BudgetSetKey {
                 crawl_delay,
                 ..target.route.site.key.clone()
             });
@@ -201,28 +203,28 @@ impl RobotsGate {
         &self,
         hub: &HubParts,
         url: &Url,
-        target: &Target,
+        target: &RoutedHop,
         request: &Request,
-        track: &Track,
+        track: &RequestTrack,
     ) -> Result<Option<Duration>, ErrorKind> {
         let host = &target.host;
         match self.rules_of_site(hub, url, host, request, track).await? {
-            Rules::AllowAll => Ok(None),
-            Rules::Listed(robots) if robots.allows(AGENT, &path_and_query(url)) => {
+            SiteRules::AllowAll => Ok(None),
+            SiteRules::Listed(robots) if robots.allows(AGENT, &path_and_query(url)) => {
                 Ok(crawl_delay(&robots))
             }
-            Rules::Listed(_) => Err(ErrorKind::Disallowed { host: host.clone() }),
-            Rules::Unread { why, until, .. } => Err(ErrorKind::RobotsUnread {
+            SiteRules::Listed(_) => Err(ErrorKind::Disallowed { host: host.clone() }),
+            SiteRules::Unread { why, until, .. } => Err(ErrorKind::RobotsUnread {
                 host: host.clone(),
                 why: why.to_string(),
                 retry_in: Some(until.since(hub.runtime.boot())),
             }),
-            Rules::Unusable { why } => Err(ErrorKind::RobotsUnread {
+            SiteRules::Unusable { why } => Err(ErrorKind::RobotsUnread {
                 host: host.clone(),
                 why: why.to_string(),
                 retry_in: None,
             }),
-            Rules::Unreachable { fault, message } => Err(ErrorKind::Fault {
+            SiteRules::Unreachable { fault, message } => Err(ErrorKind::Fault {
                 host: host.clone(),
                 fault,
                 cause: format!("{message} (request for robots.txt)").into(),
@@ -238,17 +240,17 @@ impl RobotsGate {
         url: &Url,
         host: &Host,
         request: &Request,
-        track: &Track,
-    ) -> Result<Rules, ErrorKind> {
-        let origin: Origin = format!("{}://{host}", url.scheme()).into();
+        track: &RequestTrack,
+    ) -> Result<SiteRules, ErrorKind> {
+        let origin: RobotsOrigin = format!("{}://{host}", url.scheme()).into();
         let site = self.site(&origin, hub.runtime.boot());
         loop {
             if let Some(rules) = site.rules(hub.runtime.boot()) {
                 return Ok(rules);
             }
             let flight = match self.flights.join(&origin) {
-                Joined::Lead(flight) => flight,
-                Joined::Follow(ending) => {
+                FlightRole::Lead(flight) => flight,
+                FlightRole::Follow(ending) => {
                     let ended = before(&*hub.runtime, track.deadline, ending.wait());
                     let Some(ended) = request.unless_cancelled(ended).await else {
                         return Err(ErrorKind::Cancelled { host: host.clone() });
@@ -276,9 +278,9 @@ async fn request_robots(
     hub: &HubParts,
     url: &Url,
     request: &Request,
-    track: &Track,
+    track: &RequestTrack,
     waited: Duration,
-) -> Result<Known, ErrorKind> {
+) -> Result<KnownRules, ErrorKind> {
     let mut file = url.clone();
     file.set_path("/robots.txt");
     file.set_query(None);
@@ -301,25 +303,25 @@ async fn request_robots(
     }
 }
 
-fn read_robots(hub: &HubParts, arrived: Arrived<Bytes>, waited: Duration) -> Known {
-    let Arrived {
+fn read_robots(hub: &HubParts, arrived: FinalResponse<Bytes>, waited: Duration) -> KnownRules {
+    let FinalResponse {
         head,
         body,
         mut track,
     } = arrived;
     let journey = track.end(None);
     let now = hub.runtime.boot();
-    match (Ruling::from_status(Some(head.status)), body) {
-        (Ruling::Parse, Delivered::Body(body)) => Known {
-            rules: Rules::Listed(Arc::new(Robots::parse(&body))),
+    match (RobotsRuling::from_status(Some(head.status)), body) {
+        (RobotsRuling::Parse, DeliveredBody::Body(body)) => KnownRules {
+            rules: SiteRules::Listed(Arc::new(Robots::parse(&body))),
             until: now + MAX_AGE,
         },
-        (Ruling::DisallowForNow, _) => {
+        (RobotsRuling::DisallowForNow, _) => {
             let why = format!("it answered {}", head.status);
             unread(hub, &journey, waited, why)
         }
-        _ => Known {
-            rules: Rules::AllowAll,
+        _ => KnownRules {
+            rules: SiteRules::AllowAll,
             until: now + MAX_AGE,
         },
     }
@@ -328,7 +330,11 @@ fn read_robots(hub: &HubParts, arrived: Arrived<Bytes>, waited: Duration) -> Kno
 /// Sorts the failures that say something about the site from those that say nothing: a refusal
 /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
 /// may not reach.
-fn robots_failure(hub: &HubParts, error: FetchError, waited: Duration) -> Result<Known, ErrorKind> {
+fn robots_failure(
+    hub: &HubParts,
+    error: FetchError,
+    waited: Duration,
+) -> Result<KnownRules, ErrorKind> {
     let rules = match error.kind {
         kind @ (ErrorKind::Fault {
             fault: Fault::NoRoute | Fault::OpenFiles,
@@ -344,7 +350,7 @@ fn robots_failure(hub: &HubParts, error: FetchError, waited: Duration) -> Result
             fault: fault @ (Fault::Dns | Fault::Tls),
             cause,
             ..
-        } => Rules::Unreachable {
+        } => SiteRules::Unreachable {
             fault,
             message: cause.as_str().into(),
         },
@@ -352,17 +358,17 @@ fn robots_failure(hub: &HubParts, error: FetchError, waited: Duration) -> Result
             let why = format!("the site cannot be reached: {}", cause.as_str());
             return Ok(unread(hub, &error.journey, waited, why));
         }
-        other => Rules::Unusable {
+        other => SiteRules::Unusable {
             why: other.to_string().into(),
         },
     };
     let until = hub.runtime.boot() + UNREAD_AGE;
-    Ok(Known { rules, until })
+    Ok(KnownRules { rules, until })
 }
 
 /// Describes a file that could not be read. It is requested again when the site asks for it, or
 /// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
-fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> Known {
+fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> KnownRules {
     let own = (waited * 2).min(UNREAD_AGE);
     let wait = match &journey.host_failure {
         Some(failure) if failure.stated_by == StatedBy::Server => failure.wait,
@@ -374,8 +380,8 @@ fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> K
         until = until.max(stated);
     }
     let why = why.into();
-    Known {
-        rules: Rules::Unread { why, wait, until },
+    KnownRules {
+        rules: SiteRules::Unread { why, wait, until },
         until,
     }
 }
@@ -385,7 +391,7 @@ fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> K
 fn boxed_journey<'a>(
     hub: &'a HubParts,
     request: &'a Request,
-) -> BoxFuture<'a, Result<Arrived<Bytes>, FetchError>> {
+) -> BoxFuture<'a, Result<FinalResponse<Bytes>, FetchError>> {
     Box::pin(hub.journey(request, &ToMemory))
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use docstokg_stores::cache::{CacheStore, Limits, WarningObserver};
-use docstokg_stores::fallback::{Fallback, Notice};
+use docstokg_stores::cache::{CacheLimits, CacheStore, WarningObserver};
+use docstokg_stores::fallback::{AvailabilityNotice, Fallback};
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
@@ -28,7 +28,7 @@ pub fn open_for(
     config: &Config,
     state_dir: &Path,
     clock: Arc<dyn Clock>,
-    notice: &Notice,
+    notice: &AvailabilityNotice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
     let limits = open(
         &config.limits.backend,
@@ -54,7 +54,7 @@ pub(crate) fn open_for_library(
     config: &Config,
     state_dir: Option<&Path>,
     clock: Arc<dyn Clock>,
-    notice: &Notice,
+    notice: &AvailabilityNotice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
     let backends = [
         Some(&config.limits.backend),
@@ -81,15 +81,18 @@ pub(crate) fn open_for_library(
 ///
 /// # Errors
 /// As [`open`].
-pub fn reach_for(
+pub fn open_strict_for(
     config: &Config,
     state_dir: &Path,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
-    let limits = reach(&config.limits.backend, state_dir, Arc::clone(&clock))?;
+    let limits = open_strict(&config.limits.backend, state_dir, Arc::clone(&clock))?;
     Ok(match &config.breakers.backend {
         None => limits,
-        Some(breakers) => Arc::new(SplitStore::new(reach(breakers, state_dir, clock)?, limits)),
+        Some(breakers) => Arc::new(SplitStore::new(
+            open_strict(breakers, state_dir, clock)?,
+            limits,
+        )),
     })
 }
 
@@ -103,9 +106,9 @@ pub fn open(
     backend: &Backend,
     state_dir: &Path,
     clock: Arc<dyn Clock>,
-    notice: Notice,
+    notice: AvailabilityNotice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
-    let store = reach(backend, state_dir, Arc::clone(&clock))?;
+    let store = open_strict(backend, state_dir, Arc::clone(&clock))?;
     Ok(match backend.on_failure {
         OnStoreFailure::Local if store.is_shared() => {
             Arc::new(Fallback::new(store, clock, notice, backend.assumed_peers))
@@ -118,7 +121,7 @@ pub fn open(
 ///
 /// # Errors
 /// As [`open`].
-pub fn reach(
+pub fn open_strict(
     backend: &Backend,
     state_dir: &Path,
     clock: Arc<dyn Clock>,
@@ -154,7 +157,7 @@ pub(crate) fn open_cache(
     config: &CacheConfig,
     state_dir: Option<&Path>,
     clock: Arc<dyn Clock>,
-    notice: &Notice,
+    notice: &AvailabilityNotice,
 ) -> Option<(CacheStore, Sharing)> {
     if !config.enabled {
         return None;
@@ -178,9 +181,9 @@ pub fn cache_directory(config: &CacheConfig, state_dir: Option<&Path>) -> Option
 
 /// Returns how much the cache of a configuration keeps.
 #[must_use]
-pub fn cache_limits(config: &CacheConfig) -> Limits {
-    Limits {
+pub fn cache_limits(config: &CacheConfig) -> CacheLimits {
+    CacheLimits {
         memory_bytes: config.memory_bytes,
-        ..Limits::of(config.max_bytes)
+        ..CacheLimits::of(config.max_bytes)
     }
 }

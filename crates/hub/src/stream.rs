@@ -5,48 +5,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::classify::{AttemptMeaning, Fault};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::Report;
+use docstokg_policy::site::AttemptResult;
 use parking_lot::Mutex;
 
 use crate::admission::HeldPermit;
 use crate::body::{BodyError, BodyReader};
 use crate::clock::{BootInstant, Runtime};
-use crate::event::What;
-use crate::exchange::StoredBody;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::exchange::CachedBody;
+use crate::journey::RequestTrack;
 
 /// A body that has not been read, and what has to be settled at its end.
 pub(crate) struct OpenBody {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Vec<HeldPermit>,
     /// The report of a body that ends well.
-    pub(crate) report: Report,
+    pub(crate) report: AttemptResult,
     pub(crate) host: Host,
     pub(crate) role: Role,
 }
 
 /// A body that the caller reads. Holds the slots; settles at its end, at an error, or when dropped.
 pub struct BodyStream {
-    rest: Rest,
+    rest: BodyRest,
 }
 
-enum Rest {
+enum BodyRest {
     /// All of it is here.
     Whole(Option<Bytes>),
     /// It is still arriving.
-    Live(Box<Live>),
+    Live(Box<LiveStream>),
     /// The cache has it.
-    Stored(Box<(StoredBody, Track)>),
+    Stored(Box<(CachedBody, RequestTrack)>),
 }
 
-struct Live {
+struct LiveStream {
     reader: BodyReader,
     held: Arc<Mutex<StreamPermits>>,
-    track: Track,
-    report: Report,
+    track: RequestTrack,
+    report: AttemptResult,
     answered: BootInstant,
     host: Host,
     role: Role,
@@ -113,7 +113,7 @@ pub struct StreamError(String);
 impl BodyStream {
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self {
-            rest: Rest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            rest: BodyRest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
         }
     }
 
@@ -121,11 +121,11 @@ impl BodyStream {
     /// `longest` loses the permits.
     pub(crate) fn live(
         open: OpenBody,
-        track: Track,
+        track: RequestTrack,
         longest: Duration,
         runtime: &Arc<dyn Runtime>,
     ) -> Self {
-        let live = Live {
+        let live = LiveStream {
             reader: open.reader,
             held: StreamPermits::watched(open.permits, longest, runtime),
             answered: track.now(),
@@ -135,31 +135,31 @@ impl BodyStream {
             role: open.role,
         };
         Self {
-            rest: Rest::Live(Box::new(live)),
+            rest: BodyRest::Live(Box::new(live)),
         }
     }
 
     /// Reads a body that the cache has.
-    pub(crate) fn stored(body: StoredBody, track: Track) -> Self {
+    pub(crate) fn stored(body: CachedBody, track: RequestTrack) -> Self {
         Self {
-            rest: Rest::Stored(Box::new((body, track))),
+            rest: BodyRest::Stored(Box::new((body, track))),
         }
     }
 
     /// Returns whether the body is still arriving from the origin, whose slots it holds.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        matches!(self.rest, Rest::Live(_))
+        matches!(self.rest, BodyRest::Live(_))
     }
 
     /// Returns whether the cache stores the body while it is read.
     #[must_use]
     pub fn is_being_stored(&self) -> bool {
-        matches!(&self.rest, Rest::Live(live) if live.reader.is_being_stored())
+        matches!(&self.rest, BodyRest::Live(live) if live.reader.is_being_stored())
     }
 
     async fn next_stored(&mut self) -> Result<Option<Bytes>, StreamError> {
-        let Rest::Stored(stored) = &mut self.rest else {
+        let BodyRest::Stored(stored) = &mut self.rest else {
             return Ok(None);
         };
         let (body, track) = &mut **stored;
@@ -173,7 +173,7 @@ impl BodyStream {
             Err(_) => Some("cache"),
         };
         track.end(end);
-        self.rest = Rest::Whole(None);
+        self.rest = BodyRest::Whole(None);
         piece.map_err(|error| StreamError(error.to_string()))
     }
 
@@ -184,9 +184,9 @@ impl BodyStream {
     /// long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
         let live = match &mut self.rest {
-            Rest::Whole(bytes) => return Ok(bytes.take()),
-            Rest::Stored(_) => return self.next_stored().await,
-            Rest::Live(live) => live,
+            BodyRest::Whole(bytes) => return Ok(bytes.take()),
+            BodyRest::Stored(_) => return self.next_stored().await,
+            BodyRest::Live(live) => live,
         };
         live.held.lock().paused_since = None;
         let piece = if live.held.lock().given_up {
@@ -203,22 +203,22 @@ impl BodyStream {
                 live.note_end(None);
                 live.settle(live.report).await;
                 live.track.end(None);
-                self.rest = Rest::Whole(None);
+                self.rest = BodyRest::Whole(None);
                 Ok(None)
             }
             Err(error) => {
                 let (class, fault, why) = describe(error);
                 live.note_end(fault.map(|fault| (fault, why.as_str())));
                 if fault.is_some() {
-                    let report = Report {
-                        outcome: Outcome::Failure,
+                    let report = AttemptResult {
+                        outcome: AttemptMeaning::Failure,
                         maybe_refused: false,
                         ..live.report
                     };
                     live.settle(report).await;
                 }
                 live.track.end(Some(class));
-                self.rest = Rest::Whole(None);
+                self.rest = BodyRest::Whole(None);
                 Err(StreamError(why))
             }
         }
@@ -236,19 +236,20 @@ fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
     }
 }
 
-impl Live {
+impl LiveStream {
     /// Reports that the body has ended, and how.
     fn note_end(&self, fault: Option<(Fault, &str)>) {
         let took = self.track.now().since(self.answered);
-        self.track.note(&self.host, self.role, || What::Body {
+        self.track.note(&self.host, self.role, || EventKind::Body {
             received: self.reader.received(),
             took,
         });
         if self.reader.is_stored() {
-            self.track.note(&self.host, self.role, || What::CacheStored);
+            self.track
+                .note(&self.host, self.role, || EventKind::CacheStored);
         }
         if let Some((fault, message)) = fault {
-            self.track.note(&self.host, self.role, || What::Fault {
+            self.track.note(&self.host, self.role, || EventKind::Fault {
                 fault,
                 message: message.to_owned(),
             });
@@ -256,13 +257,13 @@ impl Live {
     }
 
     /// Settles what the stream holds.
-    async fn settle(&mut self, report: Report) {
+    async fn settle(&mut self, report: AttemptResult) {
         let outcome = report.outcome;
         let permits = std::mem::take(&mut self.held.lock().permits);
         for permit in permits {
             permit.settle(&report, &self.track).await;
         }
         self.track
-            .note(&self.host, self.role, || What::Settled { outcome });
+            .note(&self.host, self.role, || EventKind::Settled { outcome });
     }
 }

@@ -23,13 +23,13 @@ pub(crate) struct NamedHop {
 }
 
 /// A hop that may be asked of its origin.
-pub(crate) struct Target {
+pub(crate) struct RoutedHop {
     named: NamedHop,
     /// What each attempt has to pass.
     pub(crate) route: Route,
 }
 
-impl Deref for Target {
+impl Deref for RoutedHop {
     type Target = NamedHop;
 
     fn deref(&self) -> &NamedHop {
@@ -37,7 +37,7 @@ impl Deref for Target {
     }
 }
 
-impl Borrow<NamedHop> for Target {
+impl Borrow<NamedHop> for RoutedHop {
     fn borrow(&self) -> &NamedHop {
         &self.named
     }
@@ -56,7 +56,7 @@ impl Hop {
     }
 }
 
-impl Target {
+impl RoutedHop {
     pub(crate) fn new(named: NamedHop, route: Route) -> Self {
         Self { named, route }
     }

@@ -2,7 +2,7 @@
 //! decoding.
 //!
 //! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator
-//! another. A transport reports to the [`Dial`] of a request when it has to make a connection
+//! another. A transport reports to the [`DialObserver`] of a request when it has to make a connection
 //! first, since the origin counts arrivals and not permits.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::clock::BoxFuture;
 mod addresses;
 mod dial;
 mod fault;
-mod kept;
-mod streams;
+mod http1_fallback;
+mod keep_alive_hosts;
 mod tls;
 pub mod wire;
 
@@ -28,7 +28,7 @@ pub use wire::{TransportError, WireTransport};
 
 /// Which addresses a request may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressReach {
     /// Any.
     Anywhere,
     /// None that is loopback, private, link-local or otherwise internal.
@@ -37,7 +37,7 @@ pub enum Reach {
 
 /// A request on its way out.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingRequest {
     /// The method.
     pub method: Method,
     /// The URL, in the form that is sent.
@@ -47,11 +47,11 @@ pub struct Outgoing {
     /// The body.
     pub body: Bytes,
     /// Which addresses it may reach.
-    pub reach: Reach,
+    pub reach: AddressReach,
 }
 
 /// The beginning of an answer, and the rest of it to be read.
-pub struct Incoming {
+pub struct IncomingResponse {
     /// The status.
     pub status: StatusCode,
     /// The protocol.
@@ -111,7 +111,7 @@ pub enum SendError {
 }
 
 /// Receives what a transport reports about the connection of a request.
-pub trait Dial: Send + Sync {
+pub trait DialObserver: Send + Sync {
     /// No connection is at hand: one is being made.
     fn dialling(&self);
 
@@ -127,7 +127,7 @@ pub trait Transport: Send + Sync {
     /// Sends `request` and waits for the headers of the answer.
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> BoxFuture<'_, Result<Incoming, SendError>>;
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> BoxFuture<'_, Result<IncomingResponse, SendError>>;
 }

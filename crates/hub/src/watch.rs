@@ -7,7 +7,7 @@ use std::sync::Arc;
 use docstokg_policy::host::Host;
 use tokio::sync::watch;
 
-use crate::admission::{Listening, SiteAdmission};
+use crate::admission::{HeartbeatGuard, SiteAdmission};
 use crate::clock::BootInstant;
 use crate::hub::Hub;
 
@@ -15,7 +15,7 @@ use crate::hub::Hub;
 /// all watches of a host.
 pub struct HostWatch {
     site: Arc<SiteAdmission>,
-    _listening: Listening,
+    _listening: HeartbeatGuard,
 }
 
 impl HostWatch {

@@ -15,12 +15,16 @@ use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Cost, Entry, LanePolicy, Site};
+use docstokg_hub::policy::site::{
+    AdmissionDecision, AdmissionRequest, BudgetCost, LanePolicy, Site,
+};
 use docstokg_hub::policy::time::BootInstant;
 use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
-use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{
+    Body, DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_hub::{Hub, Request, RobotsPolicy};
 use docstokg_origin_sim::Simulation;
 use http::{HeaderMap, StatusCode, Version};
@@ -66,10 +70,10 @@ impl Body for Nothing {
 impl Transport for Instant {
     fn send(
         &self,
-        _: Outgoing,
-        _: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        let answer = Incoming {
+        _: OutgoingRequest,
+        _: Arc<dyn DialObserver>,
+    ) -> Pin<Box<dyn Future<Output = Result<IncomingResponse, SendError>> + Send + '_>> {
+        let answer = IncomingResponse {
             status: StatusCode::OK,
             version: Version::HTTP_11,
             headers: HeaderMap::new(),
@@ -119,14 +123,14 @@ fn idle_hosts() {
 }
 
 /// Refuses every connection.
-struct Refusing;
+struct RefusingTransport;
 
-impl Transport for Refusing {
+impl Transport for RefusingTransport {
     fn send(
         &self,
-        _: Outgoing,
-        _: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        _: OutgoingRequest,
+        _: Arc<dyn DialObserver>,
+    ) -> Pin<Box<dyn Future<Output = Result<IncomingResponse, SendError>> + Send + '_>> {
         let refused = SendError::Fault {
             fault: Fault::Connect,
             message: "connection refused".to_owned(),
@@ -144,7 +148,7 @@ fn waiting_requests() {
         .runtime(simulation.runtime())
         .random(Random::seeded(1))
         .store(simulation.store())
-        .transport(Arc::new(Refusing))
+        .transport(Arc::new(RefusingTransport))
         .build()
         .expect("a hub");
     let start = |n: usize| {
@@ -175,19 +179,22 @@ fn full_rings() {
             NonZeroU32::new(limit).expect("not zero"),
             Duration::from_secs(per),
         );
-        let costs = [Cost {
+        let costs = [BudgetCost {
             budget: 0,
             weight: 1,
             windows: Arc::new(Windows::new([window], Duration::from_millis(10))),
             slots: None,
         }];
-        let ask = Ask::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
+        let ask = AdmissionRequest::at_once(&costs, LanePolicy::new(BreakerPolicy::default()));
         let (site, bytes) = kept(|| {
             let mut site = Site::default();
             site.ensure_budgets(1);
             for permit in 0..limit {
                 let now = BootInstant::from_micros(1_000_000_000 + u64::from(permit) * 1_000);
-                assert!(matches!(site.enter(&ask, now).entry, Entry::Go(_)));
+                assert!(matches!(
+                    site.enter(&ask, now).entry,
+                    AdmissionDecision::Go(_)
+                ));
             }
             site
         });

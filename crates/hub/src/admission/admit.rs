@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::Transition;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Entered, Entry, Permit, QueuePosition};
-use docstokg_stores::Answer;
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AdmissionResult, Permit, QueuePosition,
+};
+use docstokg_stores::StoreReply;
 use tokio::sync::Semaphore;
 
-use super::states::Admission;
-use super::waiting::Waiting;
-use super::{Denied, HeldPermit, Lane, SiteAdmission, Terms};
+use super::queued_request::QueuedRequest;
+use super::states::AttemptAdmission;
+use super::{AdmissionQueue, AdmissionTerms, AttemptDenial, HeldPermit, SiteAdmission};
 use crate::clock::{Random, Runtime};
-use crate::event::What;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 
 /// What admission needs of the process.
 #[derive(Clone, Copy)]
@@ -37,7 +39,7 @@ impl AdmissionContext<'_> {
 
 /// How long an admission waited, and for what.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct AdmissionWaits {
     pub(crate) rate: Duration,
     /// The last window that was waited for.
     pub(crate) rate_window: Option<Window>,
@@ -45,18 +47,18 @@ pub(crate) struct Waits {
     pub(crate) breaker: Duration,
 }
 
-impl Lane {
+impl AdmissionQueue {
     /// Lets one attempt through, waiting as long as its terms allow.
     pub(super) async fn admit(
         &self,
-        terms: Terms,
+        terms: AdmissionTerms,
         context: &AdmissionContext<'_>,
-        track: &Track,
-        waits: &mut Waits,
-    ) -> Result<HeldPermit, Denied> {
+        track: &RequestTrack,
+        waits: &mut AdmissionWaits,
+    ) -> Result<HeldPermit, AttemptDenial> {
         self.start_slowly(&terms, context, track, waits).await;
         self.wait_while_failing(&terms, context, track, waits).await;
-        let join = || Waiting::join(self, &terms);
+        let join = || QueuedRequest::join(self, &terms);
         let (waiting, first) = if self.site.remote || self.queue.weight() > 0 {
             (join(), None)
         } else {
@@ -64,11 +66,11 @@ impl Lane {
             match self.site.handle.enter(&ask) {
                 // Almost always the answer is there at once, and it is to go: then nothing has to
                 // wait.
-                Answer::Ready(entered) => {
+                StoreReply::Ready(entered) => {
                     let entered = entered?;
                     self.note_condition(track, &entered);
                     match entered.entry {
-                        Entry::Go(permit) => {
+                        AdmissionDecision::Go(permit) => {
                             if let Some(slots) = self.try_slots(context.process_slots) {
                                 let lane = self.clone();
                                 return Ok(HeldPermit::new(lane, ask, permit, slots));
@@ -76,7 +78,7 @@ impl Lane {
                             self.give_back(&ask, &permit);
                             (join(), None)
                         }
-                        Entry::Refused(refusal) => return Err(refusal.into()),
+                        AdmissionDecision::Refused(refusal) => return Err(refusal.into()),
                         other => {
                             let waiting = join();
                             waiting.settle_in(QueuePosition::Head);
@@ -85,10 +87,10 @@ impl Lane {
                     }
                 }
                 // Requests that come meanwhile queue behind this one.
-                Answer::Later(coming) => {
+                StoreReply::Later(coming) => {
                     let mut waiting = join();
                     let entry = waiting.wait_for_answer(coming, context, track).await?;
-                    if !matches!(entry, Entry::Go(_)) {
+                    if !matches!(entry, AdmissionDecision::Go(_)) {
                         waiting.settle_in(QueuePosition::Head);
                     }
                     (waiting, Some(entry))
@@ -96,23 +98,23 @@ impl Lane {
             }
         };
         // Apart: a request that has passed, or that waits for its retry, needs no room for it.
-        let admission = Admission::new(waiting, terms, context, track, waits);
+        let admission = AttemptAdmission::new(waiting, terms, context, track, waits);
         Box::pin(admission.run(first)).await
     }
 
     /// Waits for the turn of a request after an outage, where it may wait that long.
     pub(super) async fn start_slowly(
         &self,
-        terms: &Terms,
+        terms: &AdmissionTerms,
         context: &AdmissionContext<'_>,
-        track: &Track,
-        waits: &mut Waits,
+        track: &RequestTrack,
+        waits: &mut AdmissionWaits,
     ) {
         let now = context.runtime.boot();
         let turn = self.site.health.slow_start_turn(now);
         let patience = terms.latest.min(terms.deadline);
         if let Some(until) = turn.filter(|turn| *turn <= patience && !self.costs.is_empty()) {
-            track.note(&self.key.host, self.key.role, || What::WaitSlowStart {
+            track.note(&self.key.host, self.key.role, || EventKind::WaitSlowStart {
                 until,
             });
             context.runtime.sleep_until(until).await;
@@ -121,13 +123,13 @@ impl Lane {
     }
 
     /// Gives a permit back that was not used.
-    pub(super) fn give_back(&self, ask: &Ask, permit: &Permit) {
+    pub(super) fn give_back(&self, ask: &AdmissionRequest, permit: &Permit) {
         let left = self.site.handle.leave(ask, permit.id, Some(permit.stamp));
         self.site.wake_if(left);
     }
 
     /// Reports a change of state that time, or another process, brought about.
-    pub(super) fn note_condition(&self, track: &Track, entered: &Entered) {
+    pub(super) fn note_condition(&self, track: &RequestTrack, entered: &AdmissionResult) {
         if let Some(transition) = &entered.transition {
             self.site
                 .note_transition(self, track, Some((**transition).clone()));
@@ -138,7 +140,7 @@ impl Lane {
         }
         let now = self.site.runtime.boot();
         if let Some(transition) = self.site.health.seen_by_answer(&entered.entry, now) {
-            track.note(&self.key.host, self.key.role, || What::BreakerSeen {
+            track.note(&self.key.host, self.key.role, || EventKind::BreakerSeen {
                 key: Arc::clone(&self.site.key),
                 transition,
             });
@@ -149,8 +151,8 @@ impl Lane {
 impl SiteAdmission {
     pub(crate) fn note_transition(
         &self,
-        lane: &Lane,
-        track: &Track,
+        lane: &AdmissionQueue,
+        track: &RequestTrack,
         transition: Option<Transition>,
     ) {
         if let Some(transition) = transition {
@@ -161,7 +163,7 @@ impl SiteAdmission {
             self.spread_change();
             self.show(&transition);
             let key = lane.breaker_key(&self.key, &transition);
-            track.note(&lane.key.host, lane.key.role, || What::Breaker {
+            track.note(&lane.key.host, lane.key.role, || EventKind::Breaker {
                 key,
                 transition,
             });

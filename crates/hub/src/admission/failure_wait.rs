@@ -3,15 +3,15 @@
 use std::pin::pin;
 
 use super::host_health::ThrottleHold;
-use super::{AdmissionContext, Lane, Terms, Waits};
+use super::{AdmissionContext, AdmissionQueue, AdmissionTerms, AdmissionWaits};
 use crate::clock::before;
-use crate::event::What;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 
-impl Lane {
+impl AdmissionQueue {
     /// Returns why a request has to wait for answers to others, where it has to. One that cannot
     /// wait that long goes now: its time may be needed for the rate.
-    fn held_by_failures(&self, terms: &Terms) -> Option<ThrottleHold> {
+    fn held_by_failures(&self, terms: &AdmissionTerms) -> Option<ThrottleHold> {
         let breaker = &self.rules.policy.breaker;
         let site = &self.site;
         let held =
@@ -21,17 +21,17 @@ impl Lane {
     }
 
     /// Returns whether a request has to wait for answers to others.
-    pub(super) fn must_wait_for_failures(&self, terms: &Terms) -> bool {
+    pub(super) fn must_wait_for_failures(&self, terms: &AdmissionTerms) -> bool {
         self.held_by_failures(terms).is_some()
     }
 
     /// Waits for answers to other requests after a failure, where the request may wait.
     pub(super) async fn wait_while_failing(
         &self,
-        terms: &Terms,
+        terms: &AdmissionTerms,
         context: &AdmissionContext<'_>,
-        track: &Track,
-        waits: &mut Waits,
+        track: &RequestTrack,
+        waits: &mut AdmissionWaits,
     ) {
         if !self.must_wait_for_failures(terms) {
             return;
@@ -45,7 +45,7 @@ impl Lane {
                 break;
             };
             if !std::mem::replace(&mut is_noted, true) {
-                track.note(&self.key.host, self.key.role, || What::WaitCaution {
+                track.note(&self.key.host, self.key.role, || EventKind::WaitCaution {
                     failures: held.failures,
                 });
             }

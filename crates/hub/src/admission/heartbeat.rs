@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_policy::site::{Condition, LanePolicy};
+use docstokg_policy::site::{BreakerCondition, LanePolicy};
 use parking_lot::Mutex;
 
 use super::SiteAdmission;
@@ -21,29 +21,29 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(4);
 /// What keeps the heartbeat going. A word for the very many sites that never have one.
 #[derive(Default)]
 pub(super) struct Heartbeat {
-    state: Mutex<Option<Box<Beating>>>,
+    state: Mutex<Option<Box<BeatingSite>>>,
 }
 
 impl Heartbeat {
-    fn with<T>(&self, step: impl FnOnce(&mut Beating) -> T) -> T {
+    fn with<T>(&self, step: impl FnOnce(&mut BeatingSite) -> T) -> T {
         step(self.state.lock().get_or_insert_default())
     }
 }
 
 #[derive(Default)]
-struct Beating {
+struct BeatingSite {
     /// The permits that hold a lease.
     leased: Vec<u64>,
     /// How many requests and watchers sleep for long.
     listeners: usize,
     running: bool,
-    last: Option<Condition>,
+    last: Option<BreakerCondition>,
 }
 
 /// Keeps the heartbeat going while it lives.
-pub(crate) struct Listening(Arc<SiteAdmission>);
+pub(crate) struct HeartbeatGuard(Arc<SiteAdmission>);
 
-impl Drop for Listening {
+impl Drop for HeartbeatGuard {
     fn drop(&mut self) {
         self.0.heartbeat.with(|state| state.listeners -= 1);
     }
@@ -64,7 +64,7 @@ impl SiteAdmission {
 
     /// Listens for changes of the site by other processes while a request sleeps until `until`, if
     /// that is long.
-    pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<Listening> {
+    pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<HeartbeatGuard> {
         if !self.shared || until <= self.runtime.boot() + HEARTBEAT_INTERVAL {
             return None;
         }
@@ -72,13 +72,13 @@ impl SiteAdmission {
     }
 
     /// Listens for changes of the site by other processes.
-    pub(crate) fn watch(self: &Arc<Self>) -> Listening {
+    pub(crate) fn watch(self: &Arc<Self>) -> HeartbeatGuard {
         self.heartbeat.with(|state| state.listeners += 1);
         // Where no other process shares the state, this process knows every change without asking.
         if self.shared {
             self.beat();
         }
-        Listening(Arc::clone(self))
+        HeartbeatGuard(Arc::clone(self))
     }
 
     /// Starts the heartbeat, unless it is running.
@@ -112,7 +112,7 @@ impl SiteAdmission {
     }
 
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
-    fn apply_condition(&self, condition: &Condition) {
+    fn apply_condition(&self, condition: &BreakerCondition) {
         let last = self
             .heartbeat
             .with(|state| state.last.replace(condition.clone()));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::Transition;
-use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Condition, Entry, Permit};
+use docstokg_policy::classify::AttemptMeaning;
+use docstokg_policy::site::{AdmissionDecision, BreakerCondition, Permit};
 
 mod failure_throttle;
 mod last_breaker_state;
@@ -44,7 +44,7 @@ pub(crate) struct HostHealth {
 /// The headers of an answer, as far as they say how its origin is.
 pub(crate) struct HealthSign {
     /// What the status means by itself.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: AttemptMeaning,
     /// A 503 of a host whose limits are learned, and the distance at which requests go to it.
     pub(crate) unavailable: Option<Duration>,
     pub(crate) sent: BootInstant,
@@ -54,23 +54,26 @@ pub(crate) struct HealthSign {
 impl HostHealth {
     /// Takes in the headers of an answer, and returns what they mean: some servers refuse with 503
     /// what is too fast.
-    pub(crate) fn judge(&self, sign: &HealthSign) -> Outcome {
+    pub(crate) fn judge(&self, sign: &HealthSign) -> AttemptMeaning {
         let HealthSign { sent, answered, .. } = *sign;
-        if matches!(sign.outcome, Outcome::Success | Outcome::Neutral) {
+        if matches!(
+            sign.outcome,
+            AttemptMeaning::Success | AttemptMeaning::Neutral
+        ) {
             self.served_at.fetch_max(sent.as_micros(), Ordering::AcqRel);
         }
         let is_refusal = match (sign.outcome, sign.unavailable) {
-            (Outcome::Success, _) => {
+            (AttemptMeaning::Success, _) => {
                 self.unavailable.note_served(sent, answered);
                 false
             }
-            (Outcome::Failure, Some(distance)) => {
+            (AttemptMeaning::Failure, Some(distance)) => {
                 (self.unavailable).count_unavailable(sent, distance, answered)
             }
             _ => false,
         };
         if is_refusal {
-            Outcome::Throttled
+            AttemptMeaning::Throttled
         } else {
             sign.outcome
         }
@@ -118,7 +121,11 @@ impl HostHealth {
     }
 
     /// Returns the transition that an answer of the store shows to have happened elsewhere.
-    pub(super) fn seen_by_answer(&self, entry: &Entry, now: BootInstant) -> Option<Transition> {
+    pub(super) fn seen_by_answer(
+        &self,
+        entry: &AdmissionDecision,
+        now: BootInstant,
+    ) -> Option<Transition> {
         let transition = self.breaker.by_answer(entry, now)?;
         self.slow_start.note(&transition, now);
         Some(transition)
@@ -127,7 +134,7 @@ impl HostHealth {
     /// Returns the transition that a heartbeat shows to have happened elsewhere.
     pub(super) fn seen_by_heartbeat(
         &self,
-        condition: &Condition,
+        condition: &BreakerCondition,
         now: BootInstant,
     ) -> Option<Transition> {
         let transition = self.breaker.by_heartbeat(condition, now)?;

@@ -5,27 +5,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::quota::Statement;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Permit, Report, Settled, Standing};
+use docstokg_policy::site::{
+    AdmissionRequest, AttemptResult, Permit, PermitStanding, SettleEffect,
+};
 use parking_lot::Mutex;
 
-use super::Lane;
+use super::AdmissionQueue;
 use super::slots::Slots;
 use crate::clock::BootInstant;
-use crate::event::What;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 
 /// A permit of one site. Settled once; dropped unsettled it says nothing about the origin.
 pub(crate) struct HeldPermit(Arc<PermitState>);
 
 /// The part of a held permit that a connection being dialled may outlive.
 pub(crate) struct PermitState {
-    lane: Lane,
+    lane: AdmissionQueue,
     /// The question that was permitted: the attempt gives back what it took, whatever the host has
     /// stated since.
-    ask: Ask,
+    ask: AdmissionRequest,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
@@ -51,10 +53,10 @@ impl PermitState {
     ///
     /// A store that does not answer keeps no request from being sent: it was permitted before the
     /// store became unavailable.
-    pub(crate) async fn sent(&self, longest: Duration) -> Standing {
+    pub(crate) async fn sent(&self, longest: Duration) -> PermitStanding {
         (self.lane.site.handle.sent(&self.ask, &self.permit, longest))
             .await
-            .unwrap_or(Standing::Good)
+            .unwrap_or(PermitStanding::Good)
     }
 
     /// The answer asks for no requests: those that were permitted before it are not sent after it.
@@ -80,10 +82,13 @@ impl PermitState {
 
     /// Takes note of the headers of the answer, or that there will be none; with what they mean,
     /// where that is known.
-    pub(crate) fn note_answer(&self, outcome: Option<Outcome>) {
+    pub(crate) fn note_answer(&self, outcome: Option<AttemptMeaning>) {
         if !self.answered.swap(true, Ordering::AcqRel) {
             let site = &self.lane.site;
-            if matches!(outcome, Some(Outcome::Failure | Outcome::Throttled)) {
+            if matches!(
+                outcome,
+                Some(AttemptMeaning::Failure | AttemptMeaning::Throttled)
+            ) {
                 site.health.note_failure(self.permit.at);
             }
             // A role that counts for itself has a breaker of its own.
@@ -95,7 +100,7 @@ impl PermitState {
 
     /// Claims the settlement of the attempt, and returns whether no caller has claimed it before:
     /// only the first reports to the store.
-    fn claim_settlement(&self, outcome: Option<Outcome>) -> bool {
+    fn claim_settlement(&self, outcome: Option<AttemptMeaning>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
             self.note_answer(outcome);
@@ -116,7 +121,7 @@ impl PermitState {
         self.lane.rules.policy.learn.is_some() && !self.permit.clean
     }
 
-    fn spread(&self, settled: Settled, track: &Track) {
+    fn spread(&self, settled: SettleEffect, track: &RequestTrack) {
         let (site, key) = (&self.lane.site, &self.lane.key);
         site.note_transition(&self.lane, track, settled.transition);
         if settled.wakes {
@@ -126,10 +131,10 @@ impl PermitState {
         }
         if let Some((_, adjustment)) = settled.adjusted {
             site.has_adapted.store(true, Ordering::Relaxed);
-            track.note(&key.host, key.role, || What::Adapted(adjustment));
+            track.note(&key.host, key.role, || EventKind::Adapted(adjustment));
         }
         if let Some(limit) = settled.learned {
-            track.note(&key.host, key.role, || What::Learned(limit));
+            track.note(&key.host, key.role, || EventKind::Learned(limit));
         }
     }
 }
@@ -153,7 +158,12 @@ pub(crate) struct Consequence {
 }
 
 impl HeldPermit {
-    pub(super) fn new(lane: Lane, ask: Ask, permit: Permit, slots: Slots) -> Self {
+    pub(super) fn new(
+        lane: AdmissionQueue,
+        ask: AdmissionRequest,
+        permit: Permit,
+        slots: Slots,
+    ) -> Self {
         let has_shared_slots = ask.costs.iter().any(|cost| cost.slots.is_some());
         let leased = permit.probe || has_shared_slots;
         if leased {
@@ -192,7 +202,12 @@ impl HeldPermit {
 
     /// The headers are there: the result of a probe. Of a body that may take long, what is learned
     /// is learned now.
-    pub(crate) async fn settle_headers(&self, outcome: Outcome, body: BodyAhead, track: &Track) {
+    pub(crate) async fn settle_headers(
+        &self,
+        outcome: AttemptMeaning,
+        body: BodyAhead,
+        track: &RequestTrack,
+    ) {
         let state = &self.0;
         if state.permit.probe || (body == BodyAhead::Long && state.teaches()) {
             let handle = &state.lane.site.handle;
@@ -203,7 +218,7 @@ impl HeldPermit {
 
     /// The headers state quotas: all requests of the lane obey them from now on. Returns whether
     /// they hold the next one back.
-    pub(crate) async fn state_quotas(&self, statement: Statement, track: &Track) -> bool {
+    pub(crate) async fn state_quotas(&self, statement: Statement, track: &RequestTrack) -> bool {
         let state = &self.0;
         let site = &state.lane.site;
         let statement = Arc::new(statement);
@@ -219,7 +234,7 @@ impl HeldPermit {
     }
 
     /// The attempt has ended: reports it to the breaker and frees the slots.
-    pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Consequence {
+    pub(crate) async fn settle(&self, report: &AttemptResult, track: &RequestTrack) -> Consequence {
         let state = &self.0;
         if !state.claim_settlement(Some(report.outcome)) {
             return Consequence::default();

@@ -4,35 +4,38 @@
 //! the site that it goes to. What is reported to each of them when the attempt ends is decided
 //! here.
 
-use docstokg_policy::breaker::State;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::breaker::BreakerState;
+use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Refusal, Report};
+use docstokg_policy::site::{AttemptResult, Refusal};
 use docstokg_stores::StoreError;
 
-use super::{AdmissionContext, Consequence, HeldPermit, Lane, PermitState, Terms, Waits};
+use super::{
+    AdmissionContext, AdmissionQueue, AdmissionTerms, AdmissionWaits, Consequence, HeldPermit,
+    PermitState,
+};
 use crate::clock::BootInstant;
 use crate::error::RefusedBy;
-use crate::journey::Track;
+use crate::journey::RequestTrack;
 
 use std::sync::Arc;
 
 /// Why an attempt may not go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum AttemptDenial {
     /// The breaker or the limiter says so.
     Refused(Refusal),
     /// The store that knows does not answer.
     Store(StoreError),
 }
 
-impl From<Refusal> for Denied {
+impl From<Refusal> for AttemptDenial {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<StoreError> for Denied {
+impl From<StoreError> for AttemptDenial {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -42,11 +45,11 @@ impl From<StoreError> for Denied {
 #[derive(Clone)]
 pub(crate) struct Route {
     /// The breaker of the resolver on whose behalf it is.
-    pub(crate) resolver: Option<(Arc<str>, Lane)>,
+    pub(crate) resolver: Option<(Arc<str>, AdmissionQueue)>,
     /// The breaker of this process's local connectivity, where the store is shared.
-    pub(crate) network: Option<Lane>,
+    pub(crate) network: Option<AdmissionQueue>,
     /// The site itself.
-    pub(crate) site: Lane,
+    pub(crate) site: AdmissionQueue,
 }
 
 /// What an attempt was permitted. Dropped unsettled it reports nothing about the origin.
@@ -58,11 +61,11 @@ pub(crate) struct Permits {
 
 /// How an attempt ended, and to which breakers that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum AttemptReport {
     /// The origin answered or failed.
-    Origin(Report),
+    Origin(AttemptResult),
     /// The request did not leave this machine: other processes may reach the origin.
-    Local(Report),
+    Local(AttemptResult),
     /// Neither: the connection ended before an answer, or https was only tried.
     Unknown,
 }
@@ -72,11 +75,11 @@ impl Route {
     /// was taken before it, and says whose it is.
     pub(crate) async fn enter(
         &self,
-        terms: Terms,
+        terms: AdmissionTerms,
         context: &AdmissionContext<'_>,
-        track: &Track,
-        waits: &mut Waits,
-    ) -> Result<Permits, (RefusedBy, Denied)> {
+        track: &RequestTrack,
+        waits: &mut AdmissionWaits,
+    ) -> Result<Permits, (RefusedBy, AttemptDenial)> {
         let breaker_only = context.without_slots();
         let mut resolver = None;
         if let Some((name, lane)) = &self.resolver {
@@ -128,12 +131,12 @@ impl Permits {
     }
 
     /// Returns how the breaker of the resolver stands, where there is one.
-    pub(crate) fn resolver_state(&self) -> Option<State> {
+    pub(crate) fn resolver_state(&self) -> Option<BreakerState> {
         self.resolver.as_ref().map(|permit| {
             if permit.is_probe() {
-                State::HalfOpen
+                BreakerState::HalfOpen
             } else {
-                State::Closed
+                BreakerState::Closed
             }
         })
     }
@@ -145,17 +148,17 @@ impl Permits {
     }
 
     /// Reports the end of the attempt.
-    pub(crate) async fn settle(self, ending: Ending, track: &Track) -> Consequence {
+    pub(crate) async fn settle(self, ending: AttemptReport, track: &RequestTrack) -> Consequence {
         let report = match ending {
             // Only an answer, or the next attempt, shows the state of the origin.
-            Ending::Unknown => return Consequence::default(),
-            Ending::Local(report) => {
+            AttemptReport::Unknown => return Consequence::default(),
+            AttemptReport::Local(report) => {
                 if let Some(network) = &self.network {
                     return network.settle(&report, track).await;
                 }
                 report
             }
-            Ending::Origin(report) => {
+            AttemptReport::Origin(report) => {
                 if let Some(network) = &self.network {
                     network.settle(&reached(report.sent), track).await;
                 }
@@ -166,10 +169,12 @@ impl Permits {
         if let Some(resolver) = &self.resolver {
             let outcome = match report.outcome {
                 // A host that throttles its files says that the link was good.
-                Outcome::Throttled if resolver.state().role() == Role::Artifact => Outcome::Neutral,
+                AttemptMeaning::Throttled if resolver.state().role() == Role::Artifact => {
+                    AttemptMeaning::Neutral
+                }
                 outcome => outcome,
             };
-            let report = Report {
+            let report = AttemptResult {
                 outcome,
                 retry_after: None,
                 wants_retry: false,
@@ -183,7 +188,7 @@ impl Permits {
 
     /// The headers of a streamed answer are there: the origin was reached, and the rest is settled
     /// at the end of the body. Returns what the body holds until then.
-    pub(crate) async fn stream(self, sent: BootInstant, track: &Track) -> Vec<HeldPermit> {
+    pub(crate) async fn stream(self, sent: BootInstant, track: &RequestTrack) -> Vec<HeldPermit> {
         if let Some(network) = &self.network {
             network.settle(&reached(sent), track).await;
         }
@@ -192,9 +197,9 @@ impl Permits {
 }
 
 /// Reports to the breaker of local connectivity that the origin was reached.
-const fn reached(sent: BootInstant) -> Report {
-    Report {
-        outcome: Outcome::Success,
+const fn reached(sent: BootInstant) -> AttemptResult {
+    AttemptResult {
+        outcome: AttemptMeaning::Success,
         retry_after: None,
         sent,
         wants_retry: false,

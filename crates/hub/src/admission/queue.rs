@@ -100,7 +100,7 @@ impl WaitQueue {
     }
 
     /// Lets a waiter ask a remote store beside the head, once in a round, if few do so already.
-    pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<Overlap<'_>> {
+    pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<OverlapPermit<'_>> {
         let round = self.round.load(Ordering::Acquire);
         if waiter.overlapped_in.load(Ordering::Acquire) == round {
             return None;
@@ -111,7 +111,7 @@ impl WaitQueue {
             .ok()?;
         waiter.overlapped_in.store(round, Ordering::Release);
         self.asked.fetch_add(1, Ordering::AcqRel);
-        Some(Overlap {
+        Some(OverlapPermit {
             queue: self,
             round,
             calls_next: true,
@@ -120,7 +120,7 @@ impl WaitQueue {
 
     /// Begins a round: the head asks, and wakes the waiters that may ask beside it. The round ends
     /// when the answer is there.
-    pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> Asking {
+    pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> HeadQuestion {
         let (asked, went) = (
             self.asked.swap(0, Ordering::AcqRel),
             self.went.swap(0, Ordering::AcqRel),
@@ -138,7 +138,7 @@ impl WaitQueue {
         for waiter in self.waiters.lock().iter().skip(1).take(called as usize) {
             waiter.called.notify_one();
         }
-        Asking(Arc::clone(head))
+        HeadQuestion(Arc::clone(head))
     }
 
     /// Removes a waiter, and wakes the new head if it was the head that left.
@@ -196,23 +196,23 @@ impl WaitQueue {
 }
 
 /// A head whose question is on its way, until this is dropped.
-pub(super) struct Asking(Arc<Waiter>);
+pub(super) struct HeadQuestion(Arc<Waiter>);
 
-impl Drop for Asking {
+impl Drop for HeadQuestion {
     fn drop(&mut self) {
         self.0.asking.store(false, Ordering::Release);
     }
 }
 
 /// Leave to ask beside the head, given up when dropped.
-pub(super) struct Overlap<'a> {
+pub(super) struct OverlapPermit<'a> {
     queue: &'a WaitQueue,
     round: u32,
     /// It was let through, or it never asked: the next waiter that has not asked is woken.
     pub(super) calls_next: bool,
 }
 
-impl Drop for Overlap<'_> {
+impl Drop for OverlapPermit<'_> {
     fn drop(&mut self) {
         self.queue.overlapping.fetch_sub(1, Ordering::AcqRel);
         if !self.calls_next {

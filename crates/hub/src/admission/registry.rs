@@ -19,7 +19,9 @@ use tokio::sync::Semaphore;
 use self::build::RulesCache;
 use super::heartbeat::Heartbeat;
 use super::round_trip::RoundTrip;
-use super::{HostHealth, Lane, LaneKey, LaneState, News, Rules, SiteAdmission};
+use super::{
+    AdmissionQueue, AdmissionRules, BudgetSetKey, HostHealth, LaneState, SiteAdmission, SiteNews,
+};
 use crate::clock::Runtime;
 use crate::config::{Config, SiteConfig, network_key, resolver_key};
 
@@ -27,36 +29,36 @@ use crate::config::{Config, SiteConfig, network_key, resolver_key};
 const FIRST_SWEEP: usize = 1_024;
 
 /// Finds the lane of a request.
-pub(crate) struct Registry {
+pub(crate) struct AdmissionRegistry {
     config: Arc<Config>,
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
-    pub(crate) news: Arc<News>,
+    pub(crate) news: Arc<SiteNews>,
     /// The breakers of this process's local connectivity, where the store is shared: its failures
     /// do not concern other processes.
     network: Option<MemoryStore>,
     /// The hosts that the configuration joins to sites.
     joined: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
-    sites: RwLock<Sites>,
+    sites: RwLock<SiteTable>,
     rules: Mutex<RulesCache>,
     common_slots: Mutex<HashMap<(SiteKey, BudgetKey), Arc<Semaphore>>>,
 }
 
 #[derive(Default)]
-struct Sites {
+struct SiteTable {
     by_key: HashMap<SiteKey, Arc<SiteAdmission>>,
     next_sweep: usize,
 }
 
 /// Where a breaker of this process alone is shown to other processes.
-type Shown = Option<(Arc<dyn StateStore>, SiteKey)>;
+type LocalBreakerDisplay = Option<(Arc<dyn StateStore>, SiteKey)>;
 
-impl Registry {
+impl AdmissionRegistry {
     pub(crate) fn new(
         config: &Arc<Config>,
         store: Arc<dyn StateStore>,
         runtime: Arc<dyn Runtime>,
-        news: News,
+        news: SiteNews,
     ) -> Self {
         let joined = config.sites.iter().flat_map(|site| {
             let shared = Arc::new(site.clone());
@@ -85,7 +87,7 @@ impl Registry {
     }
 
     /// Returns the lane of a request.
-    pub(crate) fn lane(&self, key: &LaneKey) -> Lane {
+    pub(crate) fn lane(&self, key: &BudgetSetKey) -> AdmissionQueue {
         let site = match self.joined.get(&key.host) {
             Some((site, _)) => self.site(&*self.store, site, || Arc::clone(site)),
             None => self.site(&*self.store, key.host.as_str(), || key.host.shared()),
@@ -94,7 +96,7 @@ impl Registry {
             |other| other == key,
             |lanes| self.build_lane(key.clone(), &site, lanes),
         );
-        Lane::new(site, state)
+        AdmissionQueue::new(site, state)
     }
 
     /// Returns the site that stands for the breaker of a resolver.
@@ -104,11 +106,11 @@ impl Registry {
     }
 
     /// Returns the lane of a resolver: a breaker without budgets.
-    pub(crate) fn resolver_lane(&self, name: &str, host: &Host, role: Role) -> Lane {
+    pub(crate) fn resolver_lane(&self, name: &str, host: &Host, role: Role) -> AdmissionQueue {
         let site = self.resolver_site(name);
         let state = site.breaker_lane(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
-            Arc::new(Rules {
+            Arc::new(AdmissionRules {
                 policy: Arc::new(LanePolicy::new(Arc::clone(&breaker.policy))),
                 classifier: Arc::clone(&breaker.classifier),
                 headers: None,
@@ -117,12 +119,12 @@ impl Registry {
                 kind_credits: Box::default(),
             })
         });
-        Lane::new(site, state)
+        AdmissionQueue::new(site, state)
     }
 
     /// Returns the lane of this process's own way to a host, where the store is shared: a breaker
     /// that failures of local connectivity open, for this process alone.
-    pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<Lane> {
+    pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<AdmissionQueue> {
         let own = self.network.as_ref()?;
         let name = format!("network:{host}");
         let shown = || {
@@ -133,18 +135,18 @@ impl Registry {
         };
         let site = self.site_shown(own, &name, || name.as_str().into(), shown);
         let state = site.breaker_lane(host, role, || {
-            let rules = self.rules_of(&LaneKey::free(host, role));
+            let rules = self.rules_of(&BudgetSetKey::free(host, role));
             let policy = LanePolicy {
                 learn: None,
                 ..LanePolicy::clone(&rules.policy)
             };
-            Arc::new(Rules {
+            Arc::new(AdmissionRules {
                 policy: Arc::new(policy),
                 headers: None,
-                ..Rules::clone(&rules)
+                ..AdmissionRules::clone(&rules)
             })
         });
-        Some(Lane::new(site, state))
+        Some(AdmissionQueue::new(site, state))
     }
 
     /// Forgets the adaptive rates that this process has changed: its run ends.
@@ -173,7 +175,7 @@ impl Registry {
         store: &dyn StateStore,
         name: &str,
         key: impl FnOnce() -> SiteKey,
-        shown: impl FnOnce() -> Shown,
+        shown: impl FnOnce() -> LocalBreakerDisplay,
     ) -> Arc<SiteAdmission> {
         if let Some(site) = self.sites.read().by_key.get(name) {
             return Arc::clone(site);
@@ -203,7 +205,7 @@ impl Registry {
     }
 }
 
-impl Sites {
+impl SiteTable {
     /// Drops the sites that no request uses, once there are twice as many as after the last time.
     fn sweep(&mut self) {
         if self.by_key.len() >= self.next_sweep.max(FIRST_SWEEP) {
@@ -220,12 +222,12 @@ impl SiteAdmission {
         &self,
         host: &Host,
         role: Role,
-        rules: impl FnOnce() -> Arc<Rules>,
+        rules: impl FnOnce() -> Arc<AdmissionRules>,
     ) -> Arc<LaneState> {
         self.lane_or(
             |key| key.role == role,
             |_| {
-                let key = LaneKey::free(host, role);
+                let key = BudgetSetKey::free(host, role);
                 LaneState::new(key, Arc::default(), rules(), Box::default())
             },
         )
@@ -234,7 +236,7 @@ impl SiteAdmission {
     /// Returns the lane that is wanted, made beside the others where it is missing.
     fn lane_or(
         &self,
-        is_wanted: impl Fn(&LaneKey) -> bool,
+        is_wanted: impl Fn(&BudgetSetKey) -> bool,
         make: impl FnOnce(&[Arc<LaneState>]) -> LaneState,
     ) -> Arc<LaneState> {
         let mut lanes = self.lanes.lock();

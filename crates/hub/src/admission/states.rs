@@ -1,5 +1,5 @@
 //! The states of one admission: each state that a request may wait in is a method, and
-//! [`Admission::run`] goes from one to the next.
+//! [`AttemptAdmission::run`] goes from one to the next.
 //!
 //! A waiting request holds no slot; one that is not the head of its queue holds no reservation
 //! either. After any wait the site is asked again at the real instant, so that a request permitted
@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::rate::{LimitBasis, Window};
-use docstokg_policy::site::{Entry, Permit, QueuePosition, Refusal, RefusalReason, Reserved};
+use docstokg_policy::site::{
+    AdmissionDecision, Permit, QueuePosition, Refusal, RefusalReason, ReservedSlot,
+};
 
-use super::queue::Overlap;
+use super::queue::OverlapPermit;
+use super::queued_request::QueuedRequest;
 use super::slots::Slots;
-use super::waiting::Waiting;
-use super::{AdmissionContext, Denied, HeldPermit, Terms, Waits};
+use super::{AdmissionContext, AdmissionTerms, AdmissionWaits, AttemptDenial, HeldPermit};
 use crate::clock::{BootInstant, Runtime, before};
-use crate::event::What;
-use crate::journey::Track;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 
 /// The least after which a shared slot is asked for again.
 const MIN_SLOT_RETRY: Duration = Duration::from_millis(20);
@@ -51,12 +53,12 @@ const BLOCK_REPORT_DELAY: Duration = Duration::from_millis(10);
 const MAX_PERMIT_RETRIES: u32 = 3;
 
 /// One attempt on its way into a site.
-pub(super) struct Admission<'a, 'b> {
-    pub(super) waiting: Waiting<'a>,
-    pub(super) terms: Terms,
+pub(super) struct AttemptAdmission<'a, 'b> {
+    pub(super) waiting: QueuedRequest<'a>,
+    pub(super) terms: AdmissionTerms,
     pub(super) context: &'a AdmissionContext<'b>,
-    pub(super) track: &'a Track,
-    pub(super) waits: &'a mut Waits,
+    pub(super) track: &'a RequestTrack,
+    pub(super) waits: &'a mut AdmissionWaits,
     slots: Option<Slots>,
     /// It has waited behind others before, and that wait is reported.
     judged: bool,
@@ -66,13 +68,13 @@ pub(super) struct Admission<'a, 'b> {
     lost: u32,
 }
 
-impl<'a, 'b> Admission<'a, 'b> {
+impl<'a, 'b> AttemptAdmission<'a, 'b> {
     pub(super) fn new(
-        waiting: Waiting<'a>,
-        terms: Terms,
+        waiting: QueuedRequest<'a>,
+        terms: AdmissionTerms,
         context: &'a AdmissionContext<'b>,
-        track: &'a Track,
-        waits: &'a mut Waits,
+        track: &'a RequestTrack,
+        waits: &'a mut AdmissionWaits,
     ) -> Self {
         Self {
             waiting,
@@ -87,29 +89,32 @@ impl<'a, 'b> Admission<'a, 'b> {
         }
     }
 
-    pub(super) async fn run(mut self, first: Option<Entry>) -> Result<HeldPermit, Denied> {
+    pub(super) async fn run(
+        mut self,
+        first: Option<AdmissionDecision>,
+    ) -> Result<HeldPermit, AttemptDenial> {
         let mut entry = match first {
             Some(entry) => entry,
             None => self.ask().await?,
         };
         loop {
             match entry {
-                Entry::Go(permit) => {
+                AdmissionDecision::Go(permit) => {
                     if let Some(permit) = self.take(permit).await? {
                         return Ok(permit);
                     }
                 }
-                Entry::Wait(reserved) => self.wait_for_rate(reserved).await?,
-                Entry::Queue { at } => self.wait_for_turn(at).await?,
-                Entry::WaitForBreaker {
+                AdmissionDecision::Wait(reserved) => self.wait_for_rate(reserved).await?,
+                AdmissionDecision::Queue { at } => self.wait_for_turn(at).await?,
+                AdmissionDecision::WaitForBreaker {
                     until,
                     reason,
                     probing,
                 } => self.wait_for_breaker(until, reason, probing).await,
-                Entry::WaitForSlot { id, earlier } => {
+                AdmissionDecision::WaitForSlot { id, earlier } => {
                     self.wait_for_shared_slot(id, earlier).await?;
                 }
-                Entry::Refused(refusal) => return Err(refusal.into()),
+                AdmissionDecision::Refused(refusal) => return Err(refusal.into()),
             }
             entry = self.ask().await?;
         }
@@ -119,13 +124,13 @@ impl<'a, 'b> Admission<'a, 'b> {
         &**self.context.runtime
     }
 
-    fn note(&self, what: What) {
+    fn note(&self, what: EventKind) {
         let key = &self.waiting.lane.key;
         self.track.note(&key.host, key.role, || what);
     }
 
     /// Asks the store: confirms the reservation, or enters from its position in the queue.
-    async fn ask(&mut self) -> Result<Entry, Denied> {
+    async fn ask(&mut self) -> Result<AdmissionDecision, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
         if position == QueuePosition::Head && lane.must_wait_for_failures(&self.terms) {
@@ -149,7 +154,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             .wait_for_answer(answer.into_future(), self.context, self.track)
             .await?;
         drop(asking);
-        let waits = !matches!(entry, Entry::Go(_));
+        let waits = !matches!(entry, AdmissionDecision::Go(_));
         if let Some(overlap) = &mut overlap {
             overlap.calls_next = !waits;
         }
@@ -161,7 +166,9 @@ impl<'a, 'b> Admission<'a, 'b> {
 
     /// Finds out where in its queue the request stands. Few ask while the head waits for its first
     /// answer, and the others wait until they are called.
-    async fn queue_position(&mut self) -> Result<(QueuePosition, Option<Overlap<'a>>), Denied> {
+    async fn queue_position(
+        &mut self,
+    ) -> Result<(QueuePosition, Option<OverlapPermit<'a>>), AttemptDenial> {
         let lane = self.waiting.lane;
         loop {
             if self.waiting.reservation.is_some() {
@@ -197,7 +204,7 @@ impl<'a, 'b> Admission<'a, 'b> {
 
     /// Takes a permit, with the process's own slots; gives it back where there is none, or where it
     /// has become too old.
-    async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, Denied> {
+    async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.health.was_blocked_since(&permit) {
             // The store learns of it when the answer has been read: then this request is woken, or
@@ -234,7 +241,7 @@ impl<'a, 'b> Admission<'a, 'b> {
     }
 
     /// Sleeps until the instant of a reservation, then takes the process's own slots.
-    async fn wait_for_rate(&mut self, reserved: Reserved) -> Result<(), Denied> {
+    async fn wait_for_rate(&mut self, reserved: ReservedSlot) -> Result<(), AttemptDenial> {
         // Slots are kept for a turn that is near: another lane would take them, and be in the way
         // when the turn comes.
         let keeps = if self.lost > 0 {
@@ -248,7 +255,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             .filter(|_| reserved.at.since(self.runtime().boot()) <= keeps);
         self.waiting.hold(Some(reserved.id));
         let window = reserved.because;
-        self.note(What::WaitRate {
+        self.note(EventKind::WaitRate {
             until: reserved.at,
             window,
             basis: window.map_or(LimitBasis::Configured, |window| {
@@ -293,7 +300,7 @@ impl<'a, 'b> Admission<'a, 'b> {
     }
 
     /// Waits behind others of the same process until it is called.
-    async fn wait_for_turn(&mut self, at: BootInstant) -> Result<(), Denied> {
+    async fn wait_for_turn(&mut self, at: BootInstant) -> Result<(), AttemptDenial> {
         // A waiting request holds no slot: the head may be waiting for it.
         self.slots = None;
         if !self.judged {
@@ -303,7 +310,7 @@ impl<'a, 'b> Admission<'a, 'b> {
                 .queue
                 .ahead_of(&self.waiting.waiter)
                 .unwrap_or(0);
-            self.note(What::WaitTurn {
+            self.note(EventKind::WaitTurn {
                 not_before: at,
                 ahead,
             });
@@ -338,7 +345,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             // ask, too.
             lane.queue.wake_unaware();
         }
-        self.note(What::WaitBreaker {
+        self.note(EventKind::WaitBreaker {
             until,
             reason,
             probing,
@@ -350,14 +357,14 @@ impl<'a, 'b> Admission<'a, 'b> {
     }
 
     /// Waits for a slot that is shared with other processes: its position is reserved meanwhile.
-    async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), Denied> {
+    async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), AttemptDenial> {
         self.slots = None;
         self.waiting.hold(Some(id));
         let asleep = self.runtime().boot();
         if asleep >= self.terms.deadline {
             return Err(self.no_slot());
         }
-        self.note(What::WaitSlot);
+        self.note(EventKind::WaitSlot);
         // A slot that another process frees wakes no request here: it is asked for again, the later
         // the more come first.
         let moment = MIN_SLOT_RETRY + SLOT_RETRY_JITTER.mul_f64(self.context.random.share());
@@ -383,7 +390,7 @@ impl<'a, 'b> Admission<'a, 'b> {
 
     /// Waits for the process's own slots, up to an instant.
     async fn wait_for_slots(&mut self, until: BootInstant) -> Option<Slots> {
-        self.note(What::WaitSlot);
+        self.note(EventKind::WaitSlot);
         let asleep = self.runtime().boot();
         let slots = before(
             self.runtime(),
@@ -395,7 +402,7 @@ impl<'a, 'b> Admission<'a, 'b> {
         slots
     }
 
-    fn no_slot(&self) -> Denied {
+    fn no_slot(&self) -> AttemptDenial {
         Refusal {
             until: self.runtime().boot(),
             reason: RefusalReason::Slots,

@@ -6,7 +6,7 @@ use crate::clock::BootInstant;
 
 /// The slowest that a body may come.
 #[derive(Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct MinimumPace {
     pub(super) idle: Duration,
     pub(super) least: u64,
     pub(super) window: Duration,
@@ -14,7 +14,7 @@ pub(super) struct Pace {
     pub(super) bytes: u64,
 }
 
-impl Pace {
+impl MinimumPace {
     /// Counts a chunk, and says whether the last whole window was too slow.
     pub(super) fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
         self.bytes += bytes;

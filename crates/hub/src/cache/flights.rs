@@ -12,12 +12,12 @@ use std::time::Duration;
 use docstokg_stores::cache::CacheKey;
 use parking_lot::Mutex;
 
-use super::lease::Lease;
+use super::lease::FlightLease;
 use crate::clock::BootInstant;
 use crate::flight;
 
 /// How long requests do not wait for each other after an answer that cannot be reused.
-pub(super) const UNCACHEABLE: Duration = Duration::from_secs(60);
+pub(super) const UNCACHEABLE_MEMORY: Duration = Duration::from_secs(60);
 /// How many such keys are remembered.
 const MAX_UNCACHEABLE: usize = 4_096;
 
@@ -37,30 +37,30 @@ pub(super) enum FlightEnd {
 
 /// The flights of a process.
 #[derive(Default)]
-pub(crate) struct Flights {
-    active: flight::Flights<CacheKey, FlightEnd>,
+pub(crate) struct CacheFlights {
+    active: flight::FlightTable<CacheKey, FlightEnd>,
     uncacheable: Mutex<HashMap<CacheKey, BootInstant>>,
 }
 
 /// The part of a request in a flight.
-pub(super) enum Joined {
+pub(super) enum CacheFlightRole {
     /// It asks the origin.
     Lead(LedFlight),
     /// It waits for the end.
-    Follow(flight::Ending<FlightEnd>),
+    Follow(flight::FlightWait<FlightEnd>),
     /// There is no flight, because answers are not reusable.
     Alone,
 }
 
-impl Flights {
+impl CacheFlights {
     /// Joins the flight of a key, or begins it.
-    pub(super) fn join(&self, key: CacheKey, now: BootInstant) -> Joined {
+    pub(super) fn join(&self, key: CacheKey, now: BootInstant) -> CacheFlightRole {
         if self.is_uncacheable(&key, now) {
-            return Joined::Alone;
+            return CacheFlightRole::Alone;
         }
         match self.active.join(&key) {
-            flight::Joined::Follow(ending) => Joined::Follow(ending),
-            flight::Joined::Lead(flight) => Joined::Lead(LedFlight {
+            flight::FlightRole::Follow(ending) => CacheFlightRole::Follow(ending),
+            flight::FlightRole::Lead(flight) => CacheFlightRole::Lead(LedFlight {
                 lease: None,
                 flight,
             }),
@@ -74,7 +74,7 @@ impl Flights {
             known.retain(|_, until| now < *until);
         }
         if known.len() < MAX_UNCACHEABLE {
-            known.insert(key, now + UNCACHEABLE);
+            known.insert(key, now + UNCACHEABLE_MEMORY);
         }
     }
 
@@ -89,7 +89,7 @@ impl Flights {
 pub(super) struct LedFlight {
     /// The same flight among processes. It ends first: a waiter of this process that leads next
     /// claims the lease anew.
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<FlightLease>,
     flight: flight::Flight<CacheKey, FlightEnd>,
 }
 

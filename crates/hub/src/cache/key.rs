@@ -1,6 +1,6 @@
 //! Names of stored responses and of flights: hashes, so that no secret reaches the disk.
 
-use docstokg_policy::freshness::{Digest, Mode};
+use docstokg_policy::freshness::{CacheMode, Digest};
 use docstokg_policy::role::Role;
 use docstokg_stores::cache::CacheKey;
 use http::header::{AUTHORIZATION, COOKIE};
@@ -21,21 +21,21 @@ pub(super) fn hash(bytes: &[u8]) -> Digest {
 /// bodies decoded, a relay as they were sent; what a private cache may store, a shared one may not
 /// serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Space {
+pub(super) enum KeySpace {
     Own,
     PrivateRelay,
     SharedRelay,
 }
 
-impl Space {
+impl KeySpace {
     pub(super) const ALL: [Self; 3] = [Self::Own, Self::PrivateRelay, Self::SharedRelay];
 
     /// Returns the space of a request.
     pub(super) fn of(request: &Request) -> Self {
         match request.relay.as_ref().map(|relay| relay.mode) {
             None => Self::Own,
-            Some(Mode::Private) => Self::PrivateRelay,
-            Some(Mode::Shared) => Self::SharedRelay,
+            Some(CacheMode::Private) => Self::PrivateRelay,
+            Some(CacheMode::Shared) => Self::SharedRelay,
         }
     }
 

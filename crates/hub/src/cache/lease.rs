@@ -12,22 +12,22 @@ use super::StoredResponses;
 use crate::clock::{BootInstant, Runtime};
 
 /// How long a lease lasts.
-const LEASE: Duration = Duration::from_secs(20);
+const FLIGHT_LEASE_DURATION: Duration = Duration::from_secs(20);
 /// How often it is renewed.
-const RENEWAL: Duration = Duration::from_secs(5);
+const LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a waiting process looks whether the key has changed.
-const POLL: Duration = Duration::from_millis(10);
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The lease of a flight, released when this is dropped.
-pub(super) struct Lease(Arc<Held>);
+pub(super) struct FlightLease(Arc<HeldLease>);
 
-struct Held {
+struct HeldLease {
     store: CacheStore,
     key: CacheKey,
     holder: Holder,
 }
 
-impl Drop for Lease {
+impl Drop for FlightLease {
     fn drop(&mut self) {
         // Queued by the call: there is nothing to wait for.
         drop(self.0.store.release(&self.0.key, self.0.holder));
@@ -35,9 +35,9 @@ impl Drop for Lease {
 }
 
 /// The part of this process in a flight.
-pub(super) enum Claimed {
+pub(super) enum LeaseClaim {
     /// It asks the origin.
-    Lead(Lease),
+    Lead(FlightLease),
     /// Another process does, until then at the latest.
     Wait(BootInstant),
     /// Answers are not reusable: every request goes by itself.
@@ -46,19 +46,19 @@ pub(super) enum Claimed {
 
 impl StoredResponses {
     /// Claims the flight of a key among processes.
-    pub(super) async fn claim(&self, key: CacheKey, runtime: &Arc<dyn Runtime>) -> Claimed {
-        let until = runtime.boot() + LEASE;
+    pub(super) async fn claim(&self, key: CacheKey, runtime: &Arc<dyn Runtime>) -> LeaseClaim {
+        let until = runtime.boot() + FLIGHT_LEASE_DURATION;
         match self.store.claim(&key, self.holder, until).await {
-            Claim::Held { until } => Claimed::Wait(until),
-            Claim::Uncacheable { .. } => Claimed::Alone,
+            Claim::Held { until } => LeaseClaim::Wait(until),
+            Claim::Uncacheable { .. } => LeaseClaim::Alone,
             Claim::Leader => {
-                let held = Arc::new(Held {
+                let held = Arc::new(HeldLease {
                     store: self.store.clone(),
                     key,
                     holder: self.holder,
                 });
                 renew(&held, runtime);
-                Claimed::Lead(Lease(held))
+                LeaseClaim::Lead(FlightLease(held))
             }
         }
     }
@@ -77,7 +77,7 @@ impl StoredResponses {
         runtime: &dyn Runtime,
     ) {
         while !self.has_changed(watched) && runtime.boot() < until {
-            let next = (runtime.boot() + POLL).min(until);
+            let next = (runtime.boot() + LEASE_POLL_INTERVAL).min(until);
             runtime.sleep_until(next).await;
         }
     }
@@ -92,15 +92,17 @@ pub(super) struct WatchedKeys<'a> {
 }
 
 /// Renews a lease for as long as it is held.
-fn renew(held: &Arc<Held>, runtime: &Arc<dyn Runtime>) {
+fn renew(held: &Arc<HeldLease>, runtime: &Arc<dyn Runtime>) {
     let (held, clock) = (Arc::downgrade(held), Arc::clone(runtime));
     runtime.spawn(Box::pin(async move {
         loop {
-            clock.sleep_until(clock.boot() + RENEWAL).await;
+            clock
+                .sleep_until(clock.boot() + LEASE_RENEWAL_INTERVAL)
+                .await;
             let Some(held) = held.upgrade() else {
                 return;
             };
-            let until = clock.boot() + LEASE;
+            let until = clock.boot() + FLIGHT_LEASE_DURATION;
             if !held.store.renew(&held.key, held.holder, until).await {
                 return;
             }

@@ -3,51 +3,52 @@
 use std::sync::Arc;
 
 use docstokg_policy::freshness::{
-    Mode, Overrides, Reuse, Rules, SetCookie, StaleUse, Validators, reuse, select,
+    CacheMode, FreshnessRules, Overrides, ReuseDecision, SetCookie, StaleUse, Validators, reuse,
+    select,
 };
 use http::header::RANGE;
 use http::{HeaderMap, Method};
 
-use super::flights::{FlightEnd, Joined, LedFlight};
-use super::key::Space;
-use super::lease::{Claimed, WatchedKeys};
-use super::plan::{Plan, Question, forward_of};
-use super::{ResponseCache, Sharing, StoredAnswer, StoredResponses, Unserved, decode, key};
+use super::flights::{CacheFlightRole, FlightEnd, LedFlight};
+use super::key::KeySpace;
+use super::lease::{LeaseClaim, WatchedKeys};
+use super::plan::{CachePlan, CacheQuestion, forward_of};
+use super::{ResponseCache, ServeFailure, Sharing, StoredAnswer, StoredResponses, decode, key};
 use crate::clock::{Timestamp, before};
 use crate::config::CacheAccess;
 use crate::error::ErrorKind;
-use crate::exchange::{Answered, Delivery, Leg};
-use crate::journey::{CacheUse, Forward, StaleReason, Track};
+use crate::exchange::{Delivery, HopContext, HopResponse};
+use crate::journey::{CacheUse, ForwardReason, RequestTrack, StaleReason};
 use crate::target::NamedHop;
 
 /// How often a stored body may turn out to be damaged before the cache is left out.
 const MAX_DAMAGED: u32 = 3;
 
 /// What the cache has for a hop.
-pub(crate) enum Found<T> {
+pub(crate) enum CacheLookup<T> {
     /// An answer: nothing is spent.
-    Answer(Answered<T>),
+    Answer(HopResponse<T>),
     /// None: the origin has to be asked, as planned; without a plan the cache has no part in it.
-    Ask(Option<Box<Plan>>),
+    Ask(Option<Box<CachePlan>>),
 }
 
 /// How a stored response serves a request.
-enum Judged {
+enum StoredResponseUse {
     Serve(StoredAnswer, CacheUse),
-    Ask(Box<Plan>, Waiting),
+    Ask(Box<CachePlan>, FlightPatience),
     Bypass,
     NotCached,
 }
 
 /// Whether a request may wait for another one for the same thing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
+enum FlightPatience {
     Allowed,
     No,
 }
 
-impl Waiting {
-    fn of<D: Delivery>(leg: &Leg<'_, D, NamedHop>, access: CacheAccess) -> Self {
+impl FlightPatience {
+    fn of<D: Delivery>(leg: &HopContext<'_, D, NamedHop>, access: CacheAccess) -> Self {
         // A streamed body is stored at the pace of its reader, for which no other request waits,
         // unless that reads as fast as the body comes.
         let is_slow = D::STREAMS && leg.request.relay.is_none();
@@ -70,9 +71,9 @@ impl ResponseCache {
     /// Looks up a hop; waits for a request that is fetching the same.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
-        leg: &Leg<'_, D, NamedHop>,
-        track: &mut Track,
-    ) -> Result<Found<D::Output>, ErrorKind> {
+        leg: &HopContext<'_, D, NamedHop>,
+        track: &mut RequestTrack,
+    ) -> Result<CacheLookup<D::Output>, ErrorKind> {
         let access = self.access_of(leg.request);
         let has_answers = [Method::GET, Method::HEAD].contains(&leg.hop.method);
         let usable = self.stored.as_ref().filter(|_| {
@@ -85,30 +86,30 @@ impl ResponseCache {
         });
         let plan = if let Some(cache) = usable {
             match self.consult(cache, leg, access, track).await? {
-                Found::Ask(plan) => plan,
-                answer @ Found::Answer(_) => return Ok(answer),
+                CacheLookup::Ask(plan) => plan,
+                answer @ CacheLookup::Answer(_) => return Ok(answer),
             }
         } else {
             track.journey.forward = Some(if has_answers {
-                Forward::Bypass
+                ForwardReason::Bypass
             } else {
-                Forward::Method
+                ForwardReason::Method
             });
             None
         };
         if access == CacheAccess::Offline {
             return Err(not_cached(leg));
         }
-        Ok(Found::Ask(plan))
+        Ok(CacheLookup::Ask(plan))
     }
 
     async fn consult<D: Delivery>(
         &self,
         cache: &StoredResponses,
-        leg: &Leg<'_, D, NamedHop>,
+        leg: &HopContext<'_, D, NamedHop>,
         access: CacheAccess,
-        track: &mut Track,
-    ) -> Result<Found<D::Output>, ErrorKind> {
+        track: &mut RequestTrack,
+    ) -> Result<CacheLookup<D::Output>, ErrorKind> {
         let mut led: Option<LedFlight> = None;
         let mut damaged = 0;
         loop {
@@ -116,25 +117,27 @@ impl ResponseCache {
             let key_changes = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
             match self.judge(cache, question, found, access, leg, track) {
-                Judged::Bypass => return Ok(Found::Ask(None)),
-                Judged::NotCached => return Err(not_cached(leg)),
-                Judged::Serve(answer, used) => match self.serve(leg, &answer).await {
+                StoredResponseUse::Bypass => return Ok(CacheLookup::Ask(None)),
+                StoredResponseUse::NotCached => return Err(not_cached(leg)),
+                StoredResponseUse::Serve(answer, used) => match self.serve(leg, &answer).await {
                     Ok(answered) => {
                         if let Some(led) = led {
                             led.end(FlightEnd::Stored);
                         }
                         track.journey.forward = None;
                         track.note_cache(leg.target, used, answered.head.status);
-                        return Ok(Found::Answer(answered));
+                        return Ok(CacheLookup::Answer(answered));
                     }
                     // The store has dropped it.
-                    Err(Unserved::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
-                    Err(Unserved::Damaged) => return Ok(Found::Ask(None)),
-                    Err(Unserved::Failed(kind)) => return Err(kind),
+                    Err(ServeFailure::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
+                    Err(ServeFailure::Damaged) => return Ok(CacheLookup::Ask(None)),
+                    Err(ServeFailure::Failed(kind)) => return Err(kind),
                 },
-                Judged::Ask(plan, Waiting::No) => return Ok(Found::Ask(Some(plan))),
-                Judged::Ask(plan, Waiting::Allowed) => {
-                    let Question { key, headers, .. } = &plan.question;
+                StoredResponseUse::Ask(plan, FlightPatience::No) => {
+                    return Ok(CacheLookup::Ask(Some(plan)));
+                }
+                StoredResponseUse::Ask(plan, FlightPatience::Allowed) => {
+                    let CacheQuestion { key, headers, .. } = &plan.question;
                     let flight = key::of_flight(key, headers, leg.request.ignored_fields());
                     // Before the flight is joined, so that its end is not missed.
                     let watched = WatchedKeys {
@@ -144,11 +147,11 @@ impl ResponseCache {
                         flight_changes: cache.store.changes(&flight),
                     };
                     match self.fly(cache, &watched, &mut led, leg, track).await? {
-                        Flown::LookAgain => {}
-                        Flown::Alone => return Ok(Found::Ask(Some(plan))),
-                        Flown::Lead => {
+                        FlightDecision::LookAgain => {}
+                        FlightDecision::Alone => return Ok(CacheLookup::Ask(Some(plan))),
+                        FlightDecision::Lead => {
                             *plan.flight.lock() = led;
-                            return Ok(Found::Ask(Some(plan)));
+                            return Ok(CacheLookup::Ask(Some(plan)));
                         }
                     }
                 }
@@ -162,57 +165,59 @@ impl ResponseCache {
         cache: &StoredResponses,
         watched: &WatchedKeys<'_>,
         led: &mut Option<LedFlight>,
-        leg: &Leg<'_, D, NamedHop>,
-        track: &mut Track,
-    ) -> Result<Flown, ErrorKind> {
+        leg: &HopContext<'_, D, NamedHop>,
+        track: &mut RequestTrack,
+    ) -> Result<FlightDecision, ErrorKind> {
         if led.is_none() {
             match cache.flights.join(*watched.flight, self.runtime.boot()) {
-                Joined::Alone => return Ok(Flown::Alone),
-                Joined::Follow(ending) => {
+                CacheFlightRole::Alone => return Ok(FlightDecision::Alone),
+                CacheFlightRole::Follow(ending) => {
                     let end = self.patiently(ending.wait(), leg, track).await?;
                     return Ok(match end {
-                        Some(FlightEnd::Stored | FlightEnd::Abandoned) => Flown::LookAgain,
-                        Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => Flown::Alone,
+                        Some(FlightEnd::Stored | FlightEnd::Abandoned) => FlightDecision::LookAgain,
+                        Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => {
+                            FlightDecision::Alone
+                        }
                     });
                 }
-                Joined::Lead(flight) => *led = Some(flight),
+                CacheFlightRole::Lead(flight) => *led = Some(flight),
             }
             // Another flight may have stored its answer between the look-up and the beginning of
             // this one.
             if cache.store.changes(watched.key) != watched.key_changes {
-                return Ok(Flown::LookAgain);
+                return Ok(FlightDecision::LookAgain);
             }
         }
         if cache.sharing == Sharing::Process {
-            return Ok(Flown::Lead);
+            return Ok(FlightDecision::Lead);
         }
         match cache.claim(*watched.flight, &self.runtime).await {
-            Claimed::Lead(lease) => {
+            LeaseClaim::Lead(lease) => {
                 // The entry alone: the claim itself has changed the flight.
                 let is_new = cache.store.changes(watched.key) != watched.key_changes;
                 if let Some(led) = led {
                     led.lease = Some(lease);
                 }
                 Ok(if is_new {
-                    Flown::LookAgain
+                    FlightDecision::LookAgain
                 } else {
-                    Flown::Lead
+                    FlightDecision::Lead
                 })
             }
-            Claimed::Alone => {
+            LeaseClaim::Alone => {
                 if let Some(led) = led.take() {
                     led.end(FlightEnd::Uncacheable);
                 }
-                Ok(Flown::Alone)
+                Ok(FlightDecision::Alone)
             }
-            Claimed::Wait(until) => {
+            LeaseClaim::Wait(until) => {
                 let changed = cache.changed(watched, until, &*self.runtime);
                 if self.patiently(changed, leg, track).await?.is_some() {
-                    return Ok(Flown::LookAgain);
+                    return Ok(FlightDecision::LookAgain);
                 }
                 // Others of this process may have more patience: one of them leads.
                 drop(led.take());
-                Ok(Flown::Alone)
+                Ok(FlightDecision::Alone)
             }
         }
     }
@@ -223,8 +228,8 @@ impl ResponseCache {
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
-        leg: &Leg<'_, D, NamedHop>,
-        track: &mut Track,
+        leg: &HopContext<'_, D, NamedHop>,
+        track: &mut RequestTrack,
     ) -> Result<Option<T>, ErrorKind> {
         let begun = self.runtime.boot();
         let relay = leg.request.relay.as_ref();
@@ -242,13 +247,17 @@ impl ResponseCache {
     }
 
     /// Puts a hop as the cache sees it.
-    fn question<D>(&self, cache: &StoredResponses, leg: &Leg<'_, D, NamedHop>) -> Question {
+    fn question<D>(
+        &self,
+        cache: &StoredResponses,
+        leg: &HopContext<'_, D, NamedHop>,
+    ) -> CacheQuestion {
         let target = leg.target;
         let relay = leg.request.relay.as_ref();
         let config = &self.config.cache;
         let mut rules = config.rules(&target.host, target.role, &target.url);
         if let Some(relay) = relay {
-            rules = Rules {
+            rules = FreshnessRules {
                 overrides: Overrides {
                     bypass: rules.overrides.bypass,
                     ..Overrides::default()
@@ -256,15 +265,15 @@ impl ResponseCache {
                 // One user's cookies are that user's own; those of a shared cache would reach
                 // other clients.
                 set_cookie: match relay.mode {
-                    Mode::Private => SetCookie::Keep,
-                    Mode::Shared => SetCookie::Strip,
+                    CacheMode::Private => SetCookie::Keep,
+                    CacheMode::Shared => SetCookie::Strip,
                 },
                 heuristic: relay.heuristic,
-                ..Rules::new(relay.mode)
+                ..FreshnessRules::new(relay.mode)
             };
         }
-        Question {
-            key: Space::of(leg.request).key(&target.url),
+        CacheQuestion {
+            key: KeySpace::of(leg.request).key(&target.url),
             rules,
             method: leg.hop.method.clone(),
             headers: self.fields(cache, leg),
@@ -272,18 +281,22 @@ impl ResponseCache {
     }
 
     /// Returns the fields that are sent, with who asks in place of credentials.
-    fn fields<D>(&self, cache: &StoredResponses, leg: &Leg<'_, D, NamedHop>) -> Arc<HeaderMap> {
+    fn fields<D>(
+        &self,
+        cache: &StoredResponses,
+        leg: &HopContext<'_, D, NamedHop>,
+    ) -> Arc<HeaderMap> {
         let (hop, target, request) = (leg.hop, leg.target, leg.request);
         if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
         }
         let mut fields = self.headers.sent_with(hop, target, request);
         match request.relay.as_ref().map(|relay| relay.mode) {
-            None | Some(Mode::Private) => {
+            None | Some(CacheMode::Private) => {
                 let (secrets, ignored) = (&request.secret_headers, request.ignored_fields());
                 key::set_identity(&mut fields, target.role, secrets, ignored);
             }
-            Some(Mode::Shared) => key::mark_credentials(&mut fields, &request.secret_headers),
+            Some(CacheMode::Shared) => key::mark_credentials(&mut fields, &request.secret_headers),
         }
         Arc::new(fields)
     }
@@ -292,23 +305,23 @@ impl ResponseCache {
     fn judge<D: Delivery>(
         &self,
         cache: &StoredResponses,
-        question: Question,
+        question: CacheQuestion,
         found: Option<StoredAnswer>,
         access: CacheAccess,
-        leg: &Leg<'_, D, NamedHop>,
-        track: &mut Track,
-    ) -> Judged {
+        leg: &HopContext<'_, D, NamedHop>,
+        track: &mut RequestTrack,
+    ) -> StoredResponseUse {
         let is_error = |answer: &StoredAnswer| answer.stored.status().as_u16() >= 400;
         let skips_errors = access == CacheAccess::SkipErrors;
         let found = found.filter(|answer| !(skips_errors && is_error(answer)));
-        let waiting = Waiting::of(leg, access);
+        let waiting = FlightPatience::of(leg, access);
         let now = self.runtime.wall();
         let stored = found.as_ref().map(|answer| &*answer.stored);
         let judged = reuse(question.request(), stored, &question.rules, now);
         track.journey.forward = forward_of(&judged);
         let plan = |stored, validators, may_serve| {
             let since = cache.store.stamp(&question.key);
-            Box::new(Plan {
+            Box::new(CachePlan {
                 question,
                 since,
                 stored,
@@ -319,17 +332,19 @@ impl ResponseCache {
             })
         };
         match (judged, found) {
-            (Reuse::Bypass(_), _) => Judged::Bypass,
-            (Reuse::OnlyIfCachedFailure, _) => Judged::NotCached,
-            (Reuse::Fresh { .. }, Some(answer)) if access == CacheAccess::Refresh => {
-                track.journey.forward = Some(Forward::Request);
+            (ReuseDecision::Bypass(_), _) => StoredResponseUse::Bypass,
+            (ReuseDecision::OnlyIfCachedFailure, _) => StoredResponseUse::NotCached,
+            (ReuseDecision::Fresh { .. }, Some(answer)) if access == CacheAccess::Refresh => {
+                track.journey.forward = Some(ForwardReason::Request);
                 let validators = answer.stored.validators();
                 let plan = plan(Some(answer), validators, StaleUse::default());
-                Judged::Ask(plan, Waiting::No)
+                StoredResponseUse::Ask(plan, FlightPatience::No)
             }
-            (Reuse::Fresh { age }, Some(answer)) => Judged::Serve(answer, CacheUse::Hit { age }),
+            (ReuseDecision::Fresh { age }, Some(answer)) => {
+                StoredResponseUse::Serve(answer, CacheUse::Hit { age })
+            }
             (
-                Reuse::Stale {
+                ReuseDecision::Stale {
                     age,
                     validators,
                     may_serve,
@@ -338,16 +353,17 @@ impl ResponseCache {
             ) => match stale_reason(may_serve, access, leg.request, now) {
                 Some(reason) => {
                     track.wants_validation |= reason == StaleReason::Revalidating;
-                    Judged::Serve(answer, CacheUse::Stale { age, reason })
+                    StoredResponseUse::Serve(answer, CacheUse::Stale { age, reason })
                 }
-                None => Judged::Ask(plan(Some(answer), validators, may_serve), waiting),
+                None => StoredResponseUse::Ask(plan(Some(answer), validators, may_serve), waiting),
             },
-            (Reuse::Revalidate { validators, .. }, answer) => {
-                Judged::Ask(plan(answer, validators, StaleUse::default()), Waiting::No)
-            }
+            (ReuseDecision::Revalidate { validators, .. }, answer) => StoredResponseUse::Ask(
+                plan(answer, validators, StaleUse::default()),
+                FlightPatience::No,
+            ),
             _ => {
                 let validators = Validators::default();
-                Judged::Ask(plan(None, validators, StaleUse::default()), waiting)
+                StoredResponseUse::Ask(plan(None, validators, StaleUse::default()), waiting)
             }
         }
     }
@@ -375,7 +391,7 @@ fn stale_reason(
 }
 
 /// What a flight comes to for a request.
-enum Flown {
+enum FlightDecision {
     /// It asks the origin for all.
     Lead,
     /// It asks the origin for itself.
@@ -386,7 +402,7 @@ enum Flown {
 
 impl StoredResponses {
     /// Finds the stored response that is for a request.
-    async fn find(&self, question: &Question) -> Option<StoredAnswer> {
+    async fn find(&self, question: &CacheQuestion) -> Option<StoredAnswer> {
         let variants = self.store.look_up(&question.key).await;
         let readable = || {
             let entries = variants.iter();
@@ -402,7 +418,7 @@ impl StoredResponses {
     }
 }
 
-fn not_cached<D>(leg: &Leg<'_, D, NamedHop>) -> ErrorKind {
+fn not_cached<D>(leg: &HopContext<'_, D, NamedHop>) -> ErrorKind {
     ErrorKind::NotCached {
         host: leg.target.host.clone(),
     }

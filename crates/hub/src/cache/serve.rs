@@ -3,18 +3,18 @@
 use std::borrow::Borrow;
 
 use bytes::Bytes;
-use docstokg_policy::freshness::{Answer, Request, answer};
+use docstokg_policy::freshness::{CacheRequest, ServedPart, answer};
 use http::Version;
 use http::header::{CONTENT_LENGTH, LOCATION};
 
 use super::{ResponseCache, StoredAnswer};
 use crate::error::ErrorKind;
-use crate::exchange::{Answered, Delivered, Delivery, Leg, StoredBody};
-use crate::response::Head;
+use crate::exchange::{CachedBody, DeliveredBody, Delivery, HopContext, HopResponse};
+use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
 /// Why a stored response was not served.
-pub(crate) enum Unserved {
+pub(crate) enum ServeFailure {
     /// Its body is damaged: it is a miss.
     Damaged,
     /// It cannot be delivered.
@@ -25,58 +25,60 @@ impl ResponseCache {
     /// Serves a stored response.
     pub(super) async fn serve<D: Delivery, T: Borrow<NamedHop> + Sync>(
         &self,
-        leg: &Leg<'_, D, T>,
+        leg: &HopContext<'_, D, T>,
         chosen: &StoredAnswer,
-    ) -> Result<Answered<D::Output>, Unserved> {
+    ) -> Result<HopResponse<D::Output>, ServeFailure> {
         let StoredAnswer { entry, stored } = chosen;
         let target = leg.target.borrow();
-        let request = Request {
+        let request = CacheRequest {
             method: &leg.hop.method,
             headers: &leg.hop.headers,
         };
         let sent = match answer(request, stored, entry.body_length()) {
             // A whole answer to a request for a part is right too (RFC 9110 section 14.2).
-            Answer::Part { .. } | Answer::Unsatisfiable { .. } if leg.request.relay.is_none() => {
-                Answer::Whole
+            ServedPart::Part { .. } | ServedPart::Unsatisfiable { .. }
+                if leg.request.relay.is_none() =>
+            {
+                ServedPart::Whole
             }
             other => other,
         };
         let (status, mut headers) = stored.head(sent, stored.age(self.runtime.wall()));
-        if matches!(sent, Answer::Whole) && leg.request.relay.is_some() {
+        if matches!(sent, ServedPart::Whole) && leg.request.relay.is_some() {
             // It may have come in chunks; its length is known by now.
             headers
                 .entry(CONTENT_LENGTH)
                 .or_insert_with(|| entry.body_length().into());
         }
-        let head = Box::new(Head {
+        let head = Box::new(ResponseHead {
             status,
             version: Version::HTTP_11,
             headers,
             url: target.url.clone(),
         });
         let part = match sent {
-            Answer::Whole => None,
-            Answer::Part { range, .. } => Some(range),
-            Answer::HeadOnly | Answer::NotModified | Answer::Unsatisfiable { .. } => {
-                let body = Delivered::Preview(Bytes::new());
-                return Ok(Answered { head, body });
+            ServedPart::Whole => None,
+            ServedPart::Part { range, .. } => Some(range),
+            ServedPart::HeadOnly | ServedPart::NotModified | ServedPart::Unsatisfiable { .. } => {
+                let body = DeliveredBody::Preview(Bytes::new());
+                return Ok(HopResponse { head, body });
             }
         };
         let limit = target.max_body;
         let limit = limit.unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
         if entry.body_length() > limit {
             let host = target.host.clone();
-            return Err(Unserved::Failed(ErrorKind::TooLarge { host, limit }));
+            return Err(ServeFailure::Failed(ErrorKind::TooLarge { host, limit }));
         }
         let leads_on = leg.request.relay.is_none()
             && status.is_redirection()
             && head.headers.contains_key(LOCATION);
-        let mut body = StoredBody::new(entry.body(), part);
+        let mut body = CachedBody::new(entry.body(), part);
         let body = if leads_on {
-            Delivered::Preview(body.collect().await?)
+            DeliveredBody::Preview(body.collect().await?)
         } else {
             leg.delivery.deliver_stored(&head, body).await?
         };
-        Ok(Answered { head, body })
+        Ok(HopResponse { head, body })
     }
 }

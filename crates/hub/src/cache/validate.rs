@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use docstokg_policy::freshness::{
-    Exchange, FromHead, Response, Stored, Update, freshen_from_head, is_stale_if_error_status,
-    update,
+    CacheExchange, FromHead, OriginResponse, StoredResponse, Update, freshen_from_head,
+    is_stale_if_error_status, update,
 };
 use docstokg_policy::time::Timestamp;
 use http::{Method, StatusCode};
 
-use super::flights::{FlightEnd, LedFlight, UNCACHEABLE};
-use super::plan::{Kept, Plan};
-use super::{ResponseCache, Sharing, StoredAnswer, StoredResponses, Unserved, encode, key};
+use super::flights::{FlightEnd, LedFlight, UNCACHEABLE_MEMORY};
+use super::plan::{CachePlan, CacheStoreResult};
+use super::{ResponseCache, ServeFailure, Sharing, StoredAnswer, StoredResponses, encode, key};
 use crate::error::ErrorKind;
-use crate::exchange::{Answered, Delivery, Leg};
-use crate::journey::{CacheUse, StaleReason, Track};
-use crate::response::Head;
+use crate::exchange::{Delivery, HopContext, HopResponse};
+use crate::journey::{CacheUse, RequestTrack, StaleReason};
+use crate::response::ResponseHead;
 
 /// The answer of a hop, as far as the cache is concerned.
-pub(crate) enum Concluded<T> {
+pub(crate) enum ValidatedResponse<T> {
     /// What the caller gets.
-    Answer(Result<Answered<T>, ErrorKind>),
+    Answer(Result<HopResponse<T>, ErrorKind>),
     /// A 304 about another response: the origin has to be asked again, without conditions.
     AskAgain,
 }
@@ -29,19 +29,19 @@ impl ResponseCache {
     /// Takes what the origin answered for a plan.
     pub(crate) async fn conclude<D: Delivery>(
         &self,
-        plan: &Plan,
-        leg: &Leg<'_, D>,
-        answered: Result<Answered<D::Output>, ErrorKind>,
-        track: &mut Track,
-    ) -> Concluded<D::Output> {
+        plan: &CachePlan,
+        leg: &HopContext<'_, D>,
+        answered: Result<HopResponse<D::Output>, ErrorKind>,
+        track: &mut RequestTrack,
+    ) -> ValidatedResponse<D::Output> {
         let Some(cache) = &self.stored else {
-            return Concluded::Answer(answered);
+            return ValidatedResponse::Answer(answered);
         };
         let answered = match answered {
             Ok(answered) if plan.is_confirmed_by(&answered.head) => {
                 match self.renew(cache, plan, &answered.head).await {
                     Some(renewed) => self.serve_renewed(leg, &renewed, track).await,
-                    None => return Concluded::AskAgain,
+                    None => return ValidatedResponse::AskAgain,
                 }
             }
             answered => self.or_stale(plan, leg, answered, track).await,
@@ -50,7 +50,12 @@ impl ResponseCache {
         if let Some(head) = answered.as_ref().ok().map(|answered| &*answered.head) {
             self.take_head(cache, plan, leg, head).await;
             let is_new = track.journey.cache == CacheUse::None;
-            if is_new && matches!(plan.kept(), Kept::Fresh | Kept::Stale) {
+            if is_new
+                && matches!(
+                    plan.kept(),
+                    CacheStoreResult::Fresh | CacheStoreResult::Stale
+                )
+            {
                 track.note_cache(leg.target, CacheUse::Stored, head.status);
             }
         }
@@ -63,15 +68,15 @@ impl ResponseCache {
             };
             self.end_flight(cache, flight, end);
         }
-        Concluded::Answer(answered)
+        ValidatedResponse::Answer(answered)
     }
 
     /// Renews a stored response with a 304; `None` if that is about another one.
     async fn renew(
         &self,
         cache: &StoredResponses,
-        plan: &Plan,
-        head: &Head,
+        plan: &CachePlan,
+        head: &ResponseHead,
     ) -> Option<StoredAnswer> {
         let chosen = plan.stored.as_ref()?;
         let exchange = self.exchange_of(plan, head);
@@ -85,15 +90,15 @@ impl ResponseCache {
             }
             Update::Forget(renewed, why) => {
                 let _ = cache.store.remove(&chosen.entry).await;
-                (renewed, Kept::Not(why))
+                (renewed, CacheStoreResult::Not(why))
             }
             Update::Freshened(renewed) => {
                 let is_stored = self.store_renewed(cache, chosen, &renewed).await;
                 let is_fresh = renewed.lifetime(&plan.question.rules) > renewed.age(self.wall());
                 let kept = match (is_stored, is_fresh) {
-                    (false, _) => Kept::Failed,
-                    (true, true) => Kept::Fresh,
-                    (true, false) => Kept::Stale,
+                    (false, _) => CacheStoreResult::Failed,
+                    (true, true) => CacheStoreResult::Fresh,
+                    (true, false) => CacheStoreResult::Stale,
                 };
                 (renewed, kept)
             }
@@ -109,7 +114,7 @@ impl ResponseCache {
         &self,
         cache: &StoredResponses,
         chosen: &StoredAnswer,
-        renewed: &Stored,
+        renewed: &StoredResponse,
     ) -> bool {
         match encode(renewed) {
             Some(metadata) => cache.store.update_metadata(&chosen.entry, metadata).await,
@@ -119,17 +124,17 @@ impl ResponseCache {
 
     async fn serve_renewed<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &HopContext<'_, D>,
         renewed: &StoredAnswer,
-        track: &mut Track,
-    ) -> Result<Answered<D::Output>, ErrorKind> {
+        track: &mut RequestTrack,
+    ) -> Result<HopResponse<D::Output>, ErrorKind> {
         match self.serve(leg, renewed).await {
             Ok(answered) => {
                 track.note_cache(leg.target, CacheUse::Revalidated, answered.head.status);
                 Ok(answered)
             }
-            Err(Unserved::Failed(kind)) => Err(kind),
-            Err(Unserved::Damaged) => Err(ErrorKind::Fault {
+            Err(ServeFailure::Failed(kind)) => Err(kind),
+            Err(ServeFailure::Damaged) => Err(ErrorKind::Fault {
                 host: leg.target.host.clone(),
                 fault: docstokg_policy::classify::Fault::Read,
                 cause: "the stored answer turned out to be damaged after its validation"
@@ -142,11 +147,11 @@ impl ResponseCache {
     /// Serves a stale response in place of a failure of the origin (RFC 5861 section 4).
     async fn or_stale<D: Delivery>(
         &self,
-        plan: &Plan,
-        leg: &Leg<'_, D>,
-        answered: Result<Answered<D::Output>, ErrorKind>,
-        track: &mut Track,
-    ) -> Result<Answered<D::Output>, ErrorKind> {
+        plan: &CachePlan,
+        leg: &HopContext<'_, D>,
+        answered: Result<HopResponse<D::Output>, ErrorKind>,
+        track: &mut RequestTrack,
+    ) -> Result<HopResponse<D::Output>, ErrorKind> {
         let reason = match &answered {
             Ok(answered) if is_stale_if_error_status(answered.head.status) => StaleReason::Error,
             Err(ErrorKind::Fault { .. }) => StaleReason::Error,
@@ -177,9 +182,9 @@ impl ResponseCache {
     async fn take_head<D>(
         &self,
         cache: &StoredResponses,
-        plan: &Plan,
-        leg: &Leg<'_, D>,
-        head: &Head,
+        plan: &CachePlan,
+        leg: &HopContext<'_, D>,
+        head: &ResponseHead,
     ) {
         let Some(chosen) = plan.stored.as_ref() else {
             return;
@@ -200,15 +205,15 @@ impl ResponseCache {
         }
     }
 
-    fn exchange_of<'a>(&self, plan: &'a Plan, head: &'a Head) -> Exchange<'a> {
+    fn exchange_of<'a>(&self, plan: &'a CachePlan, head: &'a ResponseHead) -> CacheExchange<'a> {
         let now = self.wall();
-        let times = docstokg_policy::freshness::Times {
+        let times = docstokg_policy::freshness::ExchangeTimes {
             sent: now,
             received: now,
         };
-        Exchange {
+        CacheExchange {
             request: plan.question.request(),
-            response: Response {
+            response: OriginResponse {
                 status: head.status,
                 headers: &head.headers,
             },
@@ -226,7 +231,7 @@ impl ResponseCache {
             let now = self.runtime.boot();
             cache.flights.remember_uncacheable(flight.key(), now);
             if cache.sharing == Sharing::Processes {
-                let until = now + UNCACHEABLE;
+                let until = now + UNCACHEABLE_MEMORY;
                 // Queued by the call: there is nothing to wait for.
                 drop(cache.store.remember_uncacheable(&flight.key(), until));
             }
@@ -236,11 +241,11 @@ impl ResponseCache {
 }
 
 /// Returns what an answer means for the requests that wait for it.
-fn end_of<T>(kept: Kept, answered: &Result<Answered<T>, ErrorKind>) -> FlightEnd {
+fn end_of<T>(kept: CacheStoreResult, answered: &Result<HopResponse<T>, ErrorKind>) -> FlightEnd {
     let failed =
         |status: StatusCode| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     match (kept, answered) {
-        (Kept::Fresh, _) => FlightEnd::Stored,
+        (CacheStoreResult::Fresh, _) => FlightEnd::Stored,
         (_, Ok(answered)) if failed(answered.head.status) => FlightEnd::Failed,
         (_, Ok(_)) => FlightEnd::Uncacheable,
         (_, Err(ErrorKind::Fault { .. })) => FlightEnd::Failed,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use docstokg_policy::freshness::{Mode, Overrides, Rules};
+use docstokg_policy::freshness::{CacheMode, FreshnessRules, Overrides};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use url::Url;
@@ -73,10 +73,10 @@ impl CacheConfig {
     /// Returns the rules for a URL and role. Files are not cached: their downloads keep validators
     /// of their own.
     #[must_use]
-    pub fn rules(&self, host: &Host, role: Role, url: &Url) -> Rules {
+    pub fn rules(&self, host: &Host, role: Role, url: &Url) -> FreshnessRules {
         let own = self.hosts.get(host).unwrap_or(&self.defaults);
         let own = &own[role.index()];
-        let mut rules = Rules::new(Mode::Private);
+        let mut rules = FreshnessRules::new(CacheMode::Private);
         rules.overrides = own.overrides;
         rules.overrides.bypass |= role == Role::Artifact;
         let adds_lifetime = own.overrides.ttl.is_some() || own.overrides.negative_ttl.is_some();

@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 
-use docstokg_config::{Node, Problem, Section, Source, document, nearest, read};
+use docstokg_config::{ConfigNode, ConfigProblem, Section, ValueSource, document, nearest, read};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
-use super::settings::{HostSettings, Settings, Warnings};
+use super::settings::{ConfigWarnings, HostSettings, Settings};
 use super::values::host_name;
 
 /// Every variable that is read, with what it is for.
@@ -121,21 +121,24 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
 
 impl Environment {
     /// Reads the variables as a layer over `below`, whose hosts are the known ones.
-    pub(crate) fn settings(&self, below: &Settings, problems: &mut Vec<Problem>) -> Settings {
+    pub(crate) fn settings(&self, below: &Settings, problems: &mut Vec<ConfigProblem>) -> Settings {
         let mut settings = Settings::default();
         for (name, value) in &self.overrides {
-            let source = Source::Environment(name.as_str().into());
+            let source = ValueSource::Environment(name.as_str().into());
             if let Some((host, role)) = host_and_role(name, below, &source, problems) {
-                let node = Node::nested(&[role.as_str()], Node::pairs(value, &source, problems));
+                let node = ConfigNode::nested(
+                    &[role.as_str()],
+                    ConfigNode::pairs(value, &source, problems),
+                );
                 let section =
                     read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
                 settings.limits.hosts.0.push((host, section));
             }
         }
         for (name, value) in &self.breaker_overrides {
-            let source = Source::Environment(name.as_str().into());
+            let source = ValueSource::Environment(name.as_str().into());
             let breakers = &mut settings.breakers;
-            let breaker = |path: &str, problems: &mut Vec<Problem>| {
+            let breaker = |path: &str, problems: &mut Vec<ConfigProblem>| {
                 super::flags::breaker(&format!("breakers.{path}"), value, &source, problems)
             };
             if name == BREAKER_DEFAULTS {
@@ -155,9 +158,9 @@ impl Environment {
             .unknown
             .iter()
             .map(|name| unknown_variable(name, known()));
-        settings.warnings = Warnings(unknown.collect());
+        settings.warnings = ConfigWarnings(unknown.collect());
         for (name, value) in &self.values {
-            let source = Source::Environment((*name).into());
+            let source = ValueSource::Environment((*name).into());
             let path: &[&str] = match *name {
                 "DOCSTOKG_RLIMIT_BACKEND" => &["limits", "backend", "kind"],
                 "DOCSTOKG_RLIMIT_DSN" => &["limits", "backend", "dsn"],
@@ -167,7 +170,7 @@ impl Environment {
                 "DOCSTOKG_MAILTO" => &["identity", "mailto"],
                 _ => continue,
             };
-            let node = Node::nested(path, Node::text(value, &source));
+            let node = ConfigNode::nested(path, ConfigNode::text(value, &source));
             settings = document::read::<Settings>(node, problems).over(settings);
         }
         settings
@@ -178,11 +181,11 @@ impl Environment {
 fn host_and_role(
     name: &str,
     below: &Settings,
-    source: &Source,
-    problems: &mut Vec<Problem>,
+    source: &ValueSource,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<(Host, Role)> {
     let mut complain = |message: String, suggestion: Option<String>| {
-        problems.push(Problem::without_key(source, message).suggesting(suggestion));
+        problems.push(ConfigProblem::without_key(source, message).suggesting(suggestion));
     };
     let rest = name.strip_prefix(OVERRIDE).unwrap_or(name);
     let Some((host, role)) = rest.rsplit_once("__") else {
@@ -203,9 +206,9 @@ fn host_and_role(
 }
 
 /// Reports that a variable is not known, and which one may have been meant.
-pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Problem {
-    let source = Source::Environment(name.into());
-    Problem::without_key(&source, "this variable is not known and has no effect")
+pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ConfigProblem {
+    let source = ValueSource::Environment(name.into());
+    ConfigProblem::without_key(&source, "this variable is not known and has no effect")
         .suggesting(nearest(name, known))
 }
 
@@ -213,19 +216,19 @@ pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) ->
 fn known_host(
     text: &str,
     below: &Settings,
-    source: &Source,
-    problems: &mut Vec<Problem>,
+    source: &ValueSource,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<Host> {
     let found = if text.contains('_') {
         host_spelled(text, below, source)
     } else {
-        host_name(text).map_err(|error| Problem::without_key(source, error))
+        host_name(text).map_err(|error| ConfigProblem::without_key(source, error))
     };
     found.map_err(|problem| problems.push(problem)).ok()
 }
 
 /// Finds the one known host that is spelled so with `_` for what shells cannot export.
-fn host_spelled(text: &str, below: &Settings, source: &Source) -> Result<Host, Problem> {
+fn host_spelled(text: &str, below: &Settings, source: &ValueSource) -> Result<Host, ConfigProblem> {
     let spelling = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
     let wanted = text.to_ascii_lowercase();
     let with_limits = below.limits.hosts.iter().map(|(host, _)| host);
@@ -248,7 +251,7 @@ fn host_spelled(text: &str, below: &Settings, source: &Source) -> Result<Host, P
                 "no known host is spelled '{text}' with '_' for '.' and '-'; name it in the config file first"
             );
             let close = nearest(&wanted, known.iter().map(|(spelled, _)| spelled.as_str()));
-            Err(Problem::without_key(source, message).suggesting(close))
+            Err(ConfigProblem::without_key(source, message).suggesting(close))
         }
         several => {
             let names: Vec<&str> = several.iter().map(|host| host.as_str()).collect();
@@ -256,7 +259,7 @@ fn host_spelled(text: &str, below: &Settings, source: &Source) -> Result<Host, P
                 "'{text}' may mean {}; use the config file or --rate instead",
                 names.join(" or ")
             );
-            Err(Problem::without_key(source, message))
+            Err(ConfigProblem::without_key(source, message))
         }
     }
 }

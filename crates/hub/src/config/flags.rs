@@ -1,7 +1,9 @@
 //! Configuration from the command line, in the syntax that the seeds of this project set.
 
 use docstokg_config::reader::{Aliases, read};
-use docstokg_config::{Named, Node, Problem, Section, Source, document, nearest};
+use docstokg_config::{
+    ConfigNode, ConfigProblem, NamedSections, Section, ValueSource, document, nearest,
+};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
@@ -10,7 +12,7 @@ use super::values::host_name;
 
 /// What the command line says, as written.
 #[derive(Clone, Debug, Default)]
-pub struct Flags {
+pub struct CommandLineFlags {
     /// `--rate HOST:ROLE=rates:25/SECOND+10000/HOUR,max_delay_ms:150`
     pub rate: Vec<String>,
     /// `--rate-backend KIND`
@@ -47,21 +49,22 @@ const BREAKER_ALIASES: Aliases<5> = [
 ];
 
 /// Reads the flags as a layer.
-pub(crate) fn settings(flags: &Flags, problems: &mut Vec<Problem>) -> Settings {
+pub(crate) fn settings(flags: &CommandLineFlags, problems: &mut Vec<ConfigProblem>) -> Settings {
     let mut settings = Settings::default();
     for text in &flags.rate {
         if let Some(host) = rate(text, problems) {
-            settings.limits.hosts = Named(vec![host]).over(settings.limits.hosts);
+            settings.limits.hosts = NamedSections(vec![host]).over(settings.limits.hosts);
         }
     }
     for text in &flags.breaker {
         if let Some(host) = host_breaker(text, problems) {
-            settings.breakers.hosts = Named(vec![host]).over(settings.breakers.hosts);
+            settings.breakers.hosts = NamedSections(vec![host]).over(settings.breakers.hosts);
         }
     }
     for text in &flags.breaker_resolver {
         if let Some(resolver) = resolver_breaker(text, problems) {
-            settings.breakers.resolvers = Named(vec![resolver]).over(settings.breakers.resolvers);
+            settings.breakers.resolvers =
+                NamedSections(vec![resolver]).over(settings.breakers.resolvers);
         }
     }
     single_values(flags, problems)
@@ -70,7 +73,7 @@ pub(crate) fn settings(flags: &Flags, problems: &mut Vec<Problem>) -> Settings {
 }
 
 /// Reads the flags that set one key each, and `--aimd`.
-fn single_values(flags: &Flags, problems: &mut Vec<Problem>) -> Vec<Settings> {
+fn single_values(flags: &CommandLineFlags, problems: &mut Vec<ConfigProblem>) -> Vec<Settings> {
     let mut layers = Vec::new();
     let flagged: [(&str, &[&str], &Option<String>); 4] = [
         (
@@ -88,12 +91,15 @@ fn single_values(flags: &Flags, problems: &mut Vec<Problem>) -> Vec<Settings> {
     ];
     for (flag, path, text) in flagged {
         if let Some(text) = text {
-            let node = Node::nested(path, Node::text(text, &Source::Flag(flag.into())));
+            let node = ConfigNode::nested(
+                path,
+                ConfigNode::text(text, &ValueSource::Flag(flag.into())),
+            );
             layers.push(document::read(node, problems));
         }
     }
     if let Some(text) = &flags.aimd {
-        let node = Node::pairs(text, &Source::Flag("--aimd".into()), problems);
+        let node = ConfigNode::pairs(text, &ValueSource::Flag("--aimd".into()), problems);
         let mut settings = Settings::default();
         settings.limits.aimd = read("limits.aimd", node, &AIMD_ALIASES, problems);
         layers.push(settings);
@@ -101,8 +107,8 @@ fn single_values(flags: &Flags, problems: &mut Vec<Problem>) -> Vec<Settings> {
     layers
 }
 
-fn host_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, BreakerSettings)> {
-    let source = Source::Flag("--breaker".into());
+fn host_breaker(text: &str, problems: &mut Vec<ConfigProblem>) -> Option<(Host, BreakerSettings)> {
+    let source = ValueSource::Flag("--breaker".into());
     let (name, pairs) = assignment(text, "HOST=fail_max:5,reset:60", &source, problems)?;
     match host_name(name) {
         Ok(host) => {
@@ -111,22 +117,25 @@ fn host_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, Breake
             Some((host, breaker))
         }
         Err(error) => {
-            problems.push(Problem::without_key(&source, error));
+            problems.push(ConfigProblem::without_key(&source, error));
             None
         }
     }
 }
 
-fn resolver_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(String, BreakerSettings)> {
-    let source = Source::Flag("--breaker-resolver".into());
+fn resolver_breaker(
+    text: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> Option<(String, BreakerSettings)> {
+    let source = ValueSource::Flag("--breaker-resolver".into());
     let (name, pairs) = assignment(text, "NAME=fail_max:4,reset:45", &source, problems)?;
     let path = format!("breakers.resolvers.{name}");
     let breaker = breaker(&path, pairs, &source, problems);
     Some((name.to_owned(), breaker))
 }
 
-fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)> {
-    let source = Source::Flag("--rate".into());
+fn rate(text: &str, problems: &mut Vec<ConfigProblem>) -> Option<(Host, HostSettings)> {
+    let source = ValueSource::Flag("--rate".into());
     let (target, pairs) = assignment(
         text,
         "HOST:ROLE=rates:25/SECOND,max_delay_ms:150",
@@ -134,7 +143,7 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
         problems,
     )?;
     let Some((host, role)) = target.rsplit_once(':') else {
-        problems.push(Problem::without_key(
+        problems.push(ConfigProblem::without_key(
             &source,
             format!("'{target}' is not HOST:ROLE"),
         ));
@@ -144,19 +153,22 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
         Ok(role) => role,
         Err(error) => {
             let suggestion = nearest(role, Role::ALL.map(Role::as_str));
-            let problem = Problem::without_key(&source, error.to_string());
+            let problem = ConfigProblem::without_key(&source, error.to_string());
             problems.push(problem.suggesting(suggestion));
             return None;
         }
     };
     match host_name(host) {
         Ok(host) => {
-            let node = Node::nested(&[role.as_str()], Node::pairs(pairs, &source, problems));
+            let node = ConfigNode::nested(
+                &[role.as_str()],
+                ConfigNode::pairs(pairs, &source, problems),
+            );
             let limits = read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
             Some((host, limits))
         }
         Err(error) => {
-            problems.push(Problem::without_key(&source, error));
+            problems.push(ConfigProblem::without_key(&source, error));
             None
         }
     }
@@ -165,24 +177,24 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
 pub(super) fn breaker(
     path: &str,
     pairs: &str,
-    source: &Source,
-    problems: &mut Vec<Problem>,
+    source: &ValueSource,
+    problems: &mut Vec<ConfigProblem>,
 ) -> BreakerSettings {
-    let node = Node::pairs(pairs, source, problems);
+    let node = ConfigNode::pairs(pairs, source, problems);
     read(path, node, &BREAKER_ALIASES, problems)
 }
 
 fn assignment<'a>(
     text: &'a str,
     form: &str,
-    source: &Source,
-    problems: &mut Vec<Problem>,
+    source: &ValueSource,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<(&'a str, &'a str)> {
     let split = text
         .split_once('=')
         .filter(|(name, _)| !name.trim().is_empty());
     if split.is_none() {
-        problems.push(Problem::without_key(
+        problems.push(ConfigProblem::without_key(
             source,
             format!("'{text}' is not of the form {form}"),
         ));

@@ -2,29 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-pub use docstokg_config::Problems;
+pub use docstokg_config::ConfigProblems;
 use docstokg_config::{
-    Layers, Node, Problem, Section, Source, Sourced, Unread, document, read_file, read_text,
-    section,
+    ConfigNode, ConfigProblem, Layers, Section, SourcedValue, UnreadSection, ValueSource, document,
+    read_file, read_text, section,
 };
 
 use super::environment;
-use super::flags::{self, Flags};
+use super::flags::{self, CommandLineFlags};
 use super::section_file::SectionFile;
-use super::settings::{Settings, Warnings};
+use super::settings::{ConfigWarnings, Settings};
 use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
 
 /// Where configuration comes from.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct ConfigSources {
     /// The configuration file, if one is named.
     pub file: Option<PathBuf>,
     /// The environment.
     pub environment: Vec<(String, String)>,
     /// What the command line says.
-    pub flags: Flags,
+    pub flags: CommandLineFlags,
     /// Where the program keeps state if nothing is said; `None` for the library's default, memory.
     pub backend: Option<BackendKind>,
     /// Whether the program stores answers if nothing is said; the library does not.
@@ -36,9 +36,9 @@ section! {
     /// others.
     HubAlone {
         ..hub: Settings,
-        @telemetry: Unread,
-        @resolvers: Unread,
-        @ontology: Unread,
+        @telemetry: UnreadSection,
+        @resolvers: UnreadSection,
+        @ontology: UnreadSection,
     }
 }
 
@@ -61,22 +61,22 @@ impl AsRef<Settings> for HubAlone {
 ///
 /// # Errors
 /// None in a build that passed its tests.
-pub fn shipped() -> Result<Config, Problems> {
-    load(&Sources::default()).map(|(config, _)| config)
+pub fn shipped() -> Result<Config, ConfigProblems> {
+    load(&ConfigSources::default()).map(|(config, _)| config)
 }
 
 /// Reads all layers of the hub's sections. Sections that other crates own are left unread.
 ///
 /// # Errors
 /// Every problem in every layer, each with its position.
-pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
+pub fn load(sources: &ConfigSources) -> Result<(Config, Settings), ConfigProblems> {
     let (config, read) = layers::<HubAlone>(sources).resolve(|read| read.hub.resolve())?;
     Ok((config, read.hub))
 }
 
 /// Returns the files that [`layers`] reads.
 #[must_use]
-pub fn files(sources: &Sources) -> Vec<PathBuf> {
+pub fn files(sources: &ConfigSources) -> Vec<PathBuf> {
     let environment = environment::split(&sources.environment);
     let whole = sources.file.clone().or(environment.config);
     let files = [whole, environment.limits, environment.breakers];
@@ -86,7 +86,7 @@ pub fn files(sources: &Sources) -> Vec<PathBuf> {
 /// Reads all layers for a program whose sections include the hub's. The program adds what the
 /// environment and its flags say about its own sections, and resolves all of them.
 #[must_use]
-pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &Sources) -> Layers<T> {
+pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &ConfigSources) -> Layers<T> {
     let mut layers = Layers::<T>::default();
     layers.add(|_, problems| shipped_settings(sources, problems).into());
     let environment = environment::split(&sources.environment);
@@ -108,7 +108,10 @@ pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &Sources) 
 
 /// Reads a configuration file. One that holds a single section without its name is read as that,
 /// and says so.
-fn whole_or_section<T: Section + From<Settings>>(path: &Path, problems: &mut Vec<Problem>) -> T {
+fn whole_or_section<T: Section + From<Settings>>(
+    path: &Path,
+    problems: &mut Vec<ConfigProblem>,
+) -> T {
     let Some(node) = read_file(path, problems) else {
         return T::default();
     };
@@ -121,31 +124,31 @@ fn whole_or_section<T: Section + From<Settings>>(path: &Path, problems: &mut Vec
         section.name()
     );
     let warning = Settings {
-        warnings: Warnings(vec![Problem::without_key(&node.source, message)]),
+        warnings: ConfigWarnings(vec![ConfigProblem::without_key(&node.source, message)]),
         ..Settings::default()
     };
-    let read: T = document::read(Node::nested(&[section.name()], node), problems);
+    let read: T = document::read(ConfigNode::nested(&[section.name()], node), problems);
     T::from(warning).over(read)
 }
 
 /// Reads a file that holds one section without its name.
-fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<Problem>) -> T {
+fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<ConfigProblem>) -> T {
     match read_file(path, problems) {
-        Some(node) => document::read(Node::nested(&[name], node), problems),
+        Some(node) => document::read(ConfigNode::nested(&[name], node), problems),
         None => T::default(),
     }
 }
 
 /// Reads what is shipped for known hosts, and fills in the program's own defaults.
-fn shipped_settings(sources: &Sources, problems: &mut Vec<Problem>) -> Settings {
+fn shipped_settings(sources: &ConfigSources, problems: &mut Vec<ConfigProblem>) -> Settings {
     let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();
     };
-    node.mark(&Source::Shipped);
+    node.mark(&ValueSource::Shipped);
     let mut settings: Settings = document::read(node, problems);
-    settings.cache.enabled = Some(Sourced::new(sources.caches, Source::Default));
+    settings.cache.enabled = Some(SourcedValue::new(sources.caches, ValueSource::Default));
     if let Some(kind) = sources.backend {
-        settings.limits.backend.kind = Some(Sourced::new(kind, Source::Default));
+        settings.limits.backend.kind = Some(SourcedValue::new(kind, ValueSource::Default));
     }
     settings
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docstokg_config::{Problem, Sourced};
+use docstokg_config::{ConfigProblem, SourcedValue};
 
 use super::Config;
 use super::settings::Settings;
@@ -15,14 +15,14 @@ mod requests;
 pub use requests::is_email_address;
 
 /// The longest time that any setting may name, in seconds: a year.
-const LONGEST_S: f64 = 366.0 * 86_400.0;
+const MAX_SETTING_S: f64 = 366.0 * 86_400.0;
 
 impl Settings {
     /// Turns what is written into what applies.
     ///
     /// # Errors
     /// Every contradiction and every value that is out of its range.
-    pub fn resolve(&self) -> Result<Config, Vec<Problem>> {
+    pub fn resolve(&self) -> Result<Config, Vec<ConfigProblem>> {
         let problems = &mut Vec::new();
         let limits = limits::limits(self, problems);
         let breakers = breakers::breakers(self, problems);
@@ -44,10 +44,10 @@ impl Settings {
 }
 
 /// Reads a length in seconds, at most a year.
-fn seconds(set: &Sourced<f64>, key: &str, problems: &mut Vec<Problem>) -> Duration {
-    if set.value > LONGEST_S {
+fn seconds(set: &SourcedValue<f64>, key: &str, problems: &mut Vec<ConfigProblem>) -> Duration {
+    if set.value > MAX_SETTING_S {
         let message = format!("{} seconds is longer than a year", set.value);
-        problems.push(Problem::new(&set.source, key, message));
+        problems.push(ConfigProblem::new(&set.source, key, message));
     }
-    Duration::from_secs_f64(set.value.min(LONGEST_S))
+    Duration::from_secs_f64(set.value.min(MAX_SETTING_S))
 }

@@ -1,8 +1,8 @@
 //! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it
 //! is.
 
-use docstokg_config::node::Value;
-use docstokg_config::{Node, Section};
+use docstokg_config::node::ConfigValue;
+use docstokg_config::{ConfigNode, Section};
 use serde_json::Value as Json;
 
 use super::settings::{BreakerSettings, BreakersSettings, HostSettings, LimitsSettings};
@@ -24,7 +24,7 @@ impl SectionFile {
 
     /// Recognises the section that a file holds without its name; `None` for a whole configuration
     /// with the sections `T`.
-    pub(super) fn of<T: Section>(node: &Node) -> Option<Self> {
+    pub(super) fn of<T: Section>(node: &ConfigNode) -> Option<Self> {
         let sections = declared::<T>();
         let limits = declared::<LimitsSettings>();
         let breakers = declared::<BreakersSettings>();
@@ -63,23 +63,23 @@ fn has(declared: &Json, key: &str) -> bool {
     declared.get(key).is_some()
 }
 
-fn keys(node: &Node) -> Vec<&str> {
+fn keys(node: &ConfigNode) -> Vec<&str> {
     match &node.value {
-        Value::Map(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
+        ConfigValue::Map(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
         _ => Vec::new(),
     }
 }
 
-fn values(node: &Node) -> Vec<&Node> {
+fn values(node: &ConfigNode) -> Vec<&ConfigNode> {
     match &node.value {
-        Value::Map(entries) => entries.iter().map(|entry| &entry.node).collect(),
+        ConfigValue::Map(entries) => entries.iter().map(|entry| &entry.node).collect(),
         _ => Vec::new(),
     }
 }
 
-fn value<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
+fn value<'a>(node: &'a ConfigNode, key: &str) -> Option<&'a ConfigNode> {
     match &node.value {
-        Value::Map(entries) => entries
+        ConfigValue::Map(entries) => entries
             .iter()
             .find(|entry| entry.key == key)
             .map(|entry| &entry.node),

@@ -3,7 +3,9 @@
 //! Each group of keys is declared once, with the documentation and the default of every key. A
 //! program that has further sections holds [`Settings`] beside them, at the same level.
 
-use docstokg_config::{ByName, Key, MapReader, Named, Problem, Section, section};
+use docstokg_config::{
+    ByName, ConfigKey, ConfigProblem, MapReader, NamedSections, Section, section,
+};
 use serde_json::{Value as Json, json};
 
 mod breakers;
@@ -25,10 +27,10 @@ pub use requests::{IdentitySettings, RetrySettings, SiteSettings, TransportSetti
 section! {
     /// Everything that can be configured in the hub.
     Settings {
-        ..warnings: Warnings,
+        ..warnings: ConfigWarnings,
         +limits: LimitsSettings,
         +breakers: BreakersSettings,
-        +sites: Named<ByName, SiteSettings>,
+        +sites: NamedSections<ByName, SiteSettings>,
         +retry: RetrySettings,
         +transport: TransportSettings,
         +identity: IdentitySettings,
@@ -39,17 +41,17 @@ section! {
 /// What is not wrong and yet worth reporting to the user. It has no keys, and travels with the layer
 /// that it was found in.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(pub Vec<Problem>);
+pub struct ConfigWarnings(pub Vec<ConfigProblem>);
 
-impl std::ops::Deref for Warnings {
-    type Target = [Problem];
+impl std::ops::Deref for ConfigWarnings {
+    type Target = [ConfigProblem];
 
-    fn deref(&self) -> &[Problem] {
+    fn deref(&self) -> &[ConfigProblem] {
         &self.0
     }
 }
 
-impl Section for Warnings {
+impl Section for ConfigWarnings {
     fn read(_: &mut MapReader<'_>) -> Self {
         Self::default()
     }
@@ -59,7 +61,7 @@ impl Section for Warnings {
         self
     }
 
-    fn keys(_: &str, _: &mut Vec<Key>) {}
+    fn keys(_: &str, _: &mut Vec<ConfigKey>) {}
 
     fn schema() -> Json {
         json!({})

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use docstokg_config::Source;
+use docstokg_config::ValueSource;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::format_rates;
 use docstokg_policy::role::Role;
@@ -38,7 +38,7 @@ impl LimitRow {
         let over_defaults = by_key(limits)
             .into_iter()
             .zip(defaults)
-            .filter(|((_, own), (_, of_all))| **own == Source::Shipped && of_all.is_written())
+            .filter(|((_, own), (_, of_all))| **own == ValueSource::Shipped && of_all.is_written())
             .map(|((key, _), _)| key)
             .collect();
         Self {
@@ -52,7 +52,7 @@ impl LimitRow {
 
     /// Returns the keys of the row, each with the source of its value.
     #[must_use]
-    pub fn sources(&self) -> [(&'static str, &Source); 4] {
+    pub fn sources(&self) -> [(&'static str, &ValueSource); 4] {
         by_key(&self.limits)
     }
 }
@@ -68,7 +68,7 @@ fn kinds_of(host: &str, role: Role, config: &Config) -> Vec<(Arc<str>, BudgetLim
     kinds
 }
 
-fn by_key(limits: &RoleLimits) -> [(&'static str, &Source); 4] {
+fn by_key(limits: &RoleLimits) -> [(&'static str, &ValueSource); 4] {
     [
         ("rates", &limits.rates.source),
         ("max_delay_ms", &limits.max_delay.source),

@@ -1,8 +1,8 @@
 //! Types of values that only the hub has: rates, statuses, hosts, the location of a store.
 
-use docstokg_config::node::Value;
+use docstokg_config::node::ConfigValue;
 use docstokg_config::setting::whole;
-use docstokg_config::{Node, Setting};
+use docstokg_config::{ConfigNode, Setting};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::{Window, format_rates};
 use docstokg_stores::redis::without_password;
@@ -16,7 +16,7 @@ pub struct BaseUrl(pub Url);
 impl Setting for BaseUrl {
     const KIND: &'static str = "URL";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         let text = String::read(node)?;
         let url = Url::parse(&text)
             .ok()
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Dsn {
 impl Setting for Dsn {
     const KIND: &'static str = "text";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         String::read(node).map(Self)
     }
 
@@ -68,19 +68,19 @@ impl Setting for Dsn {
 
 /// Windows that all hold: a list of rates, or one text with `+` between them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rates(pub Vec<Window>);
+pub struct RateList(pub Vec<Window>);
 
-impl Setting for Rates {
+impl Setting for RateList {
     const KIND: &'static str = "list of rates";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        let texts: Vec<&Node> = match &node.value {
-            Value::List(items) => items.iter().collect(),
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        let texts: Vec<&ConfigNode> = match &node.value {
+            ConfigValue::List(items) => items.iter().collect(),
             _ => vec![node],
         };
         let mut windows = Vec::new();
         for item in texts {
-            let Value::Text(text) = &item.value else {
+            let ConfigValue::Text(text) = &item.value else {
                 return Err(format!(
                     "expected a rate such as 10/SECOND, found {}",
                     item.describe()
@@ -108,7 +108,7 @@ impl Setting for Rates {
 
 /// Which limits are learned from refusals: `off`, `tighten`, or `up_to: RATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learn {
+pub enum LearnSetting {
     /// None.
     Off,
     /// Those below the configured ones.
@@ -117,24 +117,24 @@ pub enum Learn {
     UpTo(Window),
 }
 
-impl Learn {
+impl LearnSetting {
     fn up_to(text: &str) -> Result<Self, String> {
         let window = text.trim().parse::<Window>();
         window.map(Self::UpTo).map_err(|error| error.to_string())
     }
 }
 
-impl Setting for Learn {
+impl Setting for LearnSetting {
     const KIND: &'static str = "off, tighten, or up_to: RATE";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         let wrong = || {
             let found = node.describe();
             format!("expected off, tighten or up_to: RATE (such as 20/SECOND), found {found}")
         };
         match &node.value {
-            Value::Bool(false) => Ok(Self::Off),
-            Value::Text(text) => match text.trim() {
+            ConfigValue::Bool(false) => Ok(Self::Off),
+            ConfigValue::Text(text) => match text.trim() {
                 "off" => Ok(Self::Off),
                 "tighten" => Ok(Self::Tighten),
                 other => {
@@ -144,7 +144,7 @@ impl Setting for Learn {
                     rate.map_or_else(|| Err(wrong()), Self::up_to)
                 }
             },
-            Value::Map(entries) => match entries.as_slice() {
+            ConfigValue::Map(entries) => match entries.as_slice() {
                 [entry] if entry.key == "up_to" => Self::up_to(&String::read(&entry.node)?),
                 _ => Err(wrong()),
             },
@@ -170,19 +170,19 @@ impl Setting for Learn {
 
 /// A list of HTTP statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statuses(pub Vec<u16>);
+pub struct StatusList(pub Vec<u16>);
 
-impl Setting for Statuses {
+impl Setting for StatusList {
     const KIND: &'static str = "list of statuses";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        let ConfigValue::List(items) = &node.value else {
             return Err(format!(
                 "expected a list of statuses, found {}",
                 node.describe()
             ));
         };
-        let status = |item: &Node| {
+        let status = |item: &ConfigNode| {
             let number = whole(item)?;
             u16::try_from(number)
                 .ok()
@@ -223,19 +223,19 @@ pub(super) const HOST_PATTERN: &str = "^[^*/@\\s]+$";
 
 /// A list of hosts, in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hosts(pub Vec<Host>);
+pub struct HostList(pub Vec<Host>);
 
-impl Setting for Hosts {
+impl Setting for HostList {
     const KIND: &'static str = "list of hosts";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        let ConfigValue::List(items) = &node.value else {
             return Err(format!(
                 "expected a list of hosts, found {}",
                 node.describe()
             ));
         };
-        let host = |item: &Node| host_name(&String::read(item)?);
+        let host = |item: &ConfigNode| host_name(&String::read(item)?);
         items.iter().map(host).collect::<Result<_, _>>().map(Self)
     }
 
@@ -299,14 +299,14 @@ impl std::fmt::Display for LookUp {
 impl Setting for LookUps {
     const KIND: &'static str = "list of paths";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        let ConfigValue::List(items) = &node.value else {
             return Err(format!(
                 "expected a list of paths, found {}",
                 node.describe()
             ));
         };
-        let look_up = |item: &Node| LookUp::parse(&String::read(item)?);
+        let look_up = |item: &ConfigNode| LookUp::parse(&String::read(item)?);
         let read: Result<_, _> = items.iter().map(look_up).collect();
         read.map(Self)
     }

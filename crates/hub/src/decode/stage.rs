@@ -9,7 +9,7 @@ use super::DecodeError;
 pub(super) const STEP_OUTPUT: usize = 16 << 20;
 
 /// Makes the stage that undoes an encoding; `None` for one that we did not ask for.
-pub(super) fn stage(name: &str) -> Option<Box<dyn Stage>> {
+pub(super) fn stage(name: &str) -> Option<Box<dyn DecodeStage>> {
     Some(match name {
         "br" => Box::new(brotli::DecompressorWriter::new(
             CappedOutput::default(),
@@ -30,7 +30,7 @@ pub(super) fn stage(name: &str) -> Option<Box<dyn Stage>> {
 }
 
 /// One decoder, and what it has made.
-pub(super) trait Stage: Send {
+pub(super) trait DecodeStage: Send {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
     fn out(&mut self) -> &mut CappedOutput;
@@ -67,7 +67,7 @@ impl Write for CappedOutput {
     }
 }
 
-impl Stage for flate2::write::MultiGzDecoder<CappedOutput> {
+impl DecodeStage for flate2::write::MultiGzDecoder<CappedOutput> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -81,7 +81,7 @@ impl Stage for flate2::write::MultiGzDecoder<CappedOutput> {
     }
 }
 
-impl Stage for brotli::DecompressorWriter<CappedOutput> {
+impl DecodeStage for brotli::DecompressorWriter<CappedOutput> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -95,7 +95,7 @@ impl Stage for brotli::DecompressorWriter<CappedOutput> {
     }
 }
 
-impl Stage for zstd::stream::zio::Writer<CappedOutput, zstd::stream::raw::Decoder<'static>> {
+impl DecodeStage for zstd::stream::zio::Writer<CappedOutput, zstd::stream::raw::Decoder<'static>> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -116,7 +116,7 @@ struct Inflate {
     ended: bool,
 }
 
-impl Stage for Inflate {
+impl DecodeStage for Inflate {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(first) = bytes.first().filter(|_| !self.ended) else {
             return Ok(());

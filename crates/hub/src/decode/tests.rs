@@ -5,7 +5,7 @@ use http::HeaderValue;
 use super::stage::STEP_OUTPUT;
 use super::*;
 
-const CAPS: Caps = Caps {
+const CAPS: DecodeCaps = DecodeCaps {
     bytes: 64 << 20,
     ratio: 200,
 };
@@ -48,7 +48,7 @@ fn decode(
     encoding: &'static str,
     coded: &[u8],
     piece: usize,
-    caps: Caps,
+    caps: DecodeCaps,
 ) -> Result<Vec<u8>, DecodeError> {
     let mut decoder = Decoder::of(&headers(encoding), caps)?.expect("an encoding");
     let mut plain = Vec::new();
@@ -65,9 +65,9 @@ fn decode(
 fn run(decoder: &mut Decoder, plain: &mut Vec<u8>) -> Result<(), DecodeError> {
     loop {
         match decoder.step()? {
-            Step::Plain(bytes) => plain.extend(bytes),
-            Step::Working => {}
-            Step::Idle => return Ok(()),
+            DecodeStep::Plain(bytes) => plain.extend(bytes),
+            DecodeStep::Working => {}
+            DecodeStep::Idle => return Ok(()),
         }
     }
 }
@@ -111,7 +111,7 @@ fn empty_members_are_decoded_in_small_steps() {
         decoder.push(&coded);
         decoder.finish();
         let mut steps = 0;
-        while decoder.step() != Ok(Step::Idle) {
+        while decoder.step() != Ok(DecodeStep::Idle) {
             steps += 1;
         }
         assert!(
@@ -169,7 +169,7 @@ fn bombs_are_stopped_at_the_cap() {
             Err(DecodeError::Bomb { ratio: 200 }),
             "{name}"
         );
-        let caps = Caps {
+        let caps = DecodeCaps {
             bytes: 1 << 20,
             ratio: u64::MAX,
         };
@@ -224,7 +224,7 @@ proptest::proptest! {
         let header = stated.iter().map(|name| names[*name]).collect::<Vec<_>>().join(", ");
         let value = HeaderValue::from_str(&header).unwrap();
         let headers = HeaderMap::from_iter([(CONTENT_ENCODING, value)]);
-        let caps = Caps { bytes: 1 << 20, ratio: 200 };
+        let caps = DecodeCaps { bytes: 1 << 20, ratio: 200 };
         let mut decoder = Decoder::of(&headers, caps).unwrap().expect("an encoding");
         let (mut made, mut steps) = (0, 0);
         'all: for chunk in coded.chunks(piece).map(Some).chain([None]) {
@@ -235,9 +235,9 @@ proptest::proptest! {
             loop {
                 steps += 1;
                 match decoder.step() {
-                    Ok(Step::Plain(bytes)) => made += bytes.len(),
-                    Ok(Step::Working) => {}
-                    Ok(Step::Idle) => break,
+                    Ok(DecodeStep::Plain(bytes)) => made += bytes.len(),
+                    Ok(DecodeStep::Working) => {}
+                    Ok(DecodeStep::Idle) => break,
                     Err(_) => break 'all,
                 }
             }

@@ -7,14 +7,14 @@ use std::path::Path;
 
 /// The first and the last bytes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// The first bytes, up to [`Ends::FIRST`] of them.
+pub struct FileEnds {
+    /// The first bytes, up to [`FileEnds::FIRST`] of them.
     pub first: Vec<u8>,
-    /// The last bytes, up to [`Ends::LAST`] of them.
+    /// The last bytes, up to [`FileEnds::LAST`] of them.
     pub last: Vec<u8>,
 }
 
-impl Ends {
+impl FileEnds {
     /// How many of the first bytes are kept.
     pub const FIRST: usize = 64 << 10;
     /// How many of the last bytes are kept.
@@ -65,17 +65,17 @@ mod tests {
             let length: usize = lengths.iter().sum();
             let byte = |n: usize| u8::try_from(n * 31 % 251).unwrap();
             let whole: Vec<u8> = (0..length).map(byte).collect();
-            let (mut ends, mut rest) = (Ends::default(), whole.as_slice());
+            let (mut ends, mut rest) = (FileEnds::default(), whole.as_slice());
             for length in lengths {
                 let (piece, after) = rest.split_at(length);
                 ends.take(piece);
                 rest = after;
             }
-            prop_assert_eq!(&ends.first[..], &whole[..whole.len().min(Ends::FIRST)]);
-            prop_assert_eq!(&ends.last[..], &whole[whole.len().saturating_sub(Ends::LAST)..]);
+            prop_assert_eq!(&ends.first[..], &whole[..whole.len().min(FileEnds::FIRST)]);
+            prop_assert_eq!(&ends.last[..], &whole[whole.len().saturating_sub(FileEnds::LAST)..]);
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), &whole).unwrap();
-            prop_assert_eq!(Ends::of(file.path()).unwrap(), ends);
+            prop_assert_eq!(FileEnds::of(file.path()).unwrap(), ends);
         }
     }
 }

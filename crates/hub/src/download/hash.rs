@@ -14,15 +14,15 @@ const CHUNK_BYTES: usize = 1 << 20;
 const MAX_WAITING_CHUNKS: usize = 8;
 
 /// A hash that grows.
-pub(crate) struct Hashing {
+pub(crate) struct FileHashing {
     seen: u64,
-    hasher: Hasher,
+    hasher: ChunkHasher,
 }
 
-enum Hasher {
+enum ChunkHasher {
     Inline(Box<Sha256>),
     Threaded {
-        chunk: Chunk,
+        chunk: PieceBatch,
         chunks: mpsc::Sender<Vec<Bytes>>,
         digest: oneshot::Receiver<Sha256>,
     },
@@ -30,12 +30,12 @@ enum Hasher {
 
 /// Pieces that are handed over together.
 #[derive(Default)]
-struct Chunk {
+struct PieceBatch {
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Chunk {
+impl PieceBatch {
     /// Adds a piece, and returns all there are when they are enough.
     fn put(&mut self, piece: Bytes) -> Option<Vec<Bytes>> {
         self.bytes += piece.len();
@@ -48,12 +48,12 @@ impl Chunk {
     }
 }
 
-impl Hashing {
+impl FileHashing {
     /// Continues from the hash of what is there already.
     pub(crate) fn from(hash: Sha256) -> Self {
         Self {
             seen: 0,
-            hasher: Hasher::Inline(Box::new(hash)),
+            hasher: ChunkHasher::Inline(Box::new(hash)),
         }
     }
 
@@ -61,14 +61,14 @@ impl Hashing {
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         self.seen += piece.len() as u64;
         if self.seen >= MIN_THREADED_BYTES
-            && let Hasher::Inline(hash) = &mut self.hasher
+            && let ChunkHasher::Inline(hash) = &mut self.hasher
             && let Some(threaded) = threaded(std::mem::take(hash))
         {
             self.hasher = threaded;
         }
         match &mut self.hasher {
-            Hasher::Inline(hash) => hash.update(piece),
-            Hasher::Threaded { chunk, chunks, .. } => {
+            ChunkHasher::Inline(hash) => hash.update(piece),
+            ChunkHasher::Threaded { chunk, chunks, .. } => {
                 if let Some(full) = chunk.put(piece.clone()) {
                     // The thread ends only after this side has: it always receives the chunk.
                     let _ = chunks.send(full).await;
@@ -80,8 +80,8 @@ impl Hashing {
     /// Returns the digest of everything.
     pub(crate) async fn finish(self) -> Option<Vec<u8>> {
         let hash = match self.hasher {
-            Hasher::Inline(hash) => *hash,
-            Hasher::Threaded {
+            ChunkHasher::Inline(hash) => *hash,
+            ChunkHasher::Threaded {
                 chunk,
                 chunks,
                 digest,
@@ -96,7 +96,7 @@ impl Hashing {
 }
 
 /// Moves a hash to a thread of its own.
-fn threaded(mut hash: Box<Sha256>) -> Option<Hasher> {
+fn threaded(mut hash: Box<Sha256>) -> Option<ChunkHasher> {
     let (chunks, mut waiting) = mpsc::channel::<Vec<Bytes>>(MAX_WAITING_CHUNKS);
     let (done, digest) = oneshot::channel();
     let work = move || {
@@ -112,8 +112,8 @@ fn threaded(mut hash: Box<Sha256>) -> Option<Hasher> {
         .name("docstokg-hash".to_owned())
         .spawn(work)
         .ok()?;
-    Some(Hasher::Threaded {
-        chunk: Chunk::default(),
+    Some(ChunkHasher::Threaded {
+        chunk: PieceBatch::default(),
         chunks,
         digest,
     })

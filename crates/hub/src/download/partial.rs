@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::Ends;
+use super::FileEnds;
 use crate::files::hex;
 
 /// Bodies of this size get their note at once: a killed process should not have to fetch them
@@ -30,7 +30,7 @@ const CERTAIN_AGE: Duration = Duration::from_secs(60);
 
 /// What is known about a part file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct PartFileNote {
     /// A fingerprint of the URL: it may carry credentials, which are never written to disk.
     url: String,
     /// The validator to send in `If-Range`.
@@ -39,26 +39,26 @@ struct Note {
 
 /// Where a resumable download stands.
 #[derive(Debug)]
-pub(crate) struct Partial {
+pub(crate) struct ResumableDownload {
     part: PathBuf,
     note: PathBuf,
     /// There is a note, whatever it says.
     noted: bool,
     /// What it said when the rest was asked for.
-    asked_by: Option<Note>,
+    asked_by: Option<PartFileNote>,
 }
 
 /// A part file to write to, and what is known of what it has already.
-pub(crate) struct Begun {
+pub(crate) struct BegunDownload {
     pub(crate) file: File,
     pub(crate) hash: Sha256,
-    pub(crate) ends: Ends,
+    pub(crate) ends: FileEnds,
     pub(crate) bytes: u64,
 }
 
 /// What an answer to a request for the rest means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum ResumeStart {
     /// The whole body comes.
     Anew,
     /// The body continues after so many bytes.
@@ -67,7 +67,7 @@ pub(crate) enum Start {
     Useless,
 }
 
-impl Partial {
+impl ResumableDownload {
     pub(crate) fn of(path: &Path) -> Self {
         let beside = |ending: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -94,7 +94,7 @@ impl Partial {
         self.noted = !text
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let note: Note = serde_json::from_slice(&text.ok()?).ok()?;
+        let note: PartFileNote = serde_json::from_slice(&text.ok()?).ok()?;
         let part = std::fs::symlink_metadata(&self.part).ok()?;
         let length = part.len();
         if !part.is_file() || length == 0 || note.url != fingerprint(url) {
@@ -117,20 +117,20 @@ impl Partial {
         asked: Option<u64>,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Start {
+    ) -> ResumeStart {
         match (asked, status) {
             (Some(length), StatusCode::PARTIAL_CONTENT) => {
                 if self.is_the_rest(length, headers) {
-                    Start::After(length)
+                    ResumeStart::After(length)
                 } else {
-                    Start::Useless
+                    ResumeStart::Useless
                 }
             }
             // No part was requested, or what is there is as long as the whole or longer.
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
-                Start::Useless
+                ResumeStart::Useless
             }
-            _ => Start::Anew,
+            _ => ResumeStart::Anew,
         }
     }
 
@@ -171,9 +171,9 @@ impl Partial {
 
     /// Opens the part file to continue after `length` bytes, or anew; returns it with the hash of
     /// what is there.
-    pub(crate) fn open(&mut self, start: Start) -> io::Result<Begun> {
-        let (mut hash, mut ends) = (Sha256::new(), Ends::default());
-        let Start::After(length) = start else {
+    pub(crate) fn open(&mut self, start: ResumeStart) -> io::Result<BegunDownload> {
+        let (mut hash, mut ends) = (Sha256::new(), FileEnds::default());
+        let ResumeStart::After(length) = start else {
             self.forget();
             // Whatever lies there is not written through: it may be a link.
             remove(&self.part)?;
@@ -181,7 +181,7 @@ impl Partial {
                 .write(true)
                 .create_new(true)
                 .open(&self.part)?;
-            return Ok(Begun {
+            return Ok(BegunDownload {
                 file,
                 hash,
                 ends,
@@ -215,7 +215,7 @@ impl Partial {
         }
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Begun {
+        Ok(BegunDownload {
             file,
             hash,
             ends,
@@ -233,7 +233,7 @@ impl Partial {
     /// Records what is needed to resume, where the origin says enough.
     pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap) {
         if let Some(validator) = strong_validator(headers)
-            && let Ok(text) = serde_json::to_vec(&Note {
+            && let Ok(text) = serde_json::to_vec(&PartFileNote {
                 url: fingerprint(url),
                 validator,
             })

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// A file whose contents are written and whose name is waiting.
-struct Pending {
+struct PendingSync {
     file: File,
     part: PathBuf,
     path: PathBuf,
@@ -22,22 +22,22 @@ struct Pending {
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: Vec<Pending>,
+struct SyncQueue {
+    waiting: Vec<PendingSync>,
     busy: bool,
 }
 
 /// Gathers files and commits them, batch by batch, on a thread of its own while there are any.
 #[derive(Clone, Default)]
 pub(crate) struct Syncer {
-    queue: Arc<Mutex<Queue>>,
+    queue: Arc<Mutex<SyncQueue>>,
 }
 
 impl Syncer {
     /// Syncs the contents of `part`, renames it to `path`, and syncs the directory.
     pub(crate) async fn commit(&self, file: File, part: &Path, path: &Path) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
-        self.put(Pending {
+        self.put(PendingSync {
             file,
             part: part.to_owned(),
             path: path.to_owned(),
@@ -48,7 +48,7 @@ impl Syncer {
             .unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
     }
 
-    fn put(&self, pending: Pending) -> io::Result<()> {
+    fn put(&self, pending: PendingSync) -> io::Result<()> {
         let mut queue = self.queue.lock();
         queue.waiting.push(pending);
         if !queue.busy {
@@ -62,7 +62,7 @@ impl Syncer {
     }
 }
 
-fn drain(queue: &Mutex<Queue>) {
+fn drain(queue: &Mutex<SyncQueue>) {
     loop {
         let batch = {
             let mut queue = queue.lock();
@@ -76,7 +76,7 @@ fn drain(queue: &Mutex<Queue>) {
     }
 }
 
-fn commit_batch(batch: Vec<Pending>) {
+fn commit_batch(batch: Vec<PendingSync>) {
     let mut named = Vec::with_capacity(batch.len());
     for pending in batch {
         match pending
@@ -118,7 +118,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn report(pending: Pending, outcome: io::Result<()>) {
+fn report(pending: PendingSync, outcome: io::Result<()>) {
     // The waiting request may have been cancelled; the file has its name all the same.
     let _ = pending.done.send(outcome);
 }

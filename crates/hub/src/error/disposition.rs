@@ -8,7 +8,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::site::RefusalReason;
 use docstokg_stores::StoreError;
 
-use super::{ErrorKind, FetchError, Refused};
+use super::{ErrorKind, FetchError, RefusedRequest};
 
 /// The wait for the result of a probe that is under way, whatever its lease says.
 const PROBE_RESULT_WAIT: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ pub enum StatedBy {
 }
 
 impl StatedBy {
-    fn of_refusal(refused: &Refused) -> Self {
+    fn of_refusal(refused: &RefusedRequest) -> Self {
         match &refused.refusal.reason {
             RefusalReason::Open { probing: true, .. } => Self::Probe,
             RefusalReason::Open { reason, .. } => match reason {

@@ -12,7 +12,7 @@ use crate::clock::{BootInstant, Timestamp};
 
 /// A refusal, with what a caller needs to come back at the right time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedRequest {
     /// The host.
     pub host: Host,
     /// The role.
@@ -50,7 +50,7 @@ impl RefusedBy {
     }
 }
 
-impl Refused {
+impl RefusedRequest {
     pub(crate) fn new(
         host: &Host,
         role: Role,
@@ -84,7 +84,7 @@ impl Refused {
     }
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for RefusedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (host, role, reason) = (&self.host, self.role, self.reason());
         let whose = match &self.by {

@@ -9,30 +9,30 @@ use std::future::Future;
 
 use bytes::Bytes;
 use docstokg_policy::freshness::ByteRange;
-use docstokg_policy::site::Report;
-use docstokg_stores::cache::{BodyError as StoredBodyError, BodyReader as StoredReader};
+use docstokg_policy::site::AttemptResult;
+use docstokg_stores::cache::{StoredBodyError, StoredBodyReader as StoredReader};
 use http::Method;
 use http::header::HeaderMap;
 use url::Url;
 
 use super::receive::ReadError;
-use crate::admission::{Ending, Permits};
+use crate::admission::{AttemptReport, Permits};
 use crate::body::BodyReader;
-use crate::cache::Unserved;
+use crate::cache::ServeFailure;
 use crate::config::TransportConfig;
 use crate::error::ErrorKind;
-use crate::event::What;
-use crate::journey::Track;
-use crate::response::Head;
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
+use crate::response::ResponseHead;
 use crate::spool::{Spool, SpooledBody};
 use crate::stream::OpenBody;
-use crate::target::Target;
+use crate::target::RoutedHop;
 
 /// How much is read of an answer that the caller does not want.
 pub(super) const PREVIEW_BYTES: usize = 64 << 10;
 
 /// A body, or the beginning of one that the delivery is not for: an error page, a redirect.
-pub(crate) enum Delivered<T> {
+pub(crate) enum DeliveredBody<T> {
     /// As the delivery says.
     Body(T),
     /// The beginning, in memory.
@@ -64,15 +64,15 @@ pub(crate) trait Delivery: Sync {
     /// Delivers a body that the cache has.
     fn deliver_stored(
         &self,
-        head: &Head,
-        body: StoredBody,
-    ) -> impl Future<Output = Result<Delivered<Self::Output>, Unserved>> + Send;
+        head: &ResponseHead,
+        body: CachedBody,
+    ) -> impl Future<Output = Result<DeliveredBody<Self::Output>, ServeFailure>> + Send;
 
     /// Prepares the request; may ask for a part of the body only.
     fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Self::Prepared;
 
     /// Returns why an answer cannot be used, before its body is read.
-    fn objection(&self, _prepared: &mut Self::Prepared, _head: &Head) -> Option<String> {
+    fn objection(&self, _prepared: &mut Self::Prepared, _head: &ResponseHead) -> Option<String> {
         None
     }
 
@@ -81,18 +81,18 @@ pub(crate) trait Delivery: Sync {
         &self,
         answer: UnreadAnswer<'_>,
         prepared: Self::Prepared,
-    ) -> impl Future<Output = Result<Delivered<Self::Received>, ReadError>> + Send;
+    ) -> impl Future<Output = Result<DeliveredBody<Self::Received>, ReadError>> + Send;
 
     /// Ends the attempt: settles the permits, or hands them to the body.
     fn conclude(
         received: Self::Received,
-        conclusion: Conclusion<'_>,
+        conclusion: AttemptConclusion<'_>,
     ) -> impl Future<Output = Self::Output> + Send;
 }
 
 /// A body that the cache has, or a part of it. A damaged one ends with an error before its last
 /// piece.
-pub(crate) struct StoredBody {
+pub(crate) struct CachedBody {
     reader: StoredReader,
     /// How many bytes come before the part.
     skip: u64,
@@ -102,7 +102,7 @@ pub(crate) struct StoredBody {
     last: Option<Bytes>,
 }
 
-impl StoredBody {
+impl CachedBody {
     /// Reads a body, or a part of it.
     pub(crate) fn new(mut reader: StoredReader, part: Option<ByteRange>) -> Self {
         let first = part.map_or(0, |part| part.first);
@@ -148,9 +148,9 @@ impl StoredBody {
     }
 
     /// Reads a whole body into memory.
-    pub(crate) async fn collect(&mut self) -> Result<Bytes, Unserved> {
+    pub(crate) async fn collect(&mut self) -> Result<Bytes, ServeFailure> {
         let read = self.reader.read_to_end().await;
-        read.map_err(|_| Unserved::Damaged)
+        read.map_err(|_| ServeFailure::Damaged)
     }
 }
 
@@ -158,20 +158,20 @@ impl StoredBody {
 pub(crate) struct UnreadAnswer<'a> {
     pub(super) url: &'a Url,
     pub(super) method: &'a Method,
-    pub(super) head: &'a Head,
+    pub(super) head: &'a ResponseHead,
     pub(super) reader: &'a mut BodyReader,
 }
 
 /// An attempt whose body was received.
-pub(crate) struct Conclusion<'a> {
+pub(crate) struct AttemptConclusion<'a> {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Permits,
-    pub(crate) report: Report,
-    pub(crate) target: &'a Target,
-    pub(crate) track: &'a Track,
+    pub(crate) report: AttemptResult,
+    pub(crate) target: &'a RoutedHop,
+    pub(crate) track: &'a RequestTrack,
 }
 
-impl Conclusion<'_> {
+impl AttemptConclusion<'_> {
     /// Reports that the attempt has ended well.
     async fn settle(self) {
         let Self {
@@ -183,8 +183,8 @@ impl Conclusion<'_> {
         } = self;
         // The connection is free before the slot is.
         drop(reader);
-        permits.settle(Ending::Origin(report), track).await;
-        track.note(&target.host, target.role, || What::Settled {
+        permits.settle(AttemptReport::Origin(report), track).await;
+        track.note(&target.host, target.role, || EventKind::Settled {
             outcome: report.outcome,
         });
     }
@@ -204,20 +204,20 @@ impl Delivery for ToMemory {
         &self,
         answer: UnreadAnswer<'_>,
         (): (),
-    ) -> Result<Delivered<Bytes>, ReadError> {
+    ) -> Result<DeliveredBody<Bytes>, ReadError> {
         answer.reader.check_announced()?;
-        Ok(Delivered::Body(answer.reader.collect().await?))
+        Ok(DeliveredBody::Body(answer.reader.collect().await?))
     }
 
     async fn deliver_stored(
         &self,
-        _head: &Head,
-        mut body: StoredBody,
-    ) -> Result<Delivered<Bytes>, Unserved> {
-        Ok(Delivered::Body(body.collect().await?))
+        _head: &ResponseHead,
+        mut body: CachedBody,
+    ) -> Result<DeliveredBody<Bytes>, ServeFailure> {
+        Ok(DeliveredBody::Body(body.collect().await?))
     }
 
-    async fn conclude(body: Bytes, conclusion: Conclusion<'_>) -> Bytes {
+    async fn conclude(body: Bytes, conclusion: AttemptConclusion<'_>) -> Bytes {
         conclusion.settle().await;
         body
     }
@@ -240,7 +240,7 @@ impl Delivery for ToSpool {
         &self,
         answer: UnreadAnswer<'_>,
         (): (),
-    ) -> Result<Delivered<SpooledBody>, ReadError> {
+    ) -> Result<DeliveredBody<SpooledBody>, ReadError> {
         answer.reader.check_announced()?;
         let mut spool = Spool::new(self.keep);
         while let Some(piece) = answer.reader.next().await? {
@@ -249,27 +249,27 @@ impl Delivery for ToSpool {
                 source,
             })?;
         }
-        Ok(Delivered::Body(spool.finish()))
+        Ok(DeliveredBody::Body(spool.finish()))
     }
 
     async fn deliver_stored(
         &self,
-        _head: &Head,
-        mut body: StoredBody,
-    ) -> Result<Delivered<SpooledBody>, Unserved> {
+        _head: &ResponseHead,
+        mut body: CachedBody,
+    ) -> Result<DeliveredBody<SpooledBody>, ServeFailure> {
         let mut spool = Spool::new(self.keep);
-        while let Some(piece) = body.next().await.map_err(|_| Unserved::Damaged)? {
+        while let Some(piece) = body.next().await.map_err(|_| ServeFailure::Damaged)? {
             spool.write(&piece).map_err(|source| {
-                Unserved::Failed(ErrorKind::File {
+                ServeFailure::Failed(ErrorKind::File {
                     path: std::env::temp_dir().display().to_string(),
                     source,
                 })
             })?;
         }
-        Ok(Delivered::Body(spool.finish()))
+        Ok(DeliveredBody::Body(spool.finish()))
     }
 
-    async fn conclude(body: SpooledBody, conclusion: Conclusion<'_>) -> SpooledBody {
+    async fn conclude(body: SpooledBody, conclusion: AttemptConclusion<'_>) -> SpooledBody {
         conclusion.settle().await;
         body
     }
@@ -285,20 +285,24 @@ impl Delivery for ToCache {
 
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
 
-    async fn receive(&self, answer: UnreadAnswer<'_>, (): ()) -> Result<Delivered<()>, ReadError> {
+    async fn receive(
+        &self,
+        answer: UnreadAnswer<'_>,
+        (): (),
+    ) -> Result<DeliveredBody<()>, ReadError> {
         while answer.reader.next().await?.is_some() {}
-        Ok(Delivered::Body(()))
+        Ok(DeliveredBody::Body(()))
     }
 
     async fn deliver_stored(
         &self,
-        _head: &Head,
-        _body: StoredBody,
-    ) -> Result<Delivered<()>, Unserved> {
-        Ok(Delivered::Body(()))
+        _head: &ResponseHead,
+        _body: CachedBody,
+    ) -> Result<DeliveredBody<()>, ServeFailure> {
+        Ok(DeliveredBody::Body(()))
     }
 
-    async fn conclude((): (), conclusion: Conclusion<'_>) {
+    async fn conclude((): (), conclusion: AttemptConclusion<'_>) {
         conclusion.settle().await;
     }
 }
@@ -311,7 +315,7 @@ pub(crate) enum OpenedBody {
     /// It is arriving from the origin.
     Live(Box<OpenBody>),
     /// The cache has it.
-    Stored(StoredBody),
+    Stored(CachedBody),
 }
 
 impl Delivery for ToStream {
@@ -323,19 +327,23 @@ impl Delivery for ToStream {
 
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
 
-    async fn receive(&self, _answer: UnreadAnswer<'_>, (): ()) -> Result<Delivered<()>, ReadError> {
-        Ok(Delivered::Body(()))
+    async fn receive(
+        &self,
+        _answer: UnreadAnswer<'_>,
+        (): (),
+    ) -> Result<DeliveredBody<()>, ReadError> {
+        Ok(DeliveredBody::Body(()))
     }
 
     async fn deliver_stored(
         &self,
-        _head: &Head,
-        body: StoredBody,
-    ) -> Result<Delivered<OpenedBody>, Unserved> {
-        Ok(Delivered::Body(OpenedBody::Stored(body)))
+        _head: &ResponseHead,
+        body: CachedBody,
+    ) -> Result<DeliveredBody<OpenedBody>, ServeFailure> {
+        Ok(DeliveredBody::Body(OpenedBody::Stored(body)))
     }
 
-    async fn conclude((): (), conclusion: Conclusion<'_>) -> OpenedBody {
+    async fn conclude((): (), conclusion: AttemptConclusion<'_>) -> OpenedBody {
         let report = conclusion.report;
         OpenedBody::Live(Box::new(OpenBody {
             reader: conclusion.reader,

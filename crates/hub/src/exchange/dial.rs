@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::site::{Refusal, RefusalReason, Standing};
+use docstokg_policy::site::{PermitStanding, Refusal, RefusalReason};
 use parking_lot::Mutex;
 
 use crate::admission::PermitState;
 use crate::clock::{BootInstant, BoxFuture, Runtime};
 use crate::process_pause::RequestOut;
-use crate::transport::Dial;
+use crate::transport::DialObserver;
 
 /// How much later than its new connection a request may be read by the origin: a slow accept, a
 /// proxy in front, a handshake that is not over on its side. Its permit counts as used now until
@@ -107,7 +107,7 @@ impl DialWatch {
     }
 }
 
-impl Dial for DialWatch {
+impl DialObserver for DialWatch {
     fn dialling(&self) {
         let mut stage = self.stage.lock();
         match *stage {
@@ -143,7 +143,7 @@ impl Dial for DialWatch {
             {
                 // This process may have read an answer meanwhile that the store does not know of
                 // yet.
-                Standing::Good if self.permit.was_blocked_since() => {
+                PermitStanding::Good if self.permit.was_blocked_since() => {
                     let reason = RefusalReason::Open {
                         reason: OpenReason::RetryAfter,
                         probing: false,
@@ -153,8 +153,8 @@ impl Dial for DialWatch {
                         reason,
                     })
                 }
-                Standing::Good => Ok(()),
-                Standing::Blocked(refusal) => Err(refusal),
+                PermitStanding::Good => Ok(()),
+                PermitStanding::Blocked(refusal) => Err(refusal),
             }
         })
     }

@@ -5,26 +5,26 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::classify::{Class, Ending, Fault, Outcome};
+use docstokg_policy::classify::{AttemptClass, AttemptEnding, AttemptMeaning, Fault};
 use docstokg_policy::host::Host;
 use docstokg_policy::quota::Statement;
 use docstokg_policy::rate_headers;
 use docstokg_policy::retry_after::parse_retry_after;
-use docstokg_policy::site::Report;
+use docstokg_policy::site::AttemptResult;
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, LOCATION, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{StatusCode, Version};
 
-use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
-use super::{Departure, Exchanged, Finish, Leg, Received, Wire};
+use super::delivery::{DeliveredBody, Delivery, PREVIEW_BYTES, UnreadAnswer};
+use super::{AttemptFinish, AttemptOutcome, HopContext, ReceivedResponse, RequestDeparture, Wire};
 use crate::admission::{BodyAhead, Consequence, HealthSign};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
-use crate::event::What;
-use crate::journey::Track;
-use crate::response::Head;
-use crate::transport::{Body, Incoming};
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
+use crate::response::ResponseHead;
+use crate::transport::{Body, IncomingResponse};
 
 /// How long the body of an answer that blocks its site is read: its slots are free by then, and its
 /// status says everything.
@@ -50,9 +50,9 @@ impl From<BodyError> for ReadError {
 }
 
 /// What the headers of an answer say.
-struct Judged {
-    head: Box<Head>,
-    class: Class,
+struct HeaderJudgement {
+    head: Box<ResponseHead>,
+    class: AttemptClass,
     retry_after: Option<Duration>,
     /// The end of the block in force, where the attempt is settled already.
     consequence: Consequence,
@@ -63,27 +63,27 @@ impl Wire {
     /// Receives an answer whose headers are there.
     pub(super) async fn receive<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        incoming: Incoming,
+        leg: &HopContext<'_, D>,
+        incoming: IncomingResponse,
         mut prepared: D::Prepared,
-        left: Departure<'_>,
-        track: &mut Track,
-    ) -> Exchanged<D::Received> {
-        let head = Box::new(Head {
+        left: RequestDeparture<'_>,
+        track: &mut RequestTrack,
+    ) -> AttemptOutcome<D::Received> {
+        let head = Box::new(ResponseHead {
             status: incoming.status,
             version: incoming.version,
             headers: incoming.headers,
             url: leg.target.url.clone(),
         });
         if let Some(message) = unreadable(&head) {
-            return Exchanged::Finished(Finish::Fault {
+            return AttemptOutcome::Finished(AttemptFinish::Fault {
                 fault: Fault::Read,
                 message,
             });
         }
         let judged = self.judge_headers(leg, head, left, track).await;
         if let Some(message) = leg.delivery.objection(&mut prepared, &judged.head) {
-            return Exchanged::Finished(Finish::Fault {
+            return AttemptOutcome::Finished(AttemptFinish::Fault {
                 fault: Fault::Read,
                 message,
             });
@@ -110,33 +110,33 @@ impl Wire {
         };
         if !(D::STREAMS && wanted) {
             track.journey.body_time = self.runtime.boot().since(judged.answered);
-            track.note(&leg.target.host, leg.target.role, || What::Body {
+            track.note(&leg.target.host, leg.target.role, || EventKind::Body {
                 received: reader.received(),
                 took: track.journey.body_time,
             });
         }
         match delivered {
-            Ok(Delivered::Body(body)) => Exchanged::Received(Received {
+            Ok(DeliveredBody::Body(body)) => AttemptOutcome::Received(ReceivedResponse {
                 head: judged.head,
                 body,
                 reader,
                 outcome: judged.class.outcome,
             }),
-            Ok(Delivered::Preview(preview)) => judged.finish(preview, track),
+            Ok(DeliveredBody::Preview(preview)) => judged.finish(preview, track),
             // The status said all there is to say; its body may break off as it likes.
             Err(ReadError::Body(
                 BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
             )) if !wanted => judged.finish(Bytes::new(), track),
-            Err(error) => Exchanged::from_read_error(error, track, &leg.target.host),
+            Err(error) => AttemptOutcome::from_read_error(error, track, &leg.target.host),
         }
     }
 
     /// Lets the cache take the body too, where it has a part in the hop.
     fn start_keeping<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        judged: &Judged,
-        left: Departure<'_>,
+        leg: &HopContext<'_, D>,
+        judged: &HeaderJudgement,
+        left: RequestDeparture<'_>,
         reader: &mut BodyReader,
     ) {
         let is_relayed = leg.request.relay.is_some();
@@ -155,9 +155,9 @@ impl Wire {
 
     fn reader<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
+        leg: &HopContext<'_, D>,
         body: Box<dyn Body>,
-        head: &Head,
+        head: &ResponseHead,
         deadline: BootInstant,
     ) -> BodyReader {
         let config = &self.config.transport;
@@ -178,12 +178,12 @@ impl Wire {
     /// Classifies the answer by its headers, and reports what cannot wait for the body.
     async fn judge_headers<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        head: Box<Head>,
-        left: Departure<'_>,
-        track: &mut Track,
-    ) -> Judged {
-        let Departure {
+        leg: &HopContext<'_, D>,
+        head: Box<ResponseHead>,
+        left: RequestDeparture<'_>,
+        track: &mut RequestTrack,
+    ) -> HeaderJudgement {
+        let RequestDeparture {
             permit,
             attempt,
             sent,
@@ -193,7 +193,10 @@ impl Wire {
         lane.answers.fetch_add(1, Ordering::Relaxed);
         let answered = self.runtime.boot();
         track.journey.header_time = answered.since(sent);
-        let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
+        let mut class = lane
+            .rules
+            .classifier
+            .classify(AttemptEnding::Status(head.status));
         let is_unavailable = head.status == StatusCode::SERVICE_UNAVAILABLE;
         let learns = lane.rules.policy.learn.is_some();
         class.outcome = lane.site.health.judge(&HealthSign {
@@ -207,11 +210,11 @@ impl Wire {
             .classifier
             .is_slow(class.outcome, answered.since(sent))
         {
-            class.outcome = Outcome::Failure;
+            class.outcome = AttemptMeaning::Failure;
         }
         permit.state().note_answer(Some(class.outcome));
         let retry_after = self.retry_after(&head, class);
-        track.note(&target.host, target.role, || What::Headers {
+        track.note(&target.host, target.role, || EventKind::Headers {
             status: head.status,
             took: answered.since(sent),
             retry_after,
@@ -219,14 +222,19 @@ impl Wire {
         let stated = self.state_quotas(leg, &head, left, class, retry_after, track);
         if stated.await {
             // The quota holds such requests back; others are none of its business.
-            class.outcome = Outcome::Neutral;
+            class.outcome = AttemptMeaning::Neutral;
         }
         let mut consequence = Consequence::default();
-        if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
+        if retry_after.is_some()
+            && matches!(
+                class.outcome,
+                AttemptMeaning::Failure | AttemptMeaning::Throttled
+            )
+        {
             permit.state().note_block();
             // All other requests have to know now: the body of such an answer may take as long as
             // it likes.
-            let report = Report {
+            let report = AttemptResult {
                 outcome: class.outcome,
                 retry_after,
                 sent,
@@ -239,7 +247,7 @@ impl Wire {
             permit.settle_headers(class.outcome, ahead, track).await;
         }
         lane.closes.store(closes(&head), Ordering::Relaxed);
-        Judged {
+        HeaderJudgement {
             head,
             class,
             retry_after,
@@ -252,18 +260,18 @@ impl Wire {
     /// Returns whether it is a refusal for the reason that a quota of the request's kind is spent.
     async fn state_quotas<D: Delivery>(
         &self,
-        leg: &Leg<'_, D>,
-        head: &Head,
-        left: Departure<'_>,
-        class: Class,
+        leg: &HopContext<'_, D>,
+        head: &ResponseHead,
+        left: RequestDeparture<'_>,
+        class: AttemptClass,
         retry_after: Option<Duration>,
-        track: &Track,
+        track: &RequestTrack,
     ) -> bool {
         let Some((_, hints)) = &leg.target.route.site.rules.headers else {
             return false;
         };
         // A host that fails counts nothing: what it states then looks as if other clients used it.
-        let is_failure = class.outcome == Outcome::Failure;
+        let is_failure = class.outcome == AttemptMeaning::Failure;
         if is_failure || !rate_headers::is_stated(&head.headers) {
             return false;
         }
@@ -277,7 +285,7 @@ impl Wire {
         let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
         let target = leg.target;
         track.note(&target.host, target.role, || {
-            What::Stated(Box::new(reading.clone()))
+            EventKind::Stated(Box::new(reading.clone()))
         });
         let statement = Statement {
             reading,
@@ -293,7 +301,7 @@ impl Wire {
         &self,
         reader: &mut BodyReader,
         settled_until: Option<BootInstant>,
-    ) -> Result<Delivered<T>, ReadError> {
+    ) -> Result<DeliveredBody<T>, ReadError> {
         let read = if settled_until.is_some() {
             // Its slots are free already: what has not come by then is left.
             let bound = self.runtime.boot() + LEFTOVER_TIMEOUT;
@@ -302,11 +310,11 @@ impl Wire {
         } else {
             reader.preview(PREVIEW_BYTES).await?
         };
-        Ok(Delivered::Preview(read))
+        Ok(DeliveredBody::Preview(read))
     }
 
     /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
-    fn retry_after(&self, head: &Head, class: Class) -> Option<Duration> {
+    fn retry_after(&self, head: &ResponseHead, class: AttemptClass) -> Option<Duration> {
         if !is_refusal(class, head.status) {
             return None;
         }
@@ -319,10 +327,10 @@ impl Wire {
     }
 }
 
-impl Judged {
-    fn finish<R>(self, preview: Bytes, track: &Track) -> Exchanged<R> {
+impl HeaderJudgement {
+    fn finish<R>(self, preview: Bytes, track: &RequestTrack) -> AttemptOutcome<R> {
         let left = |asked: Duration| asked.saturating_sub(track.journey.body_time);
-        Exchanged::Finished(Finish::Answer {
+        AttemptOutcome::Finished(AttemptFinish::Answer {
             head: self.head,
             preview,
             class: self.class,
@@ -332,12 +340,12 @@ impl Judged {
     }
 }
 
-impl<R> Exchanged<R> {
-    fn from_read_error(error: ReadError, track: &Track, host: &Host) -> Self {
+impl<R> AttemptOutcome<R> {
+    fn from_read_error(error: ReadError, track: &RequestTrack, host: &Host) -> Self {
         let host = host.clone();
         match error {
             ReadError::Body(BodyError::Fault(fault, message)) => {
-                Self::Finished(Finish::Fault { fault, message })
+                Self::Finished(AttemptFinish::Fault { fault, message })
             }
             ReadError::Body(BodyError::TooLarge(limit)) => {
                 Self::Abandoned(ErrorKind::TooLarge { host, limit })
@@ -357,13 +365,13 @@ impl<R> Exchanged<R> {
 }
 
 /// Returns whether an answer means "not now".
-fn is_refusal(class: Class, status: StatusCode) -> bool {
-    class.outcome == Outcome::Throttled || matches!(status.as_u16(), 429 | 503)
+fn is_refusal(class: AttemptClass, status: StatusCode) -> bool {
+    class.outcome == AttemptMeaning::Throttled || matches!(status.as_u16(), 429 | 503)
 }
 
 /// Returns why an answer cannot be read, where it cannot: its body has a transfer coding that was not
 /// asked for and is not undone, or it is no final answer.
-fn unreadable(head: &Head) -> Option<String> {
+fn unreadable(head: &ResponseHead) -> Option<String> {
     if head.status.is_informational() {
         let status = head.status.as_u16();
         return Some(format!("{status} is not the answer to a request"));
@@ -382,7 +390,7 @@ fn unreadable(head: &Head) -> Option<String> {
 }
 
 /// Returns how long the body of an answer may take to arrive.
-fn body_ahead(head: &Head) -> BodyAhead {
+fn body_ahead(head: &ResponseHead) -> BodyAhead {
     let length = head.headers.get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length <= LONG_BODY) {
@@ -392,12 +400,12 @@ fn body_ahead(head: &Head) -> BodyAhead {
     }
 }
 
-fn is_redirect(head: &Head) -> bool {
+fn is_redirect(head: &ResponseHead) -> bool {
     head.status.is_redirection() && head.headers.contains_key(LOCATION)
 }
 
 /// Returns whether the origin closes the connection after this answer.
-fn closes(head: &Head) -> bool {
+fn closes(head: &ResponseHead) -> bool {
     let close = head.headers.get(CONNECTION);
     head.version < Version::HTTP_11
         || close.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))

@@ -5,22 +5,22 @@ use std::borrow::Borrow;
 use http::HeaderValue;
 use url::Url;
 
-use super::Hopped;
+use super::HopOutcome;
 use crate::error::ErrorKind;
-use crate::event::What;
-use crate::exchange::{Answered, Delivery, Leg};
+use crate::event::EventKind;
+use crate::exchange::{Delivery, HopContext, HopResponse};
 use crate::hub::HubParts;
-use crate::journey::Track;
+use crate::journey::RequestTrack;
 use crate::redact::redact;
-use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
-use crate::request::Follow;
-use crate::response::Head;
+use crate::redirect::{self, Hop, RedirectOutcome, RedirectRules, VisitedHop, is_not_served};
+use crate::request::RedirectPolicy;
+use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
 /// The hops that led to an answer.
-pub(super) struct Trail<'a> {
+pub(super) struct HopTrail<'a> {
     /// Those before the one that was answered.
-    pub(super) visited: &'a mut Vec<Visited>,
+    pub(super) visited: &'a mut Vec<VisitedHop>,
     /// The cookies that the answered one carried.
     pub(super) cookies: Option<HeaderValue>,
 }
@@ -30,8 +30,8 @@ impl HubParts {
     /// remembers a host that cannot be reached by it.
     pub(super) fn leads_to_stated<D, T>(
         &self,
-        leg: &Leg<'_, D>,
-        answered: &Result<Answered<T>, ErrorKind>,
+        leg: &HopContext<'_, D>,
+        answered: &Result<HopResponse<T>, ErrorKind>,
     ) -> bool {
         if leg.hop.or_else.is_none() {
             return false;
@@ -49,27 +49,27 @@ impl HubParts {
     /// Reads where the answer of a hop leads.
     pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D, T>,
-        answered: Answered<D::Output>,
-        trail: Trail<'_>,
-        track: &mut Track,
-    ) -> Result<Hopped<D::Output>, ErrorKind> {
+        leg: &HopContext<'_, D, T>,
+        answered: HopResponse<D::Output>,
+        trail: HopTrail<'_>,
+        track: &mut RequestTrack,
+    ) -> Result<HopOutcome<D::Output>, ErrorKind> {
         match self.follow(leg, &answered.head, trail, track)? {
-            Some(next) => Ok(Hopped::Next(next)),
-            None => Ok(Hopped::Final(answered)),
+            Some(next) => Ok(HopOutcome::Next(next)),
+            None => Ok(HopOutcome::Final(answered)),
         }
     }
 
     /// Reads where an answer leads, where redirects are followed.
     fn follow<D, T: Borrow<NamedHop>>(
         &self,
-        leg: &Leg<'_, D, T>,
-        head: &Head,
-        trail: Trail<'_>,
-        track: &mut Track,
+        leg: &HopContext<'_, D, T>,
+        head: &ResponseHead,
+        trail: HopTrail<'_>,
+        track: &mut RequestTrack,
     ) -> Result<Option<Box<Hop>>, ErrorKind> {
         let (request, target) = (leg.request, leg.target.borrow());
-        if request.follow == Follow::Nothing {
+        if request.follow == RedirectPolicy::Nothing {
             return Ok(None);
         }
         let rules = RedirectRules {
@@ -84,15 +84,15 @@ impl HubParts {
             why,
         };
         match redirected {
-            Redirected::No => Ok(None),
-            Redirected::Refused(why) => Err(refused(why)),
-            Redirected::To { hop, stripped } => {
-                let Trail { visited, cookies } = trail;
+            RedirectOutcome::No => Ok(None),
+            RedirectOutcome::Refused(why) => Err(refused(why)),
+            RedirectOutcome::To { hop, stripped } => {
+                let HopTrail { visited, cookies } = trail;
                 visited.push((leg.hop.url.clone(), cookies));
                 let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
                 let most = self.config.transport.max_redirects;
                 redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;
-                track.note(&target.host, target.role, || What::Redirect {
+                track.note(&target.host, target.role, || EventKind::Redirect {
                     to: redact(&hop.url),
                     stripped,
                 });

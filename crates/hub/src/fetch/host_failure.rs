@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use docstokg_policy::classify::{Class, Fault, Outcome};
+use docstokg_policy::classify::{AttemptClass, AttemptMeaning, Fault};
 use http::StatusCode;
 
 use crate::admission::SiteAdmission;
 use crate::clock::BootInstant;
 use crate::error::{RetryLater, StatedBy};
-use crate::exchange::Finish;
-use crate::target::Target;
+use crate::exchange::AttemptFinish;
+use crate::target::RoutedHop;
 
 /// The least wait before a host that failed is asked again.
 const MIN_HOST_WAIT: Duration = Duration::from_secs(1);
 
 /// The last attempt of a request, and what is known about its host.
 pub(super) struct LastAttempt<'a> {
-    pub(super) target: &'a Target,
-    pub(super) finish: &'a Finish,
-    pub(super) class: Class,
+    pub(super) target: &'a RoutedHop,
+    pub(super) finish: &'a AttemptFinish,
+    pub(super) class: AttemptClass,
     /// The end of the block in force.
     pub(super) open_until: Option<BootInstant>,
     /// When the first attempt on this hop was sent.
@@ -35,7 +35,10 @@ impl LastAttempt<'_> {
             wait: wait.max(MIN_HOST_WAIT),
             stated_by,
         };
-        if !matches!(self.class.outcome, Outcome::Failure | Outcome::Throttled) {
+        if !matches!(
+            self.class.outcome,
+            AttemptMeaning::Failure | AttemptMeaning::Throttled
+        ) {
             return None;
         }
         if let Some(asked) = self.finish.retry_after() {
@@ -43,7 +46,7 @@ impl LastAttempt<'_> {
             return Some(failure(wait, StatedBy::Server));
         }
         let stated_by = match self.class.outcome {
-            Outcome::Throttled => StatedBy::Quota,
+            AttemptMeaning::Throttled => StatedBy::Quota,
             _ if may_be_down(&route.site.site, self.finish, self.first_sent) => StatedBy::Breaker,
             _ => return None,
         };
@@ -55,7 +58,7 @@ impl LastAttempt<'_> {
 
 /// Tells whether a host that failed a request may be down. If the host has served others since and
 /// its breaker was closed all the time, only this request fails.
-fn may_be_down(site: &SiteAdmission, finish: &Finish, first_sent: BootInstant) -> bool {
+fn may_be_down(site: &SiteAdmission, finish: &AttemptFinish, first_sent: BootInstant) -> bool {
     let was_closed = site.health.is_closed_since(first_sent);
     let is_alive = site
         .health
@@ -63,14 +66,14 @@ fn may_be_down(site: &SiteAdmission, finish: &Finish, first_sent: BootInstant) -
         .is_some_and(|served| served >= first_sent);
     match finish {
         // Another time changes nothing about a name, a certificate or this machine.
-        Finish::Fault {
+        AttemptFinish::Fault {
             fault: Fault::Dns | Fault::Tls | Fault::NoRoute | Fault::OpenFiles,
             ..
         } => false,
-        Finish::Fault { .. } => !(is_alive && was_closed),
-        Finish::Answer { head, .. } if is_outage(head.status) => !(is_alive && was_closed),
+        AttemptFinish::Fault { .. } => !(is_alive && was_closed),
+        AttemptFinish::Answer { head, .. } if is_outage(head.status) => !(is_alive && was_closed),
         // A program that fails on one URL answers so, too: other requests have to fail as well.
-        Finish::Answer { .. } => !was_closed,
+        AttemptFinish::Answer { .. } => !was_closed,
     }
 }
 

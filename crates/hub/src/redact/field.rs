@@ -8,7 +8,7 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::secret::{Names, as_one_word, has_part, is_key, is_secret_word};
+use super::secret::{NameContext, as_one_word, has_part, is_key, is_secret_word};
 
 /// What a field of a request tells about who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ fn is_credential_name(name: &str) -> bool {
     let mut words = name
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .map(|word| word.strip_prefix('x').unwrap_or(word));
-    Names::Ordinary.is_secret(name)
+    NameContext::Ordinary.is_secret(name)
         || words.any(|word| is_secret_word(word) || IDENTITY_WORDS.contains(&word))
         || has_part(&word, &CREDENTIAL_PARTS, &ORDINARY_WORDS)
         || IDENTITY_ENDINGS.iter().any(|ending| word.ends_with(ending))

@@ -155,12 +155,12 @@ pub(super) fn decoded(text: &str) -> String {
 
 /// How names are judged: by themselves, or as those of a URL at which a user signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum NameContext {
     Ordinary,
     SignIn,
 }
 
-impl Names {
+impl NameContext {
     /// Looks for signs of a sign-in among the segments of a path and the names of pairs, where one
     /// of the pairs would be a secret by that.
     pub(super) fn of<'a>(path: &str, pairs: &(impl Iterator<Item = &'a str> + Clone)) -> Self {

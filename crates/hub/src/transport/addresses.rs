@@ -13,7 +13,7 @@ use docstokg_policy::host::{Host, is_internal};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Url;
 
-use super::Reach;
+use super::AddressReach;
 
 /// Sends what is meant for one host and port to an address: `HOST:PORT=ADDR:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,13 +105,13 @@ fn is_resolver_unreachable(error: &std::io::Error) -> bool {
 
 /// Asks the system's resolver and drops what may not be reached.
 pub(super) struct GuardedResolver {
-    reach: Reach,
+    reach: AddressReach,
     /// Proxies that the environment names: those the user wrote.
     exempt: Arc<HashSet<String>>,
 }
 
 impl GuardedResolver {
-    pub(super) fn new(reach: Reach, exempt: Arc<HashSet<String>>) -> Self {
+    pub(super) fn new(reach: AddressReach, exempt: Arc<HashSet<String>>) -> Self {
         Self { reach, exempt }
     }
 }
@@ -119,7 +119,7 @@ impl GuardedResolver {
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
-        let guarded = self.reach == Reach::PublicOnly && !self.exempt.contains(&name);
+        let guarded = self.reach == AddressReach::PublicOnly && !self.exempt.contains(&name);
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0))
                 .await

@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use docstokg_policy::site::Refusal;
 use tower::{Layer, Service};
 
-use super::Dial;
+use super::DialObserver;
 use crate::clock::BoxFuture;
 
 tokio::task_local! {
     /// The request in whose task a connection is asked for.
-    pub(super) static DIAL: Arc<dyn Dial>;
+    pub(super) static DIAL: Arc<dyn DialObserver>;
 }
 
 /// The site was blocked while its connection was made.

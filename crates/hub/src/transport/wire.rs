@@ -13,9 +13,12 @@ use url::Url;
 
 use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxy_hosts};
 use super::dial::{DIAL, DialLayer};
-use super::kept::Kept;
-use super::streams::Streams;
-use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
+use super::http1_fallback::Http1Hosts;
+use super::keep_alive_hosts::KeepAliveHosts;
+use super::{
+    AddressReach, Body, DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+    fault, tls,
+};
 use crate::clock::{BootInstant, BoxFuture, Clock, SystemClock};
 
 /// The most header fields of a response by HTTP/1. A response with more is a fault of its origin.
@@ -66,8 +69,8 @@ pub struct WireTransport {
     anywhere: Clients,
     public_only: Clients,
     mapped: Vec<(ConnectTo, Client, Client)>,
-    kept: Kept,
-    streams: Streams,
+    kept: KeepAliveHosts,
+    streams: Http1Hosts,
 }
 
 /// Clients that differ in what becomes of a connection after its answer, and in the protocol.
@@ -82,18 +85,18 @@ struct Clients {
 
 /// What becomes of a connection after its answer.
 #[derive(Clone, Copy)]
-enum Reuse {
+enum ConnectionReuse {
     Closed,
     OneByOne,
     Kept,
 }
 
 impl Clients {
-    fn choose(&self, reuse: Reuse) -> &Client {
+    fn choose(&self, reuse: ConnectionReuse) -> &Client {
         match reuse {
-            Reuse::Closed => &self.closing,
-            Reuse::OneByOne => &self.one_by_one,
-            Reuse::Kept => &self.keeping,
+            ConnectionReuse::Closed => &self.closing,
+            ConnectionReuse::OneByOne => &self.one_by_one,
+            ConnectionReuse::Kept => &self.keeping,
         }
     }
 }
@@ -136,11 +139,11 @@ impl WireTransport {
             ))
         });
         Ok(Self {
-            anywhere: guarded(Reach::Anywhere)?,
-            public_only: guarded(Reach::PublicOnly)?,
+            anywhere: guarded(AddressReach::Anywhere)?,
+            public_only: guarded(AddressReach::PublicOnly)?,
             mapped: mapped.collect::<Result<_, _>>()?,
-            kept: Kept::new(options.idle_connection),
-            streams: Streams::default(),
+            kept: KeepAliveHosts::new(options.idle_connection),
+            streams: Http1Hosts::default(),
         })
     }
 
@@ -148,7 +151,7 @@ impl WireTransport {
     fn route(
         &self,
         url: Url,
-        reach: Reach,
+        reach: AddressReach,
         now: BootInstant,
     ) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
         let one_by_one = self.streams.is_one_by_one(&url);
@@ -161,15 +164,15 @@ impl WireTransport {
             return Ok((if one_by_one { plain } else { client }, url, host));
         }
         let reuse = if !self.kept.keeps(&url, now) {
-            Reuse::Closed
+            ConnectionReuse::Closed
         } else if one_by_one {
-            Reuse::OneByOne
+            ConnectionReuse::OneByOne
         } else {
-            Reuse::Kept
+            ConnectionReuse::Kept
         };
         match reach {
-            Reach::Anywhere => Ok((self.anywhere.choose(reuse), url, None)),
-            Reach::PublicOnly => match internal_literal(&url) {
+            AddressReach::Anywhere => Ok((self.anywhere.choose(reuse), url, None)),
+            AddressReach::PublicOnly => match internal_literal(&url) {
                 Some(address) => Err(SendError::Internal {
                     host: url.host_str().unwrap_or_default().to_owned(),
                     address,
@@ -198,7 +201,7 @@ fn client(options: &WireOptions, tls: &ClientConfig) -> reqwest::ClientBuilder {
         .connector_layer(DialLayer)
 }
 
-fn guard(reach: Reach, exempt: &Arc<HashSet<String>>) -> Arc<GuardedResolver> {
+fn guard(reach: AddressReach, exempt: &Arc<HashSet<String>>) -> Arc<GuardedResolver> {
     Arc::new(GuardedResolver::new(reach, Arc::clone(exempt)))
 }
 
@@ -238,9 +241,9 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
 impl Transport for WireTransport {
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> BoxFuture<'_, Result<IncomingResponse, SendError>> {
         Box::pin(DIAL.scope(dial, async move {
             let asked = request.url.clone();
             let (client, url, host) = self.route(request.url, request.reach, SystemClock.boot())?;
@@ -264,7 +267,7 @@ impl Transport for WireTransport {
             let mut response = answer?;
             let (status, version) = (response.status(), response.version());
             let headers = std::mem::take(response.headers_mut());
-            Ok(Incoming {
+            Ok(IncomingResponse {
                 status,
                 version,
                 headers,

@@ -1,11 +1,11 @@
 //! What opens a breaker, and what an open breaker refuses.
 
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::{ErrorKind, Host, RefusedBy, Repeatable, Role};
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 
-use crate::support::{World, config, get, seconds};
+use crate::support::{HubWorld, config, get, seconds};
 
 // Probes of a half-open breaker.
 mod half_open;
@@ -15,14 +15,14 @@ mod outage;
 mod waiting;
 
 /// A breaker with a fixed reset.
-fn flags(breaker: &str) -> Flags {
-    Flags {
+fn flags(breaker: &str) -> CommandLineFlags {
+    CommandLineFlags {
         breaker: vec![format!("a.example={breaker},early_probes:false")],
         rate: vec![
             "a.example:metadata=rates:1000/SECOND".into(),
             "a.example:artifact=rates:1000/SECOND".into(),
         ],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     }
 }
 
@@ -37,16 +37,16 @@ fn once(path: &str) -> docstokg_hub::Request {
 
 #[test]
 fn consecutive_5xx_open_the_breaker_until_the_reset() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
         [
-            Reply::status(503),
-            Reply::status(500),
-            Reply::status(502),
-            Reply::ok("fine"),
+            ScriptedReply::status(503),
+            ScriptedReply::status(500),
+            ScriptedReply::status(502),
+            ScriptedReply::ok("fine"),
         ],
     );
-    let world = World::exact([origin], config(flags("fail_max:3,reset:60")));
+    let world = HubWorld::exact([origin], config(flags("fail_max:3,reset:60")));
     for status in [503, 500, 502] {
         assert_eq!(
             world
@@ -85,32 +85,36 @@ fn consecutive_5xx_open_the_breaker_until_the_reset() {
             .status,
         200
     );
-    assert_eq!(world.view(&host()).state(), State::Closed, "success closes");
+    assert_eq!(
+        world.view(&host()).state(),
+        BreakerState::Closed,
+        "success closes"
+    );
 }
 
 #[test]
 fn consecutive_429_without_retry_after_open_the_breaker() {
-    let origin = Origin::new("a.example").route("/", [Reply::status(429)]);
-    let world = World::new([origin], config(flags("fail_max:3,reset:60")));
+    let origin = OriginScript::new("a.example").route("/", [ScriptedReply::status(429)]);
+    let world = HubWorld::new([origin], config(flags("fail_max:3,reset:60")));
     for _ in 0..3 {
         let _ = world
             .run(|hub| async move { hub.fetch(once("/")).await })
             .expect("an answer");
     }
-    assert_eq!(world.view(&host()).state(), State::Open);
+    assert_eq!(world.view(&host()).state(), BreakerState::Open);
 }
 
 #[test]
 fn retry_after_blocks_the_host_for_that_long_and_no_longer_than_the_cap() {
     for (asked, cap, blocked) in [("4", "900", 4), ("4", "2", 2)] {
-        let origin = Origin::new("a.example").route(
+        let origin = OriginScript::new("a.example").route(
             "/",
             [
-                Reply::status(429).header("retry-after", asked),
-                Reply::ok("fine"),
+                ScriptedReply::status(429).header("retry-after", asked),
+                ScriptedReply::ok("fine"),
             ],
         );
-        let world = World::exact(
+        let world = HubWorld::exact(
             [origin],
             config(flags(&format!("fail_max:5,reset:60,retry_after_cap:{cap}"))),
         );
@@ -142,7 +146,7 @@ fn retry_after_blocks_the_host_for_that_long_and_no_longer_than_the_cap() {
 
 #[test]
 fn a_rolling_window_of_failures_opens_the_breaker() {
-    let sources = docstokg_hub::config::load::Sources::default();
+    let sources = docstokg_hub::config::load::ConfigSources::default();
     let (mut configuration, _) =
         docstokg_hub::config::load::load(&sources).expect("a configuration");
     let policy = docstokg_hub::policy::breaker::BreakerPolicy {
@@ -154,9 +158,9 @@ fn a_rolling_window_of_failures_opens_the_breaker() {
         ..Default::default()
     };
     configuration.breakers.defaults.policy = policy.into();
-    let replies = [503, 200, 503, 200, 503, 200].map(Reply::status);
-    let world = World::new(
-        [Origin::new("a.example").route("/", replies)],
+    let replies = [503, 200, 503, 200, 503, 200].map(ScriptedReply::status);
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/", replies)],
         configuration,
     );
     for _ in 0..5 {
@@ -168,7 +172,7 @@ fn a_rolling_window_of_failures_opens_the_breaker() {
     let view = world.view(&host());
     assert_eq!(
         view.state(),
-        State::Open,
+        BreakerState::Open,
         "three failures within ten seconds, successes between them"
     );
     assert_eq!(
@@ -179,9 +183,9 @@ fn a_rolling_window_of_failures_opens_the_breaker() {
 
 #[test]
 fn neutral_answers_do_not_flip_the_breaker() {
-    let replies = [401, 403, 404, 410, 451, 400, 404, 403].map(Reply::status);
-    let world = World::new(
-        [Origin::new("a.example").route("/", replies)],
+    let replies = [401, 403, 404, 410, 451, 400, 404, 403].map(ScriptedReply::status);
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/", replies)],
         config(flags("fail_max:2,reset:60")),
     );
     for _ in 0..8 {
@@ -190,13 +194,13 @@ fn neutral_answers_do_not_flip_the_breaker() {
             .expect("an answer");
     }
     let view = world.view(&host());
-    assert_eq!((view.state(), view.failures()), (State::Closed, 0));
+    assert_eq!((view.state(), view.failures()), (BreakerState::Closed, 0));
 }
 
 #[test]
 fn a_refusal_by_the_breaker_is_not_retried() {
-    let world = World::exact(
-        [Origin::new("a.example")],
+    let world = HubWorld::exact(
+        [OriginScript::new("a.example")],
         config(flags("fail_max:5,reset:60")),
     );
     world.block(&host(), seconds(30), "maintenance");
@@ -234,8 +238,8 @@ fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
         .get_mut(&host())
         .expect("the host")
         .roles[Role::Artifact.index()] = Some(own.into());
-    let origin = Origin::new("a.example").route("/file", [Reply::status(503)]);
-    let world = World::new([origin], configuration);
+    let origin = OriginScript::new("a.example").route("/file", [ScriptedReply::status(503)]);
+    let world = HubWorld::new([origin], configuration);
     for _ in 0..2 {
         let _ = world
             .run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await })
@@ -256,10 +260,10 @@ fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
 
 #[test]
 fn an_origin_that_ends_every_connection_opens_its_breaker() {
-    let replies =
-        std::iter::once(Reply::ok("fine")).chain(std::iter::repeat_n(Reply::dead(Piece::Reset), 9));
-    let world = World::new(
-        [Origin::new("a.example").route("/", replies)],
+    let replies = std::iter::once(ScriptedReply::ok("fine"))
+        .chain(std::iter::repeat_n(ScriptedReply::dead(Piece::Reset), 9));
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/", replies)],
         config(flags("fail_max:2,reset:60")),
     );
     let _ = world
@@ -274,7 +278,7 @@ fn an_origin_that_ends_every_connection_opens_its_breaker() {
     assert_eq!(error.kind.class(), "read");
     assert_eq!(
         (world.view(&host()).state(), world.ledger().len()),
-        (State::Open, 4),
+        (BreakerState::Open, 4),
         "the first one did not count"
     );
 }
@@ -285,10 +289,10 @@ fn a_file_that_is_throttled_says_nothing_against_the_resolver_of_its_link() {
     flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45".into()];
     for (status, is_open) in [(429, false), (503, true)] {
         let origins = [
-            Origin::new("a.example").route("/", [Reply::status(status)]),
-            Origin::new("b.example"),
+            OriginScript::new("a.example").route("/", [ScriptedReply::status(status)]),
+            OriginScript::new("b.example"),
         ];
-        let world = World::exact(origins, config(flags.clone()));
+        let world = HubWorld::exact(origins, config(flags.clone()));
         for _ in 0..2 {
             let file = once("/").role(Role::Artifact).resolver("unpaywall");
             let _ = world.run(|hub| async move { hub.fetch(file).await });
@@ -304,10 +308,10 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
     let mut flags = flags("fail_max:100,reset:60");
     flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45,early_probes:false".into()];
     let origins = [
-        Origin::new("a.example").route("/", [Reply::status(503)]),
-        Origin::new("b.example"),
+        OriginScript::new("a.example").route("/", [ScriptedReply::status(503)]),
+        OriginScript::new("b.example"),
     ];
-    let world = World::exact(origins, config(flags));
+    let world = HubWorld::exact(origins, config(flags));
     let ask = |url: &str| get(url).repeatable(Repeatable::No).resolver("unpaywall");
     for _ in 0..2 {
         let _ = world

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use docstokg_hub::config::{CacheRules, Config};
 use docstokg_hub::policy::freshness::Overrides;
-use docstokg_hub::{CacheAccess, CacheUse, ErrorKind, Forward, Host, Request, Role, StaleReason};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_hub::{
+    CacheAccess, CacheUse, ErrorKind, ForwardReason, Host, Request, Role, StaleReason,
+};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use http::{HeaderValue, Method, header};
 
-use crate::support::{World, config, get, rates, seconds};
+use crate::support::{HubWorld, config, get, rates, seconds};
 
 // What is stored, and for whom.
 mod stored;
@@ -32,12 +34,12 @@ fn url(path: &str) -> Request {
 }
 
 /// An answer that is fresh for a time.
-fn fresh(body: &'static str, max_age: u64) -> Reply {
-    Reply::ok(body).header("cache-control", &format!("max-age={max_age}"))
+fn fresh(body: &'static str, max_age: u64) -> ScriptedReply {
+    ScriptedReply::ok(body).header("cache-control", &format!("max-age={max_age}"))
 }
 
 /// Fetches once: the status, the body and what the cache did.
-fn fetch(world: &World, request: Request) -> (u16, String, CacheUse) {
+fn fetch(world: &HubWorld, request: Request) -> (u16, String, CacheUse) {
     let answer = world
         .run(|hub| async move { hub.fetch(request).await })
         .expect("an answer");
@@ -47,8 +49,8 @@ fn fetch(world: &World, request: Request) -> (u16, String, CacheUse) {
 
 #[test]
 fn a_fresh_hit_spends_no_token_and_leaves_the_breaker_as_it_is() {
-    let origin = Origin::new("a.example").route("/", [fresh("one", 600), fresh("two", 600)]);
-    let world = World::exact([origin], caching("1/HOUR"));
+    let origin = OriginScript::new("a.example").route("/", [fresh("one", 600), fresh("two", 600)]);
+    let world = HubWorld::exact([origin], caching("1/HOUR"));
     assert_eq!(
         fetch(&world, url("/")),
         (200, "one".into(), CacheUse::Stored)
@@ -68,8 +70,8 @@ fn a_fresh_hit_spends_no_token_and_leaves_the_breaker_as_it_is() {
 
 #[test]
 fn a_fresh_hit_is_served_while_the_breaker_is_open() {
-    let origin = Origin::new("a.example").route("/", [fresh("one", 600)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example").route("/", [fresh("one", 600)]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     world.block(&host(), seconds(3_600), "maintenance");
     assert_eq!(fetch(&world, url("/")).1, "one");
@@ -82,11 +84,11 @@ fn a_fresh_hit_is_served_while_the_breaker_is_open() {
 #[test]
 fn a_stale_answer_is_validated_with_a_token_and_a_304_renews_it() {
     let first = fresh("one", 10).header("etag", "\"v1\"");
-    let renewed = Reply::status(304)
+    let renewed = ScriptedReply::status(304)
         .header("etag", "\"v1\"")
         .header("cache-control", "max-age=600");
-    let origin = Origin::new("a.example").route("/", [first, renewed, fresh("three", 1)]);
-    let world = World::exact([origin], caching("2/HOUR"));
+    let origin = OriginScript::new("a.example").route("/", [first, renewed, fresh("three", 1)]);
+    let world = HubWorld::exact([origin], caching("2/HOUR"));
     fetch(&world, url("/"));
     world.simulation.run_for(seconds(11));
     let validated = fetch(&world, url("/"));
@@ -104,9 +106,10 @@ fn a_stale_answer_is_validated_with_a_token_and_a_304_renews_it() {
 #[test]
 fn a_304_about_another_answer_is_not_taken() {
     let first = fresh("one", 1).header("etag", "\"v1\"");
-    let wrong = Reply::status(304).header("etag", "\"v9\"");
-    let origin = Origin::new("a.example").route("/", [first, wrong, Reply::ok("two")]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let wrong = ScriptedReply::status(304).header("etag", "\"v9\"");
+    let origin =
+        OriginScript::new("a.example").route("/", [first, wrong, ScriptedReply::ok("two")]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     world.simulation.run_for(seconds(2));
     assert_eq!(fetch(&world, url("/")).1, "two");
@@ -115,9 +118,9 @@ fn a_304_about_another_answer_is_not_taken() {
 
 #[test]
 fn a_stale_answer_stands_in_for_an_origin_that_fails_where_it_says_so() {
-    let reply = |control: &str| Reply::ok("one").header("cache-control", control);
-    let failing = || Reply::status(503);
-    let origin = Origin::new("a.example")
+    let reply = |control: &str| ScriptedReply::ok("one").header("cache-control", control);
+    let failing = || ScriptedReply::status(503);
+    let origin = OriginScript::new("a.example")
         .route("/kind", [reply("max-age=1, stale-if-error=600"), failing()])
         .route("/strict", [reply("max-age=1"), failing()])
         .route(
@@ -127,7 +130,7 @@ fn a_stale_answer_stands_in_for_an_origin_that_fails_where_it_says_so() {
                 failing(),
             ],
         );
-    let world = World::exact([origin], caching("100/SECOND"));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     for path in ["/kind", "/strict", "/must"] {
         fetch(&world, url(path));
     }
@@ -153,9 +156,10 @@ fn a_stale_answer_stands_in_for_an_origin_that_fails_where_it_says_so() {
 
 #[test]
 fn stale_while_revalidate_answers_at_once_and_validates_in_the_background() {
-    let first = Reply::ok("one").header("cache-control", "max-age=10, stale-while-revalidate=60");
-    let origin = Origin::new("a.example").route("/", [first, fresh("two", 600)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let first =
+        ScriptedReply::ok("one").header("cache-control", "max-age=10, stale-while-revalidate=60");
+    let origin = OriginScript::new("a.example").route("/", [first, fresh("two", 600)]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     world.simulation.run_for(seconds(20));
     let (_, body, used) = fetch(&world, url("/"));
@@ -171,8 +175,8 @@ fn stale_while_revalidate_answers_at_once_and_validates_in_the_background() {
 
 #[test]
 fn offline_only_the_cache_answers() {
-    let origin = Origin::new("a.example").route("/", [fresh("one", 10), fresh("two", 10)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example").route("/", [fresh("one", 10), fresh("two", 10)]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     world.simulation.run_for(seconds(60));
     let offline = |path: &str| url(path).cache(CacheAccess::Offline);
@@ -195,9 +199,9 @@ fn offline_only_the_cache_answers() {
 
 #[test]
 fn refresh_asks_the_origin_and_stores_and_bypass_does_neither() {
-    let origin =
-        Origin::new("a.example").route("/", ["one", "two", "three"].map(|body| fresh(body, 600)));
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example")
+        .route("/", ["one", "two", "three"].map(|body| fresh(body, 600)));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     assert_eq!(fetch(&world, url("/").cache(CacheAccess::Refresh)).1, "two");
     assert_eq!(fetch(&world, url("/")).1, "two");
@@ -208,23 +212,32 @@ fn refresh_asks_the_origin_and_stores_and_bypass_does_neither() {
 
 #[test]
 fn configured_lifetimes_hold_for_look_ups_and_their_404s_alone() {
-    let missing = || Reply::status(404).body("none");
-    let origin = Origin::new("a.example")
-        .route("/works/1", [Reply::ok("one"), Reply::ok("two")])
-        .route("/works/2", [missing(), Reply::ok("found")])
+    let missing = || ScriptedReply::status(404).body("none");
+    let origin = OriginScript::new("a.example")
+        .route(
+            "/works/1",
+            [ScriptedReply::ok("one"), ScriptedReply::ok("two")],
+        )
+        .route("/works/2", [missing(), ScriptedReply::ok("found")])
         .route(
             "/works/3",
             [
-                Reply::ok("a").header("cache-control", "no-store"),
-                Reply::ok("b"),
+                ScriptedReply::ok("a").header("cache-control", "no-store"),
+                ScriptedReply::ok("b"),
             ],
         )
-        .route("/works/4", [Reply::status(500), Reply::ok("b")])
+        .route(
+            "/works/4",
+            [ScriptedReply::status(500), ScriptedReply::ok("b")],
+        )
         .route(
             "/works?cursor=x",
-            [Reply::ok("page 1"), Reply::ok("page 2")],
+            [ScriptedReply::ok("page 1"), ScriptedReply::ok("page 2")],
         )
-        .route("/people/1", [Reply::ok("one"), Reply::ok("two")]);
+        .route(
+            "/people/1",
+            [ScriptedReply::ok("one"), ScriptedReply::ok("two")],
+        );
     let mut config = caching("1000/SECOND");
     let rules = CacheRules {
         overrides: Overrides {
@@ -239,7 +252,7 @@ fn configured_lifetimes_hold_for_look_ups_and_their_404s_alone() {
     let by_role = [rules, CacheRules::default(), CacheRules::default()];
     config.cache.hosts.insert(host(), by_role);
     config.retry.attempts = std::num::NonZeroU32::MIN;
-    let world = World::exact([origin], config);
+    let world = HubWorld::exact([origin], config);
     let bodies = |path: &str| [fetch(&world, url(path)).1, fetch(&world, url(path)).1];
     assert_eq!(bodies("/works/1"), ["one", "one"]);
     assert_eq!(bodies("/works/2"), ["none", "none"]);
@@ -257,8 +270,8 @@ fn configured_lifetimes_hold_for_look_ups_and_their_404s_alone() {
 
 #[test]
 fn without_a_cache_every_request_goes_to_the_origin() {
-    let origin = Origin::new("a.example").route("/", [fresh("one", 600), fresh("two", 600)]);
-    let world = World::exact([origin], config(rates(&[])));
+    let origin = OriginScript::new("a.example").route("/", [fresh("one", 600), fresh("two", 600)]);
+    let world = HubWorld::exact([origin], config(rates(&[])));
     assert_eq!(fetch(&world, url("/")), (200, "one".into(), CacheUse::None));
     assert_eq!(fetch(&world, url("/")), (200, "two".into(), CacheUse::None));
 }
@@ -266,25 +279,29 @@ fn without_a_cache_every_request_goes_to_the_origin() {
 #[test]
 fn an_answer_says_why_the_origin_was_asked() {
     let replies = ["one", "two", "three", "four"].map(|body| fresh(body, 10));
-    let origin = Origin::new("a.example").route("/", replies);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example").route("/", replies);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     let forward = |request: Request| {
         let answer = world.run(|hub| async move { hub.fetch(request).await });
         answer.expect("an answer").journey.forward
     };
-    assert_eq!(forward(url("/")), Some(Forward::Miss));
+    assert_eq!(forward(url("/")), Some(ForwardReason::Miss));
     assert_eq!(forward(url("/")), None, "a hit");
     let no_cache = HeaderValue::from_static("no-cache");
     let demanding = url("/").header(header::CACHE_CONTROL, no_cache);
-    assert_eq!(forward(demanding), Some(Forward::Request));
+    assert_eq!(forward(demanding), Some(ForwardReason::Request));
     let refresh = url("/").cache(CacheAccess::Refresh);
-    assert_eq!(forward(refresh), Some(Forward::Request));
+    assert_eq!(forward(refresh), Some(ForwardReason::Request));
     world.simulation.run_for(seconds(11));
-    assert_eq!(forward(url("/")), Some(Forward::Stale), "replaced by a 200");
+    assert_eq!(
+        forward(url("/")),
+        Some(ForwardReason::Stale),
+        "replaced by a 200"
+    );
     let artifact = url("/").role(Role::Artifact);
-    assert_eq!(forward(artifact), Some(Forward::Bypass));
+    assert_eq!(forward(artifact), Some(ForwardReason::Bypass));
     let past_cache = url("/").cache(CacheAccess::Bypass);
-    assert_eq!(forward(past_cache), Some(Forward::Bypass));
+    assert_eq!(forward(past_cache), Some(ForwardReason::Bypass));
     let posted = Request::new(Method::POST, "http://a.example/".parse().expect("a URL"));
-    assert_eq!(forward(posted), Some(Forward::Method));
+    assert_eq!(forward(posted), Some(ForwardReason::Method));
 }

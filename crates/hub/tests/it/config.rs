@@ -4,11 +4,11 @@ mod layers;
 use std::time::Duration;
 
 use docstokg_config::document;
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load, shipped};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load, shipped};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::show::limit_rows;
-use docstokg_hub::config::{Config, Learn};
+use docstokg_hub::config::{Config, LearnSetting};
 use docstokg_hub::policy::adaptive::AdaptivePolicy;
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::classify::Classifier;
@@ -26,21 +26,21 @@ fn environment(list: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn file(text: &str) -> (tempfile::TempDir, Sources) {
+fn file(text: &str) -> (tempfile::TempDir, ConfigSources) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("docstokg.yaml");
     std::fs::write(&path, text).expect("a file");
     (
         directory,
-        Sources {
+        ConfigSources {
             file: Some(path),
-            ..Sources::default()
+            ..ConfigSources::default()
         },
     )
 }
 
 /// The problems, without the directory that changes from run to run.
-fn problems(sources: &Sources) -> String {
+fn problems(sources: &ConfigSources) -> String {
     let directory = sources
         .file
         .as_ref()
@@ -189,9 +189,9 @@ fn malformed_yaml_and_duplicate_keys_are_reported_with_their_line() {
         told.contains("docstokg.yaml:4") && told.contains("did you mean 'attempts'"),
         "{told}"
     );
-    let sources = Sources {
+    let sources = ConfigSources {
         file: Some("/nonexistent/docstokg.yaml".into()),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     assert_eq!(
         load(&sources).expect_err("no file").to_string(),
@@ -201,7 +201,7 @@ fn malformed_yaml_and_duplicate_keys_are_reported_with_their_line() {
 
 #[test]
 fn wrong_flags_say_what_is_wrong() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec![
             "api.crossref.org=rates:1/SECOND".into(),
             "api.crossref.org:metdata=rates:1/SECOND".into(),
@@ -211,12 +211,12 @@ fn wrong_flags_say_what_is_wrong() {
         breaker: vec!["a b=fail_max:1".into(), "a.example=fail_max".into()],
         rate_backend: Some("redsi".into()),
         deadline: Some("soon".into()),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     insta::assert_snapshot!(
-        load(&Sources {
+        load(&ConfigSources {
             flags,
-            ..Sources::default()
+            ..ConfigSources::default()
         })
         .expect_err("problems")
         .to_string()
@@ -225,7 +225,7 @@ fn wrong_flags_say_what_is_wrong() {
 
 #[test]
 fn the_shown_settings_load_again_and_mean_the_same() {
-    let (_, settings) = load(&Sources::default()).expect("a configuration");
+    let (_, settings) = load(&ConfigSources::default()).expect("a configuration");
     let shown = document::show(&settings);
     let (_directory, sources) = file(&shown.to_string());
     let (again, _) = load(&sources).expect("what is shown is valid");
@@ -341,8 +341,11 @@ limits:
     // What is not asked for is off there.
     let (_directory, sources) = file("limits: { aimd: { enabled: true } }");
     let (mut config, _) = load(&sources).expect("a configuration");
-    config.limits.learn_unless_set = Learn::Tighten;
-    assert_eq!(config.limits.learn_of(&host("a.example")), Learn::Off);
+    config.limits.learn_unless_set = LearnSetting::Tighten;
+    assert_eq!(
+        config.limits.learn_of(&host("a.example")),
+        LearnSetting::Off
+    );
 }
 
 /// Which of the two holds can be said for each host.
@@ -363,9 +366,9 @@ limits:
         let adapts = config.limits.adaptive_of(Some(&host)).is_some();
         (adapts, config.limits.learn_of(&host))
     };
-    assert_eq!(of("a.example"), (true, Learn::Off));
-    assert!(matches!(of("b.example"), (false, Learn::UpTo(_))));
-    assert_eq!(of("c.example"), (false, Learn::Tighten));
+    assert_eq!(of("a.example"), (true, LearnSetting::Off));
+    assert!(matches!(of("b.example"), (false, LearnSetting::UpTo(_))));
+    assert_eq!(of("c.example"), (false, LearnSetting::Tighten));
 
     let (_directory, sources) = file(
         "
@@ -391,10 +394,10 @@ limits:
 ";
     let (_directory, sources) = file(redis);
     let (mut config, _) = load(&sources).expect("a configuration");
-    config.limits.learn_unless_set = Learn::Tighten;
+    config.limits.learn_unless_set = LearnSetting::Tighten;
     let learn_of = |name: &str| config.limits.learn_of(&host(name));
-    assert!(matches!(learn_of("a.example"), Learn::UpTo(_)));
-    assert_eq!(learn_of("b.example"), Learn::Tighten);
+    assert!(matches!(learn_of("a.example"), LearnSetting::UpTo(_)));
+    assert_eq!(learn_of("b.example"), LearnSetting::Tighten);
     assert!(config.limits.headers_of(&host("b.example")).is_some());
 }
 
@@ -430,14 +433,14 @@ sites:
             "docstokg.yaml:13: sites.one.hosts: '*.example' is not a host, and wildcards are not supported; name each host, or join hosts of one operator in `sites`",
         ]
     );
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec!["*:artifact=rates:1/MINUTE".into()],
         breaker: vec!["*=fail_max:1".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let sources = Sources {
+    let sources = ConfigSources {
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     assert_eq!(problems(&sources).matches("'*' is not a host").count(), 2);
     let schema = document::schema::<Settings>("the hub");

@@ -5,13 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use docstokg_hub::clock::Random;
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{
+    DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_hub::{CookieJar, Hub, RateWait, Request, Role};
-use docstokg_origin_sim::{Origin, Reply, SimTransport};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, SimTransport};
 
-use crate::support::{World, config, get};
+use crate::support::{HubWorld, config, get};
 
 fn page(url: &str, jar: &Arc<CookieJar>) -> Request {
     get(url).role(Role::Landing).cookies(Arc::clone(jar))
@@ -19,38 +21,39 @@ fn page(url: &str, jar: &Arc<CookieJar>) -> Request {
 
 /// A publisher as they are: the article sends requests without a cookie to the identity host, which
 /// sets one for the site and sends back to the very same URL.
-fn publisher() -> [Origin; 3] {
+fn publisher() -> [OriginScript; 3] {
     let has = |arrival: &docstokg_origin_sim::Arrival, cookie: &str| {
         arrival
             .header("cookie")
             .is_some_and(|sent| sent.contains(cookie))
     };
-    let article =
-        Origin::new("www.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
+    let article = OriginScript::new("www.pub.example").handler(move |arrival, _| {
+        match arrival.path.as_str() {
             "/same" if !has(arrival, "seen=1") => {
-                Reply::redirect(302, "/same").header("set-cookie", "seen=1; Path=/")
+                ScriptedReply::redirect(302, "/same").header("set-cookie", "seen=1; Path=/")
             }
             "/article" if !has(arrival, "ticket=ok") => {
-                Reply::redirect(303, "https://idp.pub.example/authorize?back=/article")
+                ScriptedReply::redirect(303, "https://idp.pub.example/authorize?back=/article")
             }
-            "/endless" => Reply::redirect(302, "/endless").header("set-cookie", "fixed=1"),
-            _ => Reply::ok("the article"),
-        });
-    let identity = Origin::new("idp.pub.example").handler(move |arrival, _| {
+            "/endless" => ScriptedReply::redirect(302, "/endless").header("set-cookie", "fixed=1"),
+            _ => ScriptedReply::ok("the article"),
+        }
+    });
+    let identity = OriginScript::new("idp.pub.example").handler(move |arrival, _| {
         if arrival.path.starts_with("/authorize") && !has(arrival, "session=7") {
-            return Reply::redirect(302, "https://idp.pub.example/transit")
+            return ScriptedReply::redirect(302, "https://idp.pub.example/transit")
                 .header("set-cookie", "session=7; Secure; HttpOnly");
         }
-        let ticket = Reply::redirect(302, "https://www.pub.example/article")
+        let ticket = ScriptedReply::redirect(302, "https://www.pub.example/article")
             .header("set-cookie", "ticket=ok; Domain=pub.example; Secure");
         ticket.header("set-cookie", "stolen=1; Domain=other.example")
     });
-    [article, identity, Origin::new("other.example")]
+    [article, identity, OriginScript::new("other.example")]
 }
 
 #[test]
 fn chains_over_cookies_and_the_identity_host_end_at_the_article() {
-    let world = World::new(publisher(), config(Flags::default()));
+    let world = HubWorld::new(publisher(), config(CommandLineFlags::default()));
     let jar = Arc::new(CookieJar::new());
     for path in ["/same", "/article"] {
         let request = page(&format!("https://www.pub.example{path}"), &jar);
@@ -90,7 +93,7 @@ fn chains_over_cookies_and_the_identity_host_end_at_the_article() {
 
 #[test]
 fn the_same_url_with_the_same_cookies_is_a_circle() {
-    let world = World::new(publisher(), config(Flags::default()));
+    let world = HubWorld::new(publisher(), config(CommandLineFlags::default()));
     let jar = Arc::new(CookieJar::new());
     let request = page("https://www.pub.example/endless", &jar);
     let error = world
@@ -109,7 +112,7 @@ fn the_same_url_with_the_same_cookies_is_a_circle() {
 
 #[test]
 fn without_a_jar_and_for_metadata_there_are_no_cookies() {
-    let world = World::new(publisher(), config(Flags::default()));
+    let world = HubWorld::new(publisher(), config(CommandLineFlags::default()));
     let jar = Arc::new(CookieJar::new());
     for request in [
         get("https://www.pub.example/same").role(Role::Landing),
@@ -135,9 +138,9 @@ struct PlainOnly(Arc<dyn Transport>);
 impl Transport for PlainOnly {
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> Pin<Box<dyn Future<Output = Result<IncomingResponse, SendError>> + Send + '_>> {
         if request.url.scheme() == "https" && request.url.host_str() == Some("old.example") {
             let refused = SendError::Fault {
                 fault: Fault::Connect,
@@ -152,22 +155,22 @@ impl Transport for PlainOnly {
 #[test]
 fn a_doi_that_leads_to_http_is_tried_by_https_and_then_followed() {
     let origins = [
-        Origin::new("doi.org").handler(|arrival, _| match arrival.path.as_str() {
-            "/10.1/modern" => Reply::redirect(302, "http://modern.example/a"),
-            _ => Reply::redirect(302, "http://old.example/a"),
+        OriginScript::new("doi.org").handler(|arrival, _| match arrival.path.as_str() {
+            "/10.1/modern" => ScriptedReply::redirect(302, "http://modern.example/a"),
+            _ => ScriptedReply::redirect(302, "http://old.example/a"),
         }),
-        Origin::new("modern.example"),
-        Origin::new("old.example"),
+        OriginScript::new("modern.example"),
+        OriginScript::new("old.example"),
     ];
-    let world = World::new(origins, config(Flags::default()));
+    let world = HubWorld::new(origins, config(CommandLineFlags::default()));
     let transport = Arc::new(PlainOnly(SimTransport::new(&world.simulation, &world.web)));
-    let hub = Hub::builder(config(Flags::default()))
+    let hub = Hub::builder(config(CommandLineFlags::default()))
         .runtime(world.simulation.runtime())
         .random(Random::seeded(1))
         .transport(transport)
         .build()
         .expect("a hub");
-    let world = World { hub, ..world };
+    let world = HubWorld { hub, ..world };
     let fetch = |path: &str| {
         let request = get(&format!("https://doi.org{path}"))
             .role(Role::Landing)

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::{Host, Repeatable, Role};
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 
-use crate::support::{World, config, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, get, ms, rates, seconds};
 
 // Downloads that continue where they broke off.
 mod resume;
@@ -27,8 +27,9 @@ fn quiet_config() -> docstokg_hub::config::Config {
 
 #[test]
 fn encoded_bodies_come_decoded() {
-    let world = World::new(
-        [Origin::new("a.example").route("/", [Reply::status(200).gzip(b"hello hello hello")])],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")
+            .route("/", [ScriptedReply::status(200).gzip(b"hello hello hello")])],
         quiet_config(),
     );
     let answer = world
@@ -43,13 +44,13 @@ fn encoded_bodies_come_decoded() {
 
 #[test]
 fn bombs_and_giants_are_refused_without_a_retry() {
-    let bomb = Reply::status(200).gzip(&vec![0; 8 << 20]);
-    let giant = Reply::ok("x").claiming(1 << 40);
-    let origin = Origin::new("a.example")
+    let bomb = ScriptedReply::status(200).gzip(&vec![0; 8 << 20]);
+    let giant = ScriptedReply::ok("x").claiming(1 << 40);
+    let origin = OriginScript::new("a.example")
         .route("/bomb", [bomb])
         .route("/giant", [giant])
-        .route("/big", [Reply::ok(vec![1; 5_000])]);
-    let world = World::new([origin], quiet_config());
+        .route("/big", [ScriptedReply::ok(vec![1; 5_000])]);
+    let world = HubWorld::new([origin], quiet_config());
     let class = |path: &'static str, cap: Option<u64>| {
         let request = get(&format!("http://a.example{path}"));
         let request = match cap {
@@ -83,12 +84,12 @@ fn bombs_and_giants_are_refused_without_a_retry() {
 #[test]
 fn a_long_body_is_kept_beside_memory_and_one_that_breaks_off_is_asked_for_again() {
     let body: Vec<u8> = (0..50_000_u32).map(|at| at.to_le_bytes()[0]).collect();
-    let broken = Reply::ok(body[..20_000].to_vec()).claiming(50_000);
-    let origin = Origin::new("a.example")
-        .route("/long", [broken, Reply::ok(body.clone())])
-        .route("/short", [Reply::ok("short")])
-        .route("/none", [Reply::status(404).body("none")]);
-    let world = World::new([origin], quiet_config());
+    let broken = ScriptedReply::ok(body[..20_000].to_vec()).claiming(50_000);
+    let origin = OriginScript::new("a.example")
+        .route("/long", [broken, ScriptedReply::ok(body.clone())])
+        .route("/short", [ScriptedReply::ok("short")])
+        .route("/none", [ScriptedReply::status(404).body("none")]);
+    let world = HubWorld::new([origin], quiet_config());
     let fetch = |path: &'static str| {
         let answer = world.run(move |hub| async move {
             hub.fetch_spooled(get(&format!("http://a.example{path}")), 1_000)
@@ -110,18 +111,18 @@ fn a_long_body_is_kept_beside_memory_and_one_that_breaks_off_is_asked_for_again(
 
 #[test]
 fn a_slow_drip_ends_in_a_timeout() {
-    let drip = Reply::status(200).drip(&[7; 400], 1, seconds(2));
-    let silent = Reply::status(200).pieces([
+    let drip = ScriptedReply::status(200).drip(&[7; 400], 1, seconds(2));
+    let silent = ScriptedReply::status(200).pieces([
         Piece::Bytes("x".into()),
         Piece::Pause(seconds(300)),
         Piece::Bytes("y".into()),
     ]);
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .route("/drip", [drip])
         .route("/silent", [silent]);
     let mut configuration = quiet_config();
     configuration.transport.deadline = None;
-    let world = World::new([origin], configuration);
+    let world = HubWorld::new([origin], configuration);
     for (path, why) in [
         ("/drip", "less than 64 bytes a second"),
         ("/silent", "no bytes for 30 s"),
@@ -137,13 +138,13 @@ fn a_slow_drip_ends_in_a_timeout() {
 fn a_file_appears_complete_and_under_its_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let body: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
-    let cut = Reply::ok("")
+    let cut = ScriptedReply::ok("")
         .pieces([Piece::Bytes(body[..5_000].to_vec().into()), Piece::Cut])
         .claiming(400_000);
-    let origin = Origin::new("a.example")
-        .route("/file", [cut, Reply::ok(body.clone())])
-        .route("/gone", [Reply::status(404).body("no such file")]);
-    let world = World::new([origin], quiet_config());
+    let origin = OriginScript::new("a.example")
+        .route("/file", [cut, ScriptedReply::ok(body.clone())])
+        .route("/gone", [ScriptedReply::status(404).body("no such file")]);
+    let world = HubWorld::new([origin], quiet_config());
     let path = directory.path().join("paper.pdf");
     let target = path.clone();
     let done = world
@@ -181,7 +182,7 @@ fn a_file_appears_complete_and_under_its_name() {
 
 #[test]
 fn a_directory_that_is_not_there_is_said_so_and_not_retried() {
-    let world = World::new([Origin::new("a.example")], quiet_config());
+    let world = HubWorld::new([OriginScript::new("a.example")], quiet_config());
     let path = std::path::PathBuf::from("/nonexistent-directory/paper.pdf");
     let error = world
         .run(move |hub| async move { hub.download(get("http://a.example/file"), &path).await })
@@ -204,12 +205,12 @@ fn headers_have_their_timeout_from_the_connection_on() {
         (seconds(0), seconds(60), Some([11_000, 11_000])),
     ];
     for (latency, dialling, expected) in cases {
-        let origin = Origin::new("a.example")
+        let origin = OriginScript::new("a.example")
             .dial_delay(dialling)
-            .route("/slow", [Reply::ok("late").after(latency)]);
+            .route("/slow", [ScriptedReply::ok("late").after(latency)]);
         let mut configuration = config(rates(&["a.example:metadata=rates:1000/SECOND"]));
         configuration.transport.header_timeout = seconds(1);
-        let world = World::exact([origin], configuration);
+        let world = HubWorld::exact([origin], configuration);
         let took = [1, 2].map(|round| {
             let start = world.simulation.elapsed();
             let slow = get("http://a.example/slow").repeatable(Repeatable::No);
@@ -235,9 +236,9 @@ fn headers_have_their_timeout_from_the_connection_on() {
 
 #[test]
 fn a_stream_holds_its_slot_until_it_ends() {
-    let body = Reply::status(200).drip(&[1; 3_000], 1_000, seconds(1));
-    let origin = Origin::new("a.example").route("/stream", [body]);
-    let world = World::exact([origin], quiet_config());
+    let body = ScriptedReply::status(200).drip(&[1; 3_000], 1_000, seconds(1));
+    let origin = OriginScript::new("a.example").route("/stream", [body]);
+    let world = HubWorld::exact([origin], quiet_config());
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
         let mut streamed = hub
@@ -260,9 +261,9 @@ fn a_stream_holds_its_slot_until_it_ends() {
 
 #[test]
 fn a_dropped_stream_says_nothing_about_the_origin_and_frees_its_slot() {
-    let body = Reply::status(200).drip(&[1; 3_000], 1_000, seconds(60));
-    let world = World::new(
-        [Origin::new("a.example").route("/stream", [body])],
+    let body = ScriptedReply::status(200).drip(&[1; 3_000], 1_000, seconds(60));
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/stream", [body])],
         quiet_config(),
     );
     world.run(|hub| async move {
@@ -282,11 +283,11 @@ fn a_dropped_stream_says_nothing_about_the_origin_and_frees_its_slot() {
 
 #[test]
 fn a_stream_that_breaks_off_is_a_failure_of_the_origin() {
-    let body = Reply::status(200)
+    let body = ScriptedReply::status(200)
         .pieces([Piece::Bytes("half".into()), Piece::Cut])
         .claiming(8);
-    let world = World::new(
-        [Origin::new("a.example").route("/stream", [body])],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/stream", [body])],
         quiet_config(),
     );
     world.run(|hub| async move {
@@ -301,14 +302,14 @@ fn a_stream_that_breaks_off_is_a_failure_of_the_origin() {
         assert!(streamed.body.next().await.is_err());
     });
     assert_eq!(world.view(&host()).failures(), 1);
-    assert_eq!(world.view(&host()).state(), State::Closed);
+    assert_eq!(world.view(&host()).state(), BreakerState::Closed);
 }
 
 #[test]
 fn a_consumer_that_stops_reading_loses_its_stream_and_not_the_hosts_slot() {
-    let body = Reply::status(200).drip(&[1; 3_000], 1_000, ms(1));
-    let world = World::exact(
-        [Origin::new("a.example").route("/stream", [body])],
+    let body = ScriptedReply::status(200).drip(&[1; 3_000], 1_000, ms(1));
+    let world = HubWorld::exact(
+        [OriginScript::new("a.example").route("/stream", [body])],
         quiet_config(),
     );
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
@@ -334,9 +335,9 @@ fn a_consumer_that_stops_reading_loses_its_stream_and_not_the_hosts_slot() {
 
 #[test]
 fn requests_name_the_client_and_what_they_accept() {
-    let mut configuration = config(Flags::default());
+    let mut configuration = config(CommandLineFlags::default());
     configuration.identity.mailto = Some("me@home.org".to_owned());
-    let world = World::new([Origin::new("a.example")], configuration);
+    let world = HubWorld::new([OriginScript::new("a.example")], configuration);
     for role in Role::ALL {
         assert!(
             world
@@ -383,7 +384,7 @@ fn requests_name_the_client_and_what_they_accept() {
 
 #[test]
 fn nothing_is_named_that_was_not_configured() {
-    let mut identity = config(Flags::default()).identity;
+    let mut identity = config(CommandLineFlags::default()).identity;
     let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
     assert_eq!(identity.user_agent(Role::Metadata), name);
     (identity.url, identity.mailto) = (

@@ -1,11 +1,11 @@
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Host, Patience, Request};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::support::{World, config, get, ms, seconds};
+use crate::support::{HubWorld, config, get, ms, seconds};
 
 /// Writes the events as lines: milliseconds since the start, request, host, what.
-fn story(world: &World) -> String {
+fn story(world: &HubWorld) -> String {
     let events = world.events.0.lock();
     let Some(start) = events.first().map(|event| event.at) else {
         return String::new();
@@ -38,16 +38,16 @@ fn relative(text: &str, start: u64) -> String {
     out + rest
 }
 
-fn world(origin: Origin, breaker: &str) -> World {
-    let flags = Flags {
+fn world(origin: OriginScript, breaker: &str) -> HubWorld {
+    let flags = CommandLineFlags {
         breaker: vec![format!("a.example={breaker}")],
         rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    World::exact(
+    HubWorld::exact(
         [
             origin.latency(ms(40)),
-            Origin::new("b.example").latency(ms(10)),
+            OriginScript::new("b.example").latency(ms(10)),
         ],
         config(flags),
     )
@@ -55,11 +55,11 @@ fn world(origin: Origin, breaker: &str) -> World {
 
 #[test]
 fn a_retry_after_429() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
         [
-            Reply::status(429).header("retry-after", "3"),
-            Reply::ok("fine"),
+            ScriptedReply::status(429).header("retry-after", "3"),
+            ScriptedReply::ok("fine"),
         ],
     );
     let world = world(origin, "fail_max:5");
@@ -73,9 +73,13 @@ fn a_retry_after_429() {
 
 #[test]
 fn an_open_a_denial_and_a_probe_that_fails_and_one_that_succeeds() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
-        [Reply::status(503), Reply::status(503), Reply::ok("fine")],
+        [
+            ScriptedReply::status(503),
+            ScriptedReply::status(503),
+            ScriptedReply::ok("fine"),
+        ],
     );
     let world = world(origin, "fail_max:1,reset:10,early_probes:false");
     let once = || get("http://a.example/").repeatable(docstokg_hub::Repeatable::No);
@@ -92,9 +96,9 @@ fn an_open_a_denial_and_a_probe_that_fails_and_one_that_succeeds() {
 #[test]
 fn a_head_that_is_free_and_a_redirect_across_hosts() {
     let world = world(
-        Origin::new("a.example").route(
+        OriginScript::new("a.example").route(
             "/go",
-            [Reply::redirect(
+            [ScriptedReply::redirect(
                 302,
                 "http://b.example/there?api_key=SECRET",
             )],
@@ -119,7 +123,7 @@ fn a_head_that_is_free_and_a_redirect_across_hosts() {
 
 #[test]
 fn a_wait_in_the_queue_and_one_for_a_block() {
-    let world = world(Origin::new("a.example"), "fail_max:5");
+    let world = world(OriginScript::new("a.example"), "fail_max:5");
     world.block(
         &Host::parse("a.example").expect("a host"),
         seconds(2),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use docstokg_hub::CookieJar;
 use docstokg_origin_sim::hostile::mutated;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use proptest::prelude::*;
 
 use crate::parsers::read_configuration;
-use crate::support::{World, config, get, rates};
+use crate::support::{HubWorld, config, get, rates};
 
 const HEADERS: [(&str, &str); 16] = [
     ("retry-after", "120"),
@@ -47,12 +47,12 @@ proptest! {
         picked in proptest::collection::vec((0..HEADERS.len(), any::<u64>()), 1..6),
         is_with_cookies in any::<bool>(),
     ) {
-        let reply = picked.iter().fold(Reply::status(status).body("body"), |reply, (which, seed)| {
+        let reply = picked.iter().fold(ScriptedReply::status(status).body("body"), |reply, (which, seed)| {
             let (name, value) = HEADERS[*which];
             reply.header(name, &String::from_utf8_lossy(&mutated(*seed, value.as_bytes())))
         });
-        let origin = Origin::new("a.example").handler(move |_, _| reply.clone());
-        let world = World::new([origin], config(rates(&["a.example:metadata=rates:1000/SECOND"])));
+        let origin = OriginScript::new("a.example").handler(move |_, _| reply.clone());
+        let world = HubWorld::new([origin], config(rates(&["a.example:metadata=rates:1000/SECOND"])));
         let request = get("http://a.example/");
         let request = request.deadline(std::time::Duration::from_secs(60));
         let request = if is_with_cookies {

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Hub, Role};
-use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, Piece, ScriptedReply, Security, SimulatedWeb};
 use http::Version;
 
 use crate::support::{
@@ -16,8 +16,12 @@ use crate::support::{
 const HOST: &str = "modern.example";
 
 /// An origin that shuts a connection down after so many requests, and a hub that finds it.
-async fn world(origin: Origin, requests_per_connection: u32, flags: Flags) -> (Web, Listener, Hub) {
-    let web = Web::new([origin], SystemClock.boot());
+async fn world(
+    origin: OriginScript,
+    requests_per_connection: u32,
+    flags: CommandLineFlags,
+) -> (SimulatedWeb, Listener, Hub) {
+    let web = SimulatedWeb::new([origin], SystemClock.boot());
     let (security, pem) = Security::self_signed_http2(HOST, requests_per_connection);
     let listener = Listener::start(&web, security).await.expect("a port");
     let mut configuration = config(flags);
@@ -32,7 +36,7 @@ async fn world(origin: Origin, requests_per_connection: u32, flags: Flags) -> (W
 #[test]
 fn requests_at_once_share_a_connection() {
     on_sockets(async {
-        let origin = Origin::new(HOST).latency(ms(20));
+        let origin = OriginScript::new(HOST).latency(ms(20));
         let (web, listener, hub) = world(
             origin,
             10_000,
@@ -71,7 +75,7 @@ fn requests_at_once_share_a_connection() {
 #[test]
 fn a_connection_that_the_origin_ends_loses_nothing() {
     on_sockets(async {
-        let origin = Origin::new(HOST).latency(ms(2));
+        let origin = OriginScript::new(HOST).latency(ms(2));
         let (web, listener, hub) = world(
             origin,
             20,
@@ -115,13 +119,13 @@ fn a_connection_that_the_origin_ends_loses_nothing() {
 #[test]
 fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
     on_sockets(async {
-        let good = || Reply::ok("complete");
-        let origin = Origin::new(HOST)
-            .route("/broken", [Reply::dead(Piece::Reset), good()])
+        let good = || ScriptedReply::ok("complete");
+        let origin = OriginScript::new(HOST)
+            .route("/broken", [ScriptedReply::dead(Piece::Reset), good()])
             .route(
                 "/cut",
                 [
-                    Reply::ok("")
+                    ScriptedReply::ok("")
                         .pieces([
                             Piece::Bytes("comp".into()),
                             Piece::Pause(ms(5)),
@@ -131,11 +135,11 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
                     good(),
                 ],
             )
-            .route("/short", [Reply::ok("comp").claiming(8), good()])
-            .route("/unsized", [Reply::ok("in pieces").chunked()])
-            .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
-            .route("/empty", [Reply::status(204)]);
-        let flags = Flags {
+            .route("/short", [ScriptedReply::ok("comp").claiming(8), good()])
+            .route("/unsized", [ScriptedReply::ok("in pieces").chunked()])
+            .route("/gzip", [ScriptedReply::status(200).gzip(b"unpacked")])
+            .route("/empty", [ScriptedReply::status(204)]);
+        let flags = CommandLineFlags {
             breaker: vec!["modern.example=fail_max:100".into()],
             ..rates(&["modern.example:metadata=rates:1000/SECOND"])
         };
@@ -160,11 +164,15 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
 #[test]
 fn a_stream_that_is_refused_once_is_no_failure_and_an_origin_that_refuses_all_is() {
     on_sockets(async {
-        let replies = [Reply::dead(Piece::Cut), Reply::ok("complete")];
-        let origin = Origin::new(HOST)
-            .route("/once", replies)
-            .route("/ever", std::iter::repeat_n(Reply::dead(Piece::Cut), 99));
-        let flags = Flags {
+        let replies = [
+            ScriptedReply::dead(Piece::Cut),
+            ScriptedReply::ok("complete"),
+        ];
+        let origin = OriginScript::new(HOST).route("/once", replies).route(
+            "/ever",
+            std::iter::repeat_n(ScriptedReply::dead(Piece::Cut), 99),
+        );
+        let flags = CommandLineFlags {
             breaker: vec!["modern.example=fail_max:1,early_probes:false".into()],
             ..rates(&["modern.example:metadata=rates:1000/SECOND"])
         };
@@ -202,11 +210,11 @@ fn a_large_file_comes_whole_while_others_are_asked_for() {
     on_sockets(async {
         let large: Vec<u8> = (0..8 << 20).map(|n: u32| (n * 31 % 251) as u8).collect();
         let expected = large.clone();
-        let origin = Origin::new(HOST).handler(move |arrival, _| {
+        let origin = OriginScript::new(HOST).handler(move |arrival, _| {
             if arrival.path == "/large" {
-                Reply::ok(large.clone())
+                ScriptedReply::ok(large.clone())
             } else {
-                Reply::ok("small")
+                ScriptedReply::ok("small")
             }
         });
         let (_web, listener, hub) = world(
@@ -251,7 +259,7 @@ fn a_large_file_comes_whole_while_others_are_asked_for() {
 #[test]
 fn the_origin_sees_no_window_exceeded_over_http_2() {
     on_sockets(async {
-        let origin = Origin::new(HOST).dial_delay(ms(100));
+        let origin = OriginScript::new(HOST).dial_delay(ms(100));
         // Connections end now and then, so that some requests dial in the middle of it all.
         let (web, _listener, hub) = world(
             origin,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{RateWait, Request, Role};
-use docstokg_origin_sim::Origin;
+use docstokg_origin_sim::OriginScript;
 
-use crate::support::{World, config, count, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, count, get, ms, rates, seconds};
 
 // How many run at once.
 mod slots;
@@ -19,8 +19,8 @@ fn many(count: usize) -> Vec<Request> {
 
 #[test]
 fn several_windows_hold_at_once() {
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:2/SECOND+10/MINUTE,max_delay_ms:70000",
         ])),
@@ -50,8 +50,8 @@ fn several_windows_hold_at_once() {
 
 #[test]
 fn when_a_window_is_exceeded_the_rest_is_refused() {
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:2/SECOND+10/MINUTE,max_delay_ms:5000",
         ])),
@@ -69,7 +69,7 @@ fn roles_have_limits_and_bounds_of_their_own() {
         "a.example:metadata=rates:1/SECOND,max_delay_ms:200",
         "a.example:artifact=rates:1/SECOND,max_delay_ms:3000",
     ]);
-    let world = World::new([Origin::new("a.example")], config(flags));
+    let world = HubWorld::new([OriginScript::new("a.example")], config(flags));
     let both = |n: usize| {
         (0..n).flat_map(|n| {
             [Role::Metadata, Role::Artifact]
@@ -103,8 +103,8 @@ fn head_spends_no_token_unless_it_counts() {
         Request::head(format!("http://a.example/{n}").parse().expect("a URL"))
             .rate_wait(RateWait::Policy)
     };
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&["a.example:metadata=rates:2/SECOND,max_delay_ms:0"])),
     );
     let outcomes = world.fetch_all((0..20).map(head).collect());
@@ -115,8 +115,8 @@ fn head_spends_no_token_unless_it_counts() {
         (2, 2),
         "GET costs a permit"
     );
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:2/SECOND,max_delay_ms:0,count_head:true",
         ])),
@@ -129,8 +129,8 @@ fn head_spends_no_token_unless_it_counts() {
 
 #[test]
 fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
-    let world = World::exact(
-        [Origin::new("a.example")],
+    let world = HubWorld::exact(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:1/SECOND,max_delay_ms:100",
         ])),
@@ -177,8 +177,8 @@ fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
 
 #[test]
 fn first_come_first_served() {
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:1/SECOND,max_delay_ms:60000",
         ])),
@@ -196,10 +196,10 @@ fn first_come_first_served() {
 #[test]
 fn a_joined_site_has_one_budget_over_hosts_and_roles() {
     let origins = [
-        Origin::new("arxiv.org").latency(ms(200)),
-        Origin::new("export.arxiv.org").latency(ms(200)),
+        OriginScript::new("arxiv.org").latency(ms(200)),
+        OriginScript::new("export.arxiv.org").latency(ms(200)),
     ];
-    let world = World::new(origins, config(Flags::default()));
+    let world = HubWorld::new(origins, config(CommandLineFlags::default()));
     let requests = (0..3).flat_map(|n| {
         let api = get(&format!("http://export.arxiv.org/api/{n}"));
         let file = get(&format!("http://arxiv.org/pdf/{n}")).role(Role::Artifact);
@@ -223,7 +223,10 @@ fn a_joined_site_has_one_budget_over_hosts_and_roles() {
 
 #[test]
 fn a_kind_of_request_costs_its_budget_beside_that_of_its_role() {
-    let world = World::new([Origin::new("api.crossref.org")], config(Flags::default()));
+    let world = HubWorld::new(
+        [OriginScript::new("api.crossref.org")],
+        config(CommandLineFlags::default()),
+    );
     let list = |n: usize| {
         get(&format!("https://api.crossref.org/works?rows={n}"))
             .kind("list")
@@ -240,8 +243,8 @@ fn a_kind_of_request_costs_its_budget_beside_that_of_its_role() {
 
 #[test]
 fn a_weight_counts_as_that_many_and_one_that_never_fits_is_an_error() {
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:4/SECOND,max_delay_ms:5000",
         ])),
@@ -269,8 +272,8 @@ fn a_weight_counts_as_that_many_and_one_that_never_fits_is_an_error() {
 
 #[test]
 fn leaving_the_queue_costs_nothing() {
-    let world = World::new(
-        [Origin::new("a.example")],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")],
         config(rates(&[
             "a.example:metadata=rates:1/SECOND,max_delay_ms:60000",
         ])),
@@ -314,8 +317,10 @@ fn leaving_the_queue_costs_nothing() {
 
 #[test]
 fn a_connection_that_takes_long_does_not_crowd_the_window() {
-    let origin = Origin::new("a.example").dial_delay(ms(300)).latency(ms(20));
-    let world = World::new(
+    let origin = OriginScript::new("a.example")
+        .dial_delay(ms(300))
+        .latency(ms(20));
+    let world = HubWorld::new(
         [origin],
         config(rates(&[
             "a.example:metadata=rates:10/SECOND,max_delay_ms:60000",

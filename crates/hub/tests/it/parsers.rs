@@ -3,16 +3,16 @@
 
 use std::io::Write as _;
 
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::load::{ConfigSources, load};
 
 /// Reads a configuration file. One that is refused has at least one problem, and each is a
 /// sentence.
 pub(crate) fn read_configuration(bytes: &[u8]) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("a file");
-    let sources = Sources {
+    let sources = ConfigSources {
         file: Some(file.path().to_owned()),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     if let Err(problems) = load(&sources) {
         assert!(!problems.0.is_empty());

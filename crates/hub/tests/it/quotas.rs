@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, Random};
 use docstokg_hub::{Host, Hub, Patience, RateWait};
-use docstokg_origin_sim::{Arrival, Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{
+    Arrival, OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation,
+};
 use parking_lot::Mutex;
 
-use crate::support::{World, config, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, get, ms, rates, seconds};
 
 /// How an origin counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,10 +72,16 @@ impl Case {
         (is_served, self.limit - log.len(), begun + window - now)
     }
 
-    fn reply(&self, is_served: bool, left: usize, resets_in: u64, now: BootInstant) -> Reply {
+    fn reply(
+        &self,
+        is_served: bool,
+        left: usize,
+        resets_in: u64,
+        now: BootInstant,
+    ) -> ScriptedReply {
         let (limit, window) = (self.limit, self.window);
         let reset = resets_in.div_ceil(SECOND);
-        let reply = Reply::status(if is_served { 200 } else { 429 });
+        let reply = ScriptedReply::status(if is_served { 200 } else { 429 });
         match self.style {
             Style::Draft => reply
                 .header("ratelimit-policy", &format!("\"all\";q={limit};w={window}"))
@@ -112,9 +120,9 @@ impl Case {
         }
     }
 
-    fn origin(self) -> Origin {
+    fn origin(self) -> OriginScript {
         let log = Mutex::new(VecDeque::new());
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .latency(ms(30))
             .handler(move |arrival: &Arrival, _| {
                 let (is_served, left, resets_in) =
@@ -134,7 +142,7 @@ struct Load {
 /// Lets processes send as much as they may, for so many windows after a first answer.
 fn load(case: Case, processes: usize, windows: u64, seed: u64) -> Load {
     let simulation = Simulation::seeded(seed);
-    let web = Web::new([case.origin()], simulation.boot());
+    let web = SimulatedWeb::new([case.origin()], simulation.boot());
     let store = simulation.shared_store();
     // The first request of the first process begins a window.
     let length = seconds(windows * case.window);
@@ -235,7 +243,7 @@ fn a_reset_that_is_rounded_down_costs_one_refusal() {
 #[test]
 fn what_a_failing_host_states_is_not_believed() {
     let stated = |status, left: &str| {
-        Reply::status(status)
+        ScriptedReply::status(status)
             .header("ratelimit-policy", "\"all\";q=100;w=60")
             .header("ratelimit", left)
     };
@@ -243,8 +251,8 @@ fn what_a_failing_host_states_is_not_believed() {
         stated(200, "\"all\";r=99;t=60"),
         stated(503, "\"all\";r=0;t=60"),
     ];
-    let origin = Origin::new("a.example").route("/", replies);
-    let world = World::exact(
+    let origin = OriginScript::new("a.example").route("/", replies);
+    let world = HubWorld::exact(
         [origin],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
@@ -263,13 +271,13 @@ fn what_a_failing_host_states_is_not_believed() {
 
 #[test]
 fn an_exhausted_quota_refuses_a_bounded_caller_until_its_reset() {
-    let origin = Origin::new("a.example").handler(|_, _| {
-        Reply::ok("")
+    let origin = OriginScript::new("a.example").handler(|_, _| {
+        ScriptedReply::ok("")
             .header("x-ratelimit-limit", "100")
             .header("x-ratelimit-remaining", "0")
             .header("x-ratelimit-reset", "7200")
     });
-    let world = World::exact(
+    let world = HubWorld::exact(
         [origin],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
@@ -293,11 +301,11 @@ fn an_exhausted_quota_refuses_a_bounded_caller_until_its_reset() {
 
 #[test]
 fn a_stated_number_of_requests_at_once_holds_for_all_processes() {
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .latency(ms(200))
-        .handler(|_, _| Reply::ok("").header("x-concurrency-limit", "3"));
+        .handler(|_, _| ScriptedReply::ok("").header("x-concurrency-limit", "3"));
     let simulation = Simulation::seeded(11);
-    let web = Web::new([origin], simulation.boot());
+    let web = SimulatedWeb::new([origin], simulation.boot());
     let store = simulation.shared_store();
     for number in 0..4 {
         let process = simulation.process();
@@ -338,18 +346,18 @@ fn a_stated_number_of_requests_at_once_holds_for_all_processes() {
 
 #[test]
 fn a_spent_quota_of_one_kind_leaves_the_host_to_the_others() {
-    let origin = Origin::new("a.example").handler(|arrival, _| {
+    let origin = OriginScript::new("a.example").handler(|arrival, _| {
         if arrival.path.starts_with("/search") {
-            Reply::status(429)
+            ScriptedReply::status(429)
                 .header("x-ratelimit-limit", "100")
                 .header("x-ratelimit-remaining", "0")
                 .header("x-ratelimit-reset", "7200")
                 .header("retry-after", "7200")
         } else {
-            Reply::ok("found")
+            ScriptedReply::ok("found")
         }
     });
-    let world = World::exact(
+    let world = HubWorld::exact(
         [origin],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
@@ -371,18 +379,20 @@ fn a_spent_quota_of_one_kind_leaves_the_host_to_the_others() {
 
 #[test]
 fn retry_after_counts_for_every_status_that_means_throttling() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
         [
-            Reply::status(509).header("retry-after", "30"),
-            Reply::ok("fine"),
+            ScriptedReply::status(509).header("retry-after", "30"),
+            ScriptedReply::ok("fine"),
         ],
     );
     let yaml =
         "version: 1\nbreakers: { hosts: { a.example: { classify: { throttled: [509] } } } }\n";
-    let world = World::exact(
+    let world = HubWorld::exact(
         [origin],
-        crate::as_written::read(yaml).expect("a configuration").0,
+        crate::seed_configuration::read(yaml)
+            .expect("a configuration")
+            .0,
     );
     world.run(|hub| async move {
         let _ = hub
@@ -407,9 +417,9 @@ fn retry_after_counts_for_every_status_that_means_throttling() {
 fn slow_answers_open_the_breaker_where_that_is_configured() {
     let origin = || {
         let latency = ms(3_000);
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .latency(latency)
-            .route("/", [Reply::ok("slow")])
+            .route("/", [ScriptedReply::ok("slow")])
     };
     for (yaml, class) in [
         ("version: 1\n", None),
@@ -418,9 +428,11 @@ fn slow_answers_open_the_breaker_where_that_is_configured() {
             Some("breaker_open"),
         ),
     ] {
-        let world = World::exact(
+        let world = HubWorld::exact(
             [origin()],
-            crate::as_written::read(yaml).expect("a configuration").0,
+            crate::seed_configuration::read(yaml)
+                .expect("a configuration")
+                .0,
         );
         let last = world.run(|hub| async move {
             for _ in 0..5 {
@@ -442,7 +454,7 @@ fn slow_answers_open_the_breaker_where_that_is_configured() {
 #[test]
 fn a_configured_cost_is_taken_from_what_is_left() {
     let left = Mutex::new(35_u32);
-    let origin = Origin::new("a.example").handler(move |arrival, _| {
+    let origin = OriginScript::new("a.example").handler(move |arrival, _| {
         let cost = if arrival.path.starts_with("/search") {
             10
         } else {
@@ -450,10 +462,10 @@ fn a_configured_cost_is_taken_from_what_is_left() {
         };
         let mut left = left.lock();
         if *left < cost {
-            return Reply::status(429);
+            return ScriptedReply::status(429);
         }
         *left -= cost;
-        Reply::ok("found")
+        ScriptedReply::ok("found")
             .header("x-ratelimit-limit", "1000")
             .header("x-ratelimit-remaining", &left.to_string())
             .header("x-ratelimit-reset", "7200")
@@ -466,9 +478,11 @@ limits:
       metadata: { rates: [] }
       kinds: { search: { credits: 10 } }
 ";
-    let world = World::exact(
+    let world = HubWorld::exact(
         [origin],
-        crate::as_written::read(yaml).expect("a configuration").0,
+        crate::seed_configuration::read(yaml)
+            .expect("a configuration")
+            .0,
     );
     world.run(|hub| async move {
         let search = || get("http://a.example/search").kind("search");
@@ -495,13 +509,15 @@ limits:
 /// Requests that were queued before anything was stated obey it as well.
 #[test]
 fn queued_requests_obey_what_is_stated_meanwhile() {
-    let origin = Origin::new("a.example").latency(ms(30)).handler(|_, _| {
-        Reply::ok("")
-            .header("ratelimit-policy", "\"all\";q=2;w=10")
-            .header("ratelimit", "\"all\";r=0;t=10")
-    });
+    let origin = OriginScript::new("a.example")
+        .latency(ms(30))
+        .handler(|_, _| {
+            ScriptedReply::ok("")
+                .header("ratelimit-policy", "\"all\";q=2;w=10")
+                .header("ratelimit", "\"all\";r=0;t=10")
+        });
     let limits = "a.example:metadata=rates:2/SECOND,max_concurrent:16";
-    let world = World::exact([origin], config(rates(&[limits])));
+    let world = HubWorld::exact([origin], config(rates(&[limits])));
     for _ in 0..8 {
         let hub = world.hub.clone();
         world.simulation.start(async move { fetch(&hub).await });

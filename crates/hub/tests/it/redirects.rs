@@ -1,20 +1,20 @@
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::{Follow, Request};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::{RedirectPolicy, Request};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderValue, Method};
 
-use crate::support::{World, config, get, rates, seconds};
+use crate::support::{HubWorld, config, get, rates, seconds};
 
 #[test]
 fn every_hop_passes_the_limits_of_its_own_host() {
     let origins = [
-        Origin::new("a.example").handler(|arrival, _| {
-            Reply::redirect(302, &format!("http://b.example{}", arrival.path))
+        OriginScript::new("a.example").handler(|arrival, _| {
+            ScriptedReply::redirect(302, &format!("http://b.example{}", arrival.path))
         }),
-        Origin::new("b.example"),
+        OriginScript::new("b.example"),
     ];
-    let world = World::new(
+    let world = HubWorld::new(
         origins,
         config(rates(&[
             "a.example:metadata=rates:100/SECOND",
@@ -40,10 +40,11 @@ fn every_hop_passes_the_limits_of_its_own_host() {
 #[test]
 fn keys_are_not_sent_to_another_origin() {
     let origins = [
-        Origin::new("a.example").route("/", [Reply::redirect(307, "http://b.example/x")]),
-        Origin::new("b.example"),
+        OriginScript::new("a.example")
+            .route("/", [ScriptedReply::redirect(307, "http://b.example/x")]),
+        OriginScript::new("b.example"),
     ];
-    let world = World::new(origins, config(Flags::default()));
+    let world = HubWorld::new(origins, config(CommandLineFlags::default()));
     let request = get("http://a.example/")
         .header(AUTHORIZATION, HeaderValue::from_static("Bearer SECRET"))
         .header(
@@ -78,11 +79,11 @@ fn keys_are_not_sent_to_another_origin() {
 
 #[test]
 fn loops_and_long_chains_end() {
-    let origin = Origin::new("a.example")
-        .route("/loop", [Reply::redirect(302, "/back")])
-        .route("/back", [Reply::redirect(302, "/loop")])
-        .handler(|arrival, _| Reply::redirect(302, &format!("{}x", arrival.path)));
-    let world = World::new(
+    let origin = OriginScript::new("a.example")
+        .route("/loop", [ScriptedReply::redirect(302, "/back")])
+        .route("/back", [ScriptedReply::redirect(302, "/loop")])
+        .handler(|arrival, _| ScriptedReply::redirect(302, &format!("{}x", arrival.path)));
+    let world = HubWorld::new(
         [origin],
         config(rates(&["a.example:metadata=rates:1000/SECOND"])),
     );
@@ -102,10 +103,10 @@ fn loops_and_long_chains_end() {
 
 #[test]
 fn the_method_follows_the_status() {
-    let origin = Origin::new("a.example")
-        .route("/303", [Reply::redirect(303, "/done")])
-        .route("/308", [Reply::redirect(308, "/done")]);
-    let world = World::new([origin], config(Flags::default()));
+    let origin = OriginScript::new("a.example")
+        .route("/303", [ScriptedReply::redirect(303, "/done")])
+        .route("/308", [ScriptedReply::redirect(308, "/done")]);
+    let world = HubWorld::new([origin], config(CommandLineFlags::default()));
     for (path, method) in [("/303", "GET"), ("/308", "POST")] {
         let post = Request::new(
             Method::POST,
@@ -127,9 +128,10 @@ fn the_method_follows_the_status() {
 
 #[test]
 fn a_redirect_from_https_to_http_is_refused() {
-    let world = World::new(
-        [Origin::new("a.example").route("/", [Reply::redirect(302, "http://a.example/x")])],
-        config(Flags::default()),
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")
+            .route("/", [ScriptedReply::redirect(302, "http://a.example/x")])],
+        config(CommandLineFlags::default()),
     );
     let error = world
         .run(|hub| async move { hub.fetch(get("https://a.example/")).await })
@@ -139,13 +141,13 @@ fn a_redirect_from_https_to_http_is_refused() {
 
 #[test]
 fn a_request_that_does_not_follow_gets_the_redirect() {
-    let world = World::new(
-        [Origin::new("a.example").route("/", [Reply::redirect(302, "/x")])],
-        config(Flags::default()),
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/", [ScriptedReply::redirect(302, "/x")])],
+        config(CommandLineFlags::default()),
     );
     let answer = world
         .run(|hub| async move {
-            hub.fetch(get("http://a.example/").follow(Follow::Nothing))
+            hub.fetch(get("http://a.example/").follow(RedirectPolicy::Nothing))
                 .await
         })
         .expect("an answer");
@@ -158,10 +160,12 @@ fn a_request_that_does_not_follow_gets_the_redirect() {
 #[test]
 fn a_retry_of_a_hop_does_not_start_the_chain_again() {
     let origins = [
-        Origin::new("a.example").route("/", [Reply::redirect(302, "http://b.example/")]),
-        Origin::new("b.example").route("/", [Reply::status(503), Reply::ok("fine")]),
+        OriginScript::new("a.example")
+            .route("/", [ScriptedReply::redirect(302, "http://b.example/")]),
+        OriginScript::new("b.example")
+            .route("/", [ScriptedReply::status(503), ScriptedReply::ok("fine")]),
     ];
-    let world = World::new(origins, config(Flags::default()));
+    let world = HubWorld::new(origins, config(CommandLineFlags::default()));
     let answer = world
         .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
         .expect("an answer");

@@ -1,29 +1,31 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::{Clock as _, Random};
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Hub, Patience, Repeatable, Request, Role};
-use docstokg_origin_sim::{Arrival, Origin, Piece, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{
+    Arrival, OriginScript, Piece, ScriptedReply, SimTransport, SimulatedWeb, Simulation,
+};
 use http::Method;
 use parking_lot::Mutex;
 
-use crate::support::{World, config, get, ms, seconds};
+use crate::support::{HubWorld, config, get, ms, seconds};
 
-fn world(replies: Vec<Reply>) -> World {
-    World::new(
-        [Origin::new("a.example").route("/", replies)],
-        config(Flags::default()),
+fn world(replies: Vec<ScriptedReply>) -> HubWorld {
+    HubWorld::new(
+        [OriginScript::new("a.example").route("/", replies)],
+        config(CommandLineFlags::default()),
     )
 }
 
 #[test]
 fn transient_faults_are_tried_again_four_times_in_all() {
     for reply in [
-        Reply::status(503),
-        Reply::status(500),
-        Reply::dead(Piece::Cut),
-        Reply::ok("12345").pieces([Piece::Bytes("123".into()), Piece::Cut]),
+        ScriptedReply::status(503),
+        ScriptedReply::status(500),
+        ScriptedReply::dead(Piece::Cut),
+        ScriptedReply::ok("12345").pieces([Piece::Bytes("123".into()), Piece::Cut]),
     ] {
         let world = world(vec![reply]);
         let outcome = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await });
@@ -41,10 +43,10 @@ fn transient_faults_are_tried_again_four_times_in_all() {
 
 #[test]
 fn a_body_that_breaks_off_is_a_failed_attempt_and_the_next_one_counts() {
-    let cut = Reply::ok("")
+    let cut = ScriptedReply::ok("")
         .pieces([Piece::Bytes("half".into()), Piece::Cut])
         .claiming(8);
-    let world = world(vec![cut, Reply::ok("complete")]);
+    let world = world(vec![cut, ScriptedReply::ok("complete")]);
     let answer = world
         .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
         .expect("an answer");
@@ -63,10 +65,10 @@ fn retry_after_is_a_minimum_in_seconds_and_as_a_date() {
         ("nonsense", 1.0),
         ("-3", 1.0),
     ] {
-        let reply = Reply::status(429)
+        let reply = ScriptedReply::status(429)
             .header("retry-after", value)
             .header("date", "Mon, 21 Sep 2026 14:13:20 GMT");
-        let world = world(vec![reply, Reply::ok("fine")]);
+        let world = world(vec![reply, ScriptedReply::ok("fine")]);
         let answer = world
             .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
             .expect("an answer");
@@ -81,7 +83,9 @@ fn retry_after_is_a_minimum_in_seconds_and_as_a_date() {
 
 #[test]
 fn a_wait_that_ends_after_the_deadline_ends_the_fetch_at_once() {
-    let world = world(vec![Reply::status(429).header("retry-after", "3600")]);
+    let world = world(vec![
+        ScriptedReply::status(429).header("retry-after", "3600"),
+    ]);
     let answer = world
         .run(|hub| async move {
             hub.fetch(get("http://a.example/").deadline(seconds(120)))
@@ -101,8 +105,8 @@ fn a_post_is_sent_once_unless_the_caller_allows_more() {
     let post =
         || Request::new(Method::POST, "http://a.example/".parse().expect("a URL")).body("data");
     let world = world(vec![
-        Reply::status(503).header("retry-after", "2"),
-        Reply::ok("fine"),
+        ScriptedReply::status(503).header("retry-after", "2"),
+        ScriptedReply::ok("fine"),
     ]);
     let answer = world
         .run(move |hub| async move { hub.fetch(post()).await })
@@ -113,7 +117,7 @@ fn a_post_is_sent_once_unless_the_caller_allows_more() {
     );
     assert_eq!(world.ledger().len(), 1);
     world.simulation.run_for(seconds(3));
-    let again = self::world(vec![Reply::status(503), Reply::ok("fine")]);
+    let again = self::world(vec![ScriptedReply::status(503), ScriptedReply::ok("fine")]);
     let answer = again
         .run(move |hub| async move { hub.fetch(post().repeatable(Repeatable::Yes)).await })
         .expect("an answer");
@@ -126,7 +130,7 @@ fn a_post_is_sent_once_unless_the_caller_allows_more() {
 #[test]
 fn final_answers_are_not_tried_again() {
     for status in [200, 204, 304, 400, 401, 403, 404, 410, 418, 451, 501, 505] {
-        let world = world(vec![Reply::status(status)]);
+        let world = world(vec![ScriptedReply::status(status)]);
         let answer = world
             .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
             .expect("an answer");
@@ -141,14 +145,14 @@ fn final_answers_are_not_tried_again() {
 /// unless the server stated a time or the request belongs to a run, which has time.
 #[test]
 fn a_request_that_opens_the_breaker_waits_only_for_a_stated_time() {
-    let fetch = |bad: Reply, request: Request| {
-        let flags = Flags {
+    let fetch = |bad: ScriptedReply, request: Request| {
+        let flags = CommandLineFlags {
             breaker: vec!["a.example=fail_max:2,reset:30,early_probes:false".into()],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
-        let replies = [bad.clone(), bad, Reply::ok("fine")];
-        let origin = Origin::new("a.example").route("/", replies);
-        let world = World::new([origin], config(flags));
+        let replies = [bad.clone(), bad, ScriptedReply::ok("fine")];
+        let origin = OriginScript::new("a.example").route("/", replies);
+        let world = HubWorld::new([origin], config(flags));
         let answer = world
             .run(|hub| async move { hub.fetch(request).await })
             .expect("an answer");
@@ -161,7 +165,7 @@ fn a_request_that_opens_the_breaker_waits_only_for_a_stated_time() {
     };
     let plain = || get("http://a.example/");
     for status in [429, 500, 503] {
-        let (found, attempts, next, took) = fetch(Reply::status(status), plain());
+        let (found, attempts, next, took) = fetch(ScriptedReply::status(status), plain());
         assert_eq!((found, attempts), (status, 2));
         let (why, left) = next.expect("it stopped");
         assert_eq!(why, "breaker-open");
@@ -170,21 +174,21 @@ fn a_request_that_opens_the_breaker_waits_only_for_a_stated_time() {
             "{left:?} after {took:?}"
         );
     }
-    let stated = Reply::status(503).header("retry-after", "20");
+    let stated = ScriptedReply::status(503).header("retry-after", "20");
     let (found, attempts, next, took) = fetch(stated, plain());
     assert_eq!((found, attempts, next), (200, 3, None));
     assert!(took >= seconds(40), "{took:?}");
     let of_a_run = plain().retry_wait(seconds(60));
-    let (found, attempts, _, took) = fetch(Reply::status(503), of_a_run);
+    let (found, attempts, _, took) = fetch(ScriptedReply::status(503), of_a_run);
     assert_eq!((found, attempts), (200, 3));
     assert!(took >= seconds(30) && took < seconds(32), "{took:?}");
 }
 
 #[test]
 fn the_deadline_bounds_everything() {
-    let world = World::exact(
-        [Origin::new("a.example").latency(seconds(20))],
-        config(Flags::default()),
+    let world = HubWorld::exact(
+        [OriginScript::new("a.example").latency(seconds(20))],
+        config(CommandLineFlags::default()),
     );
     let error = world
         .run(|hub| async move {
@@ -201,12 +205,12 @@ fn the_deadline_bounds_everything() {
 
 #[test]
 fn an_answer_that_does_not_begin_is_a_timeout() {
-    let origin = Origin::new("a.example").latency(seconds(3_600));
-    let world = World::new(
+    let origin = OriginScript::new("a.example").latency(seconds(3_600));
+    let world = HubWorld::new(
         [origin],
-        config(Flags {
+        config(CommandLineFlags {
             deadline: Some("0".into()),
-            ..Flags::default()
+            ..CommandLineFlags::default()
         }),
     );
     let error = world
@@ -217,12 +221,12 @@ fn an_answer_that_does_not_begin_is_a_timeout() {
 
 #[test]
 fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwhile() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=fail_max:2,reset:3600,early_probes:false".to_owned()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::new(
-        [Origin::new("a.example").handler(|_, _| Reply::status(500))],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").handler(|_, _| ScriptedReply::status(500))],
         config(flags),
     );
     let bounded = || {
@@ -241,18 +245,20 @@ fn the_retry_budget_holds_after_redirects() {
     const REQUESTS: usize = 40;
     let yaml = "version: 1\nbreakers: { defaults: { fail_max: 100000 } }\n\
         limits: { defaults: { metadata: { rates: [1000/SECOND] } } }\n";
-    let detour = Origin::new("b.example").handler(|arrival: &Arrival, _| {
+    let detour = OriginScript::new("b.example").handler(|arrival: &Arrival, _| {
         let next = match arrival.path.as_str() {
             "/1" => "http://b.example/2",
             "/2" => "http://b.example/3",
             _ => "http://a.example/",
         };
-        Reply::status(302).header("location", next)
+        ScriptedReply::status(302).header("location", next)
     });
-    let failing =
-        Origin::new("a.example").handler(|_, _| Reply::status(503).header("retry-after", "0"));
-    let config = crate::as_written::read(yaml).expect("a configuration").0;
-    let world = World::exact([detour, failing], config);
+    let failing = OriginScript::new("a.example")
+        .handler(|_, _| ScriptedReply::status(503).header("retry-after", "0"));
+    let config = crate::seed_configuration::read(yaml)
+        .expect("a configuration")
+        .0;
+    let world = HubWorld::exact([detour, failing], config);
     world.run(|hub| async move {
         for _ in 0..REQUESTS {
             let request = get("http://b.example/1").patience(Patience::Wait);
@@ -271,19 +277,23 @@ fn an_origin_that_fails_everything_sees_little_more_than_is_offered() {
     const OFFERED: usize = 100;
     let yaml = "version: 1\nbreakers: { defaults: { fail_max: 100000 } }\n";
     let simulation = Simulation::seeded(7);
-    let origin = Origin::new("a.example").handler(|_, _| Reply::status(503));
-    let web = Web::new([origin], simulation.boot());
+    let origin = OriginScript::new("a.example").handler(|_, _| ScriptedReply::status(503));
+    let web = SimulatedWeb::new([origin], simulation.boot());
     let store = simulation.shared_store();
     let stopped = Arc::new(Mutex::new(Vec::new()));
     for role in [Role::Metadata, Role::Landing] {
         let process = simulation.process();
-        let hub = Hub::builder(crate::as_written::read(yaml).expect("a configuration").0)
-            .runtime(process.runtime())
-            .store(Arc::clone(&store))
-            .random(Random::seeded(role.index() as u64))
-            .transport(SimTransport::new(&simulation, &web))
-            .build()
-            .expect("a hub");
+        let hub = Hub::builder(
+            crate::seed_configuration::read(yaml)
+                .expect("a configuration")
+                .0,
+        )
+        .runtime(process.runtime())
+        .store(Arc::clone(&store))
+        .random(Random::seeded(role.index() as u64))
+        .transport(SimTransport::new(&simulation, &web))
+        .build()
+        .expect("a hub");
         let (world, stopped) = (simulation.clone(), Arc::clone(&stopped));
         process.run(async move {
             for _ in 0..OFFERED / 2 {

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use docstokg_hub::clock::Random;
 use docstokg_hub::config::Config;
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{
+    DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_hub::{ErrorKind, FetchError, Host, Hub, RateWait, Request, RobotsPolicy};
-use docstokg_origin_sim::{Origin, Reply, Simulation};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
 use parking_lot::Mutex;
 
-use crate::support::{World, config, count, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, count, get, ms, rates, seconds};
 
 // Crawl delays, over roles, retries and processes.
 mod crawl_delay;
@@ -42,20 +44,20 @@ fn unlimited() -> Config {
     ]))
 }
 
-fn answering(robots: &str) -> Origin {
-    Origin::new("a.example")
+fn answering(robots: &str) -> OriginScript {
+    OriginScript::new("a.example")
         .latency(ms(20))
-        .route("/robots.txt", [Reply::ok(robots.to_owned())])
+        .route("/robots.txt", [ScriptedReply::ok(robots.to_owned())])
 }
 
 /// Fetches one URL and returns the error that ends it.
-fn refusal(world: &World, url: &str) -> FetchError {
+fn refusal(world: &HubWorld, url: &str) -> FetchError {
     let request = obeying(url);
     world.run(move |hub| async move { hub.fetch(request).await.expect_err("a refusal") })
 }
 
 /// Fetches one URL to its answer.
-fn answer(world: &World, url: &str) -> u16 {
+fn answer(world: &HubWorld, url: &str) -> u16 {
     let request = obeying(url);
     world
         .run(move |hub| async move { hub.fetch(request).await })
@@ -66,19 +68,19 @@ fn answer(world: &World, url: &str) -> u16 {
 }
 
 /// Returns the paths that arrived at a host, in order.
-fn paths(world: &World, host: &str) -> Vec<String> {
+fn paths(world: &HubWorld, host: &str) -> Vec<String> {
     let arrivals = world.ledger().at(host).into_iter();
     arrivals.map(|arrival| arrival.path).collect()
 }
 
-fn robots_requests(world: &World) -> usize {
+fn robots_requests(world: &HubWorld) -> usize {
     let paths = paths(world, "a.example");
     paths.iter().filter(|path| *path == "/robots.txt").count()
 }
 
 #[test]
 fn fifty_concurrent_requests_ask_for_robots_txt_once() {
-    let world = World::new([answering("User-agent: *\nAllow: /\n")], unlimited());
+    let world = HubWorld::new([answering("User-agent: *\nAllow: /\n")], unlimited());
     let requests = (0..50).map(|n| obeying(&format!("http://a.example/{n}")));
     let outcomes = world.fetch_all(requests.collect());
     assert_eq!(count(&outcomes, "200"), 50, "{outcomes:?}");
@@ -89,9 +91,9 @@ fn fifty_concurrent_requests_ask_for_robots_txt_once() {
 
 #[test]
 fn a_cancelled_request_leaves_robots_txt_to_the_next() {
-    let slow = Reply::ok("User-agent: *\nDisallow: /no\n").after(seconds(10));
-    let origin = Origin::new("a.example").route("/robots.txt", [slow]);
-    let world = World::new([origin], unlimited());
+    let slow = ScriptedReply::ok("User-agent: *\nDisallow: /no\n").after(seconds(10));
+    let origin = OriginScript::new("a.example").route("/robots.txt", [slow]);
+    let world = HubWorld::new([origin], unlimited());
     let requests = vec![
         obeying("http://a.example/one").deadline(seconds(2)),
         obeying("http://a.example/two"),
@@ -109,7 +111,7 @@ fn a_cancelled_request_leaves_robots_txt_to_the_next() {
 #[test]
 fn a_disallowed_path_is_refused_and_never_requested() {
     let origin = answering("User-agent: *\nDisallow: /private\n");
-    let world = World::new([origin], unlimited());
+    let world = HubWorld::new([origin], unlimited());
     let error = refusal(&world, "http://a.example/private/page?q=1");
     assert!(
         matches!(&error.kind, ErrorKind::Disallowed { host } if host.as_str() == "a.example"),
@@ -124,13 +126,18 @@ fn a_disallowed_path_is_refused_and_never_requested() {
 fn a_redirect_to_a_host_that_disallows_it_is_not_followed() {
     let first = answering("User-agent: *\nAllow: /\n").route(
         "/moved",
-        [Reply::redirect(302, "http://b.example/private/file")],
+        [ScriptedReply::redirect(
+            302,
+            "http://b.example/private/file",
+        )],
     );
-    let second = Origin::new("b.example").route(
+    let second = OriginScript::new("b.example").route(
         "/robots.txt",
-        [Reply::ok("User-agent: docstokg\nDisallow: /private\n")],
+        [ScriptedReply::ok(
+            "User-agent: docstokg\nDisallow: /private\n",
+        )],
     );
-    let world = World::new([first, second], unlimited());
+    let world = HubWorld::new([first, second], unlimited());
     let error = refusal(&world, "http://a.example/moved");
     assert!(
         matches!(&error.kind, ErrorKind::Disallowed { host } if host.as_str() == "b.example"),
@@ -147,7 +154,7 @@ fn a_redirect_to_a_host_that_disallows_it_is_not_followed() {
 
 #[test]
 fn an_exempt_host_is_not_asked_for_robots_txt() {
-    let world = World::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
+    let world = HubWorld::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
     let exempt = HashSet::from([host("a.example")]);
     let request = get("http://a.example/api").robots(RobotsPolicy::Obey {
         exempt: Arc::new(exempt),
@@ -159,7 +166,7 @@ fn an_exempt_host_is_not_asked_for_robots_txt() {
 
 #[test]
 fn requests_ask_for_no_robots_txt_by_default() {
-    let world = World::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
+    let world = HubWorld::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
     let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/private")).await });
     assert_eq!(answer.expect("an answer").head.status, 200);
     assert_eq!(paths(&world, "a.example"), ["/private"]);
@@ -168,13 +175,14 @@ fn requests_ask_for_no_robots_txt_by_default() {
 #[test]
 fn a_robots_txt_that_answers_503_holds_all_requests_back_for_longer_each_time() {
     const FAILURES: usize = 24;
-    let replies = std::iter::repeat_n(Reply::status(503), FAILURES).chain([Reply::ok("")]);
-    let origin = Origin::new("a.example").route("/robots.txt", replies);
-    let flags = Flags {
+    let replies =
+        std::iter::repeat_n(ScriptedReply::status(503), FAILURES).chain([ScriptedReply::ok("")]);
+    let origin = OriginScript::new("a.example").route("/robots.txt", replies);
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=fail_max:100,reset:60".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::new([origin], config(flags));
+    let world = HubWorld::new([origin], config(flags));
     let mut waits = Vec::new();
     while robots_requests(&world) < FAILURES {
         let error = refusal(&world, "http://a.example/one");
@@ -202,8 +210,9 @@ fn a_robots_txt_that_answers_503_holds_all_requests_back_for_longer_each_time() 
 #[test]
 fn a_site_without_robots_txt_allows_everything() {
     for status in [404, 403, 410] {
-        let origin = Origin::new("a.example").route("/robots.txt", [Reply::status(status)]);
-        let world = World::new([origin], unlimited());
+        let origin =
+            OriginScript::new("a.example").route("/robots.txt", [ScriptedReply::status(status)]);
+        let world = HubWorld::new([origin], unlimited());
         assert_eq!(answer(&world, "http://a.example/any"), 200);
         assert_eq!(answer(&world, "http://a.example/other"), 200);
         assert_eq!(
@@ -215,14 +224,14 @@ fn a_site_without_robots_txt_allows_everything() {
 
 /// A network on which every connection is refused.
 #[derive(Default)]
-struct Refusing(Mutex<Vec<String>>);
+struct RefusingNetwork(Mutex<Vec<String>>);
 
-impl Transport for Refusing {
+impl Transport for RefusingNetwork {
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> Pin<Box<dyn Future<Output = Result<IncomingResponse, SendError>> + Send + '_>> {
         dial.dialling();
         self.0.lock().push(request.url.path().to_owned());
         Box::pin(async {
@@ -237,8 +246,8 @@ impl Transport for Refusing {
 #[test]
 fn a_robots_txt_that_cannot_be_reached_holds_its_site_back() {
     let simulation = Simulation::new();
-    let transport = Arc::new(Refusing::default());
-    let hub = Hub::builder(config(Flags::default()))
+    let transport = Arc::new(RefusingNetwork::default());
+    let hub = Hub::builder(config(CommandLineFlags::default()))
         .runtime(simulation.runtime())
         .store(simulation.store())
         .random(Random::seeded(5))
@@ -264,11 +273,11 @@ fn a_robots_txt_that_cannot_be_reached_holds_its_site_back() {
 #[test]
 fn robots_txt_is_requested_again_after_a_day_and_not_before() {
     let replies = [
-        Reply::ok("User-agent: *\nAllow: /\n"),
-        Reply::ok("User-agent: *\nDisallow: /page\n"),
+        ScriptedReply::ok("User-agent: *\nAllow: /\n"),
+        ScriptedReply::ok("User-agent: *\nDisallow: /page\n"),
     ];
-    let origin = Origin::new("a.example").route("/robots.txt", replies);
-    let world = World::new([origin], unlimited());
+    let origin = OriginScript::new("a.example").route("/robots.txt", replies);
+    let world = HubWorld::new([origin], unlimited());
     assert_eq!(answer(&world, "http://a.example/page"), 200);
     world.simulation.run_for(seconds(86_400 - 60));
     assert_eq!(answer(&world, "http://a.example/page"), 200);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::Config;
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::event::{Event, Observer};
 use docstokg_hub::stores::SiteView;
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Host, Hub, RateWait, Request};
-use docstokg_origin_sim::{Ledger, Listener, Origin, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{Ledger, Listener, OriginScript, SimTransport, SimulatedWeb, Simulation};
 use parking_lot::Mutex;
 
 pub(crate) fn ms(millis: u64) -> Duration {
@@ -96,27 +96,27 @@ pub(crate) async fn apply_load(hub: &Hub, url: &str, callers: usize, each: usize
 }
 
 /// The shipped configuration with flags over it.
-pub(crate) fn config(flags: Flags) -> Config {
-    load(&Sources {
+pub(crate) fn config(flags: CommandLineFlags) -> Config {
+    load(&ConfigSources {
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration")
     .0
 }
 
-pub(crate) fn rates(list: &[&str]) -> Flags {
-    Flags {
+pub(crate) fn rates(list: &[&str]) -> CommandLineFlags {
+    CommandLineFlags {
         rate: list.iter().map(|text| (*text).to_owned()).collect(),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     }
 }
 
 /// A hub, its origins and their time.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct HubWorld {
     pub(crate) simulation: Simulation,
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     pub(crate) hub: Hub,
     pub(crate) events: Arc<Notes>,
 }
@@ -130,18 +130,18 @@ impl Observer for Notes {
     }
 }
 
-impl World {
-    pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, config: Config) -> Self {
+impl HubWorld {
+    pub(crate) fn new(origins: impl IntoIterator<Item = OriginScript>, config: Config) -> Self {
         Self::seeded(origins, config, 7)
     }
 
     /// A world in which everything wakes at the exact instant.
-    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, config: Config) -> Self {
+    pub(crate) fn exact(origins: impl IntoIterator<Item = OriginScript>, config: Config) -> Self {
         Self::on(Simulation::exact(), origins, config, 7)
     }
 
     pub(crate) fn seeded(
-        origins: impl IntoIterator<Item = Origin>,
+        origins: impl IntoIterator<Item = OriginScript>,
         config: Config,
         seed: u64,
     ) -> Self {
@@ -150,11 +150,11 @@ impl World {
 
     fn on(
         simulation: Simulation,
-        origins: impl IntoIterator<Item = Origin>,
+        origins: impl IntoIterator<Item = OriginScript>,
         config: Config,
         seed: u64,
     ) -> Self {
-        let web = Web::new(origins, Clock::boot(&simulation));
+        let web = SimulatedWeb::new(origins, Clock::boot(&simulation));
         let events = Arc::new(Notes::default());
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())

@@ -14,7 +14,7 @@ use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::conformance::arrive;
 use docstokg_hub::stores::sqlite::SqliteStore;
 
-use run::{HOST, Plan, Served};
+use run::{HOST, Served, SharingPlan};
 
 // Starting processes and reading the origin's ledger; the measurement `cargo xtask sharing` uses it
 // too.
@@ -42,7 +42,7 @@ fn as_a_worker() {
     run::work();
 }
 
-fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) -> Vec<Plan> {
+fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) -> Vec<SharingPlan> {
     let place = |name: &str| {
         directory
             .path()
@@ -56,7 +56,7 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
         ("redis", server.dsn()),
     ]
     .into_iter()
-    .map(|store| Plan {
+    .map(|store| SharingPlan {
         store,
         limit: 50,
         processes: 4,
@@ -72,7 +72,7 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
 
 /// Checks a run in which every caller makes its requests to the end. How much of the rate is used,
 /// how fair, and whether the windows hold to the millisecond, is measured by `cargo xtask sharing`.
-fn check_all_served(plan: &Plan) {
+fn check_all_served(plan: &SharingPlan) {
     let outcome = run::run(plan, &WORKER);
     let each = plan.callers * plan.each.unwrap_or(0);
     assert_eq!(
@@ -111,7 +111,7 @@ fn four_processes_that_do_not_wait_share_one_window() {
 }
 
 /// Plans with up to eight processes and one or two requests a second, on every store.
-fn crowded_plans(directory: &tempfile::TempDir, server: &server::Server) -> Vec<Plan> {
+fn crowded_plans(directory: &tempfile::TempDir, server: &server::Server) -> Vec<SharingPlan> {
     let mut plans = Vec::new();
     for (limit, processes) in [(1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8)] {
         let place = |name: &str| {
@@ -125,7 +125,7 @@ fn crowded_plans(directory: &tempfile::TempDir, server: &server::Server) -> Vec<
             ("sqlite", place("state.sqlite")),
             ("redis", dsn),
         ];
-        plans.extend(stores.map(|store| Plan {
+        plans.extend(stores.map(|store| SharingPlan {
             store,
             limit,
             processes,
@@ -166,7 +166,7 @@ fn shares_add_up_to_the_limit_while_the_store_is_lost() {
     let mut redis = server::Server::start();
     let served = Served::start();
     let store = ("redis", redis.dsn());
-    let plan = Plan {
+    let plan = SharingPlan {
         store,
         limit: LIMIT,
         processes: 2,
@@ -224,7 +224,7 @@ fn two_hundred_waiting_callers_leave_one_reservation() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
     let served = Served::start();
-    let plan = Plan {
+    let plan = SharingPlan {
         store: ("sqlite", path.display().to_string()),
         limit: 1,
         processes: 1,

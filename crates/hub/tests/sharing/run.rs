@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{ErrorKind, Hub, RateWait, Request, store};
-use docstokg_origin_sim::{Listener, Origin, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, Security, SimulatedWeb};
 
 /// The host that all workers request from.
 pub(crate) const HOST: &str = "polite.example";
@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// What is run.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SharingPlan {
     /// The kind of store, and its file or URL.
     pub(crate) store: (&'static str, String),
     /// How many a second, over all processes.
@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
 
 /// Starts this program again as a worker. `arguments` lead it to [`work`].
 pub(crate) fn start(
-    plan: &Plan,
+    plan: &SharingPlan,
     arguments: &[&str],
     name: usize,
     address: &str,
@@ -88,13 +88,13 @@ pub(crate) fn start(
 /// An origin in a runtime of its own.
 pub(crate) struct Served {
     _runtime: tokio::runtime::Runtime,
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     listener: Listener,
 }
 
 impl Served {
     pub(crate) fn start() -> Self {
-        let web = Web::new([Origin::new(HOST)], SystemClock.boot());
+        let web = SimulatedWeb::new([OriginScript::new(HOST)], SystemClock.boot());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -116,7 +116,7 @@ impl Served {
 }
 
 /// Runs a plan to its end.
-pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
+pub(crate) fn run(plan: &SharingPlan, arguments: &[&str]) -> Outcome {
     let served = Served::start();
     let begin = SystemClock.boot()
         + if plan.each.is_some() {
@@ -153,7 +153,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
 }
 
 /// Counts the requests that an origin has got from each worker.
-pub(crate) fn by_worker(web: &Web, workers: usize) -> Vec<usize> {
+pub(crate) fn by_worker(web: &SimulatedWeb, workers: usize) -> Vec<usize> {
     let mut counts = vec![0; workers];
     for arrival in web.ledger().arrivals() {
         let name = arrival
@@ -225,17 +225,17 @@ pub(crate) fn work() {
 /// Returns the hub of a worker, with the limit and the store of its plan.
 fn worker_hub() -> Hub {
     let limit = number("WORKER_LIMIT");
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec![format!(
             "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
         )],
         rate_backend: Some(variable("WORKER_STORE")),
         rate_dsn: Some(variable("WORKER_PLACE")),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let (config, _) = load(&Sources {
+    let (config, _) = load(&ConfigSources {
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let store = store::open(

@@ -9,13 +9,13 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::AttemptMeaning;
 use tokio::sync::Notify;
 
 use crate::clock::BootInstant;
 
 /// How long after a failure requests wait for the answers to others.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_FAILURE_WAIT: Duration = Duration::from_secs(2);
 
 /// How many requests to a site wait for an answer, and how many have failed in a row.
 #[derive(Default)]
@@ -44,13 +44,13 @@ impl FailureThrottle {
     /// that is known.
     pub(in crate::admission) fn note_answer(
         &self,
-        outcome: Option<Outcome>,
+        outcome: Option<AttemptMeaning>,
         now: impl FnOnce() -> BootInstant,
     ) {
         self.unanswered.fetch_sub(1, Ordering::Relaxed);
         let failures = self.failures.load(Ordering::Relaxed);
         match outcome {
-            Some(Outcome::Failure) => {
+            Some(AttemptMeaning::Failure) => {
                 self.failed_at.store(now().as_micros(), Ordering::Relaxed);
                 self.failures.fetch_add(1, Ordering::Relaxed);
             }
@@ -80,7 +80,7 @@ impl FailureThrottle {
         }
         let most = fail_max.saturating_sub(failures).max(1);
         let failed_at = BootInstant::from_micros(self.failed_at.load(Ordering::Relaxed));
-        let until = failed_at + LONGEST;
+        let until = failed_at + MAX_FAILURE_WAIT;
         let is_held = self.unanswered.load(Ordering::Relaxed) >= most && now() < until;
         is_held.then_some(ThrottleHold { failures, until })
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn fails(throttle: &FailureThrottle) {
-        throttle.note_answer(Some(Outcome::Failure), || at(0));
+        throttle.note_answer(Some(AttemptMeaning::Failure), || at(0));
     }
 
     #[test]
@@ -129,7 +129,11 @@ mod tests {
 
     #[test]
     fn any_other_answer_and_time_end_it() {
-        for outcome in [Outcome::Success, Outcome::Neutral, Outcome::Throttled] {
+        for outcome in [
+            AttemptMeaning::Success,
+            AttemptMeaning::Neutral,
+            AttemptMeaning::Throttled,
+        ] {
             let throttle = sent(9);
             fails(&throttle);
             assert!(held(&throttle, at(1)).is_some());

@@ -4,8 +4,8 @@
 //! an answer of the store or by a heartbeat, and report it then as seen, so that each shows the
 //! state of the breaker as it is.
 
-use docstokg_policy::breaker::{OpenReason, State, Transition};
-use docstokg_policy::site::{Condition, Entry, Refusal, RefusalReason};
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
+use docstokg_policy::site::{AdmissionDecision, BreakerCondition, Refusal, RefusalReason};
 use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
@@ -16,7 +16,7 @@ pub(super) struct LastBreakerState(Mutex<SeenState>);
 
 #[derive(Clone, Copy)]
 struct SeenState {
-    state: State,
+    state: BreakerState,
     /// Until when it is open.
     until: BootInstant,
     /// When the state last changed.
@@ -26,7 +26,7 @@ struct SeenState {
 impl Default for SeenState {
     fn default() -> Self {
         Self {
-            state: State::Closed,
+            state: BreakerState::Closed,
             until: BootInstant::ZERO,
             changed_at: BootInstant::ZERO,
         }
@@ -36,7 +36,7 @@ impl Default for SeenState {
 impl LastBreakerState {
     /// Takes note of a transition that is reported anyway.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
-        let until = if transition.to == State::Open {
+        let until = if transition.to == BreakerState::Open {
             now + transition.reset.unwrap_or_default()
         } else {
             BootInstant::ZERO
@@ -51,36 +51,40 @@ impl LastBreakerState {
     /// Returns until when the breaker is open, as far as is known.
     pub(super) fn open_until(&self, now: BootInstant) -> Option<BootInstant> {
         let known = *self.0.lock();
-        (known.state == State::Open && known.until > now).then_some(known.until)
+        (known.state == BreakerState::Open && known.until > now).then_some(known.until)
     }
 
     /// Tells whether the breaker was closed all the time since an instant, as far as is known.
     pub(super) fn is_closed_since(&self, instant: BootInstant) -> bool {
         let known = *self.0.lock();
-        known.state == State::Closed && known.changed_at < instant
+        known.state == BreakerState::Closed && known.changed_at < instant
     }
 
     /// Returns the transition that an answer shows to have happened elsewhere.
-    pub(super) fn by_answer(&self, entry: &Entry, now: BootInstant) -> Option<Transition> {
+    pub(super) fn by_answer(
+        &self,
+        entry: &AdmissionDecision,
+        now: BootInstant,
+    ) -> Option<Transition> {
         match entry {
-            Entry::Refused(Refusal {
+            AdmissionDecision::Refused(Refusal {
                 until,
                 reason: RefusalReason::Open { reason, probing },
             })
-            | Entry::WaitForBreaker {
+            | AdmissionDecision::WaitForBreaker {
                 until,
                 reason,
                 probing,
             } => {
                 let state = if *probing {
-                    State::HalfOpen
+                    BreakerState::HalfOpen
                 } else {
-                    State::Open
+                    BreakerState::Open
                 };
                 self.become_state(state, Some((*until, reason)), now)
             }
-            Entry::Go(permit) if !permit.probe && permit.shadowed.is_none() => {
-                self.become_state(State::Closed, None, now)
+            AdmissionDecision::Go(permit) if !permit.probe && permit.shadowed.is_none() => {
+                self.become_state(BreakerState::Closed, None, now)
             }
             _ => None,
         }
@@ -89,26 +93,28 @@ impl LastBreakerState {
     /// Returns the transition that a heartbeat shows to have happened elsewhere.
     pub(super) fn by_heartbeat(
         &self,
-        condition: &Condition,
+        condition: &BreakerCondition,
         now: BootInstant,
     ) -> Option<Transition> {
         match &condition.open {
-            Some((until, reason)) => self.become_state(State::Open, Some((*until, reason)), now),
+            Some((until, reason)) => {
+                self.become_state(BreakerState::Open, Some((*until, reason)), now)
+            }
             // Time alone leads from open to half-open, which needs no word; but an open that ended
             // before its time does.
             None if condition.half_open && self.open_until(now).is_none() => None,
-            None if condition.half_open => self.become_state(State::HalfOpen, None, now),
-            None => self.become_state(State::Closed, None, now),
+            None if condition.half_open => self.become_state(BreakerState::HalfOpen, None, now),
+            None => self.become_state(BreakerState::Closed, None, now),
         }
     }
 
     fn become_state(
         &self,
-        to: State,
+        to: BreakerState,
         open: Option<(BootInstant, &OpenReason)>,
         now: BootInstant,
     ) -> Option<Transition> {
-        let open = open.filter(|_| to == State::Open);
+        let open = open.filter(|_| to == BreakerState::Open);
         let mut known = self.0.lock();
         let from = known.state;
         *known = SeenState {
@@ -125,7 +131,7 @@ impl LastBreakerState {
             open.map(|(_, reason)| match (from, reason) {
                 // Failures in a row open a closed breaker. A half-open one that is open for them
                 // again is in the same outage.
-                (State::HalfOpen, OpenReason::Consecutive) => OpenReason::EarlyProbeFailed,
+                (BreakerState::HalfOpen, OpenReason::Consecutive) => OpenReason::EarlyProbeFailed,
                 (_, reason) => reason.clone(),
             }),
         );

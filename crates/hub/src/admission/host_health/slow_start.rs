@@ -8,13 +8,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, State, Transition};
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
 use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
 /// How long it lasts.
-const LENGTH: Duration = Duration::from_secs(4);
+const SLOW_START_DURATION: Duration = Duration::from_secs(4);
 /// How many requests a second go at first.
 const FIRST_RATE: f64 = 8.0;
 /// By how many requests a second that grows in each second.
@@ -24,11 +24,11 @@ const RATE_GROWTH: f64 = 32.0;
 #[derive(Default)]
 pub(super) struct SlowStart {
     is_active: AtomicBool,
-    state: Mutex<Ramp>,
+    state: Mutex<SlowStartRamp>,
 }
 
 #[derive(Default)]
-struct Ramp {
+struct SlowStartRamp {
     /// The breaker was opened by failures.
     is_outage: bool,
     closed_at: Option<BootInstant>,
@@ -40,7 +40,7 @@ impl SlowStart {
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let mut ramp = self.state.lock();
         match (transition.to, &transition.reason) {
-            (State::Open, reason) => {
+            (BreakerState::Open, reason) => {
                 ramp.is_outage = matches!(
                     reason,
                     Some(
@@ -52,7 +52,7 @@ impl SlowStart {
                 );
                 ramp.closed_at = None;
             }
-            (State::Closed, _) if std::mem::take(&mut ramp.is_outage) => {
+            (BreakerState::Closed, _) if std::mem::take(&mut ramp.is_outage) => {
                 (ramp.closed_at, ramp.admitted) = (Some(now), 0);
             }
             _ => {}
@@ -68,12 +68,12 @@ impl SlowStart {
         }
         let mut ramp = self.state.lock();
         let closed_at = ramp.closed_at?;
-        if now >= closed_at + LENGTH {
+        if now >= closed_at + SLOW_START_DURATION {
             ramp.closed_at = None;
             self.is_active.store(false, Ordering::Release);
             return None;
         }
-        let at = closed_at + time_of(ramp.admitted).min(LENGTH);
+        let at = closed_at + time_of(ramp.admitted).min(SLOW_START_DURATION);
         ramp.admitted = ramp.admitted.saturating_add(1);
         (at > now).then_some(at)
     }
@@ -91,7 +91,7 @@ fn time_of(admitted: u32) -> Duration {
 mod tests {
     use super::*;
 
-    fn transition(from: State, to: State, reason: Option<OpenReason>) -> Transition {
+    fn transition(from: BreakerState, to: BreakerState, reason: Option<OpenReason>) -> Transition {
         Transition {
             from,
             to,
@@ -107,9 +107,18 @@ mod tests {
 
     fn closed_after(reason: OpenReason) -> SlowStart {
         let start = SlowStart::default();
-        start.note(&transition(State::Closed, State::Open, Some(reason)), at(0));
-        start.note(&transition(State::Open, State::HalfOpen, None), at(500));
-        start.note(&transition(State::HalfOpen, State::Closed, None), at(1_000));
+        start.note(
+            &transition(BreakerState::Closed, BreakerState::Open, Some(reason)),
+            at(0),
+        );
+        start.note(
+            &transition(BreakerState::Open, BreakerState::HalfOpen, None),
+            at(500),
+        );
+        start.note(
+            &transition(BreakerState::HalfOpen, BreakerState::Closed, None),
+            at(1_000),
+        );
         start
     }
 

@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use crate::clock::BootInstant;
 
 /// How long an origin is known to throttle so.
-const MEMORY: Duration = Duration::from_secs(600);
+const UNAVAILABLE_MEMORY: Duration = Duration::from_secs(600);
 /// How long ago an origin that serves one request and refuses the next is not down.
 const MIN_RECENT: Duration = Duration::from_secs(1);
 /// The same for requests that come seldom.
 const MAX_RECENT: Duration = Duration::from_secs(10);
 /// How many 503s in a row are refusals.
-const MOST_IN_ROW: u32 = 8;
+const MAX_REFUSALS_IN_ROW: u32 = 8;
 
 /// What an origin does with 503, as this process sees it.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl UnavailableLog {
         if let Some(refused) = seen.refused.take_if(|refused| *refused <= sent)
             && now.since(refused) < SERVED_WITHIN
         {
-            seen.throttles_until = Some(now + MEMORY);
+            seen.throttles_until = Some(now + UNAVAILABLE_MEMORY);
         }
         seen.served = Some(now);
         seen.in_row = 0;
@@ -61,7 +61,7 @@ impl UnavailableLog {
         let recent = (distance * 2).clamp(MIN_RECENT, MAX_RECENT);
         let serves = seen.served.is_some_and(|served| now.since(served) < recent);
         let throttles = seen.throttles_until.is_some_and(|until| now < until);
-        throttles && serves && seen.in_row <= MOST_IN_ROW
+        throttles && serves && seen.in_row <= MAX_REFUSALS_IN_ROW
     }
 }
 

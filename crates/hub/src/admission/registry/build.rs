@@ -5,45 +5,45 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::Sourced;
+use docstokg_config::SourcedValue;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Cost, LanePolicy};
+use docstokg_policy::site::{BudgetCost, LanePolicy};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::BudgetKey;
 use tokio::sync::Semaphore;
 
-use super::super::{LaneKey, LaneState, Rules, SiteAdmission};
-use super::Registry;
-use crate::config::{BudgetLimits, Learn};
+use super::super::{AdmissionRules, BudgetSetKey, LaneState, SiteAdmission};
+use super::AdmissionRegistry;
+use crate::config::{BudgetLimits, LearnSetting};
 
 /// What most lanes have in common, made once: the rules and windows of hosts that the
 /// configuration does not name.
 #[derive(Default)]
 pub(super) struct RulesCache {
-    rules: HashMap<(Option<Host>, Role), Arc<Rules>>,
+    rules: HashMap<(Option<Host>, Role), Arc<AdmissionRules>>,
     windows: HashMap<(Option<Host>, Role), Arc<Windows>>,
 }
 
 /// What a lane costs so far.
 #[derive(Default)]
-struct Parts {
-    costs: Vec<Cost>,
+struct AdmissionCosts {
+    costs: Vec<BudgetCost>,
     slots: Vec<Arc<Semaphore>>,
 }
 
-impl Registry {
+impl AdmissionRegistry {
     pub(super) fn build_lane(
         &self,
-        key: LaneKey,
+        key: BudgetSetKey,
         site: &SiteAdmission,
         lanes: &[Arc<LaneState>],
     ) -> LaneState {
-        let mut parts = Parts::default();
+        let mut parts = AdmissionCosts::default();
         self.add_role(&mut parts, &key, site, lanes);
         self.add_shared(&mut parts, &key, site);
         if key.free {
@@ -63,13 +63,13 @@ impl Registry {
     /// Adds the budget of the host and role.
     fn add_role(
         &self,
-        parts: &mut Parts,
-        key: &LaneKey,
+        parts: &mut AdmissionCosts,
+        key: &BudgetSetKey,
         site: &SiteAdmission,
         lanes: &[Arc<LaneState>],
     ) {
         let limits = self.config.limits.of(&key.host, key.role);
-        parts.costs.push(Cost {
+        parts.costs.push(BudgetCost {
             budget: site
                 .handle
                 .budget(&BudgetKey::Role(key.host.clone(), key.role)),
@@ -89,7 +89,7 @@ impl Registry {
     }
 
     /// Adds the budgets of the kind of request, of the service and of the joined site.
-    fn add_shared(&self, parts: &mut Parts, key: &LaneKey, site: &SiteAdmission) {
+    fn add_shared(&self, parts: &mut AdmissionCosts, key: &BudgetSetKey, site: &SiteAdmission) {
         let config = &self.config.limits;
         if let (Some(kind), Some(host)) = (&key.kind, config.hosts.get(&key.host))
             && let Some(limits) = host.kinds.get(kind)
@@ -111,13 +111,13 @@ impl Registry {
 
     fn add_budget(
         &self,
-        parts: &mut Parts,
+        parts: &mut AdmissionCosts,
         budget: BudgetKey,
         limits: &BudgetLimits,
         site: &SiteAdmission,
     ) {
         let rates = limits.rates.value.clone();
-        parts.costs.push(Cost {
+        parts.costs.push(BudgetCost {
             budget: site.handle.budget(&budget),
             weight: 1,
             windows: Arc::new(self.windows(rates, limits.pacing.as_ref())),
@@ -133,12 +133,12 @@ impl Registry {
     }
 
     /// Returns the cost of a crawl delay: one request in so much time, whatever its role.
-    fn crawl_delay(&self, host: &Host, per: Duration, site: &SiteAdmission) -> Cost {
+    fn crawl_delay(&self, host: &Host, per: Duration, site: &SiteAdmission) -> BudgetCost {
         let window = Window {
             limit: NonZeroU32::MIN,
             per,
         };
-        Cost {
+        BudgetCost {
             budget: site.handle.budget(&BudgetKey::CrawlDelay(host.clone())),
             weight: 1,
             windows: Arc::new(Windows::new([window], self.config.limits.guard)),
@@ -147,7 +147,7 @@ impl Registry {
     }
 
     /// Joins windows, spread as is set for them or else for the whole run.
-    fn windows(&self, rates: Vec<Window>, pacing: Option<&Sourced<Pacing>>) -> Windows {
+    fn windows(&self, rates: Vec<Window>, pacing: Option<&SourcedValue<Pacing>>) -> Windows {
         let limits = &self.config.limits;
         let pacing = pacing.map_or(limits.pacing, |set| set.value);
         Windows::paced(rates, limits.guard, pacing)
@@ -157,15 +157,15 @@ impl Registry {
     fn learn_of(&self, host: &Host) -> Option<LearnPolicy> {
         let limits = &self.config.limits;
         let mode = match limits.learn_of(host) {
-            Learn::Off => return None,
-            Learn::Tighten => LearnMode::Tighten,
-            Learn::UpTo(ceiling) => LearnMode::UpTo(ceiling),
+            LearnSetting::Off => return None,
+            LearnSetting::Tighten => LearnMode::Tighten,
+            LearnSetting::UpTo(ceiling) => LearnMode::UpTo(ceiling),
         };
         let slowest = limits.slowest_learned;
         Some(LearnPolicy { mode, slowest })
     }
 
-    fn windows_of(&self, key: &LaneKey) -> Arc<Windows> {
+    fn windows_of(&self, key: &BudgetSetKey) -> Arc<Windows> {
         let limits = &self.config.limits;
         let known = limits.hosts.contains_key(&key.host);
         let known = known.then(|| key.host.clone());
@@ -177,7 +177,7 @@ impl Registry {
         Arc::clone(windows)
     }
 
-    pub(super) fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {
+    pub(super) fn rules_of(&self, key: &BudgetSetKey) -> Arc<AdmissionRules> {
         let configured = self.config.limits.hosts.contains_key(&key.host)
             || self.config.breakers.hosts.contains_key(&key.host);
         let known = configured.then(|| key.host.clone());
@@ -207,7 +207,7 @@ impl Registry {
                 learn,
                 ..LanePolicy::new(policy)
             };
-            Arc::new(Rules {
+            Arc::new(AdmissionRules {
                 policy: Arc::new(policy),
                 headers: self.config.limits.headers_of(&key.host),
                 classifier: Arc::clone(&breaker.classifier),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{ByName, Named, Problem, Section, Source, Sourced};
+use docstokg_config::{ByName, ConfigProblem, NamedSections, Section, SourcedValue, ValueSource};
 use docstokg_policy::breaker::{BreakerPolicy, RollingWindow};
 use docstokg_policy::classify::Classifier;
 
@@ -13,16 +13,16 @@ use crate::config::settings::{
     BreakerSettings, BreakersSettings, ClassifySettings, ResolverOverrideSettings,
     RoleBreakerSettings, RoleBreakersSettings, Settings, TrialSettings,
 };
-use crate::config::{BreakerConfig, Breakers};
+use crate::config::{BreakerConfig, BreakersConfig};
 
 /// Longest delay of a probe that only keeps probes apart.
 const MAX_JITTER_MS: u64 = 1_000;
 
 /// Resolves the section.
-pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Breakers {
+pub(super) fn breakers(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> BreakersConfig {
     let written = &settings.breakers;
     let defaults = &written.defaults;
-    Breakers {
+    BreakersConfig {
         defaults: breaker(defaults, "breakers.defaults", problems),
         backend: breaker_backend(settings, problems),
         hosts: written
@@ -50,10 +50,10 @@ pub(super) fn breakers(settings: &Settings, problems: &mut Vec<Problem>) -> Brea
 /// over those within the defaults.
 fn resolvers(
     written: &BreakersSettings,
-    problems: &mut Vec<Problem>,
-) -> Named<ByName, BreakerSettings> {
+    problems: &mut Vec<ConfigProblem>,
+) -> NamedSections<ByName, BreakerSettings> {
     let mut complain = |path: String, set: &ResolverOverrideSettings, message: &str| {
-        problems.push(Problem::new(&set.source(), path, message));
+        problems.push(ConfigProblem::new(&set.source(), path, message));
     };
     let mut of_hosts: Vec<(String, BreakerSettings)> = Vec::new();
     for (host, own) in &written.hosts {
@@ -77,14 +77,18 @@ fn resolvers(
     let of_defaults = (written.defaults.resolver_overrides.iter())
         .map(|(name, set)| (name.clone(), set.breaker()))
         .collect();
-    let of_hosts: Named<ByName, _> = Named(of_hosts);
-    let below = of_hosts.over(Named(of_defaults));
+    let of_hosts: NamedSections<ByName, _> = NamedSections(of_hosts);
+    let below = of_hosts.over(NamedSections(of_defaults));
     written.resolvers.clone().over(below)
 }
 
 /// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
 /// defaults have been reported already.
-fn own_breaker(merged: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {
+fn own_breaker(
+    merged: &BreakerSettings,
+    path: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> BreakerConfig {
     let mut own = Vec::new();
     let config = breaker(merged, path, &mut own);
     own.retain(|new| {
@@ -96,7 +100,11 @@ fn own_breaker(merged: &BreakerSettings, path: &str, problems: &mut Vec<Problem>
     config
 }
 
-fn breaker(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {
+fn breaker(
+    written: &BreakerSettings,
+    path: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> BreakerConfig {
     let policy = policy(written, path, problems);
     let roles = &written.roles;
     let roles = [
@@ -114,7 +122,11 @@ fn breaker(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -
     }
 }
 
-fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> BreakerPolicy {
+fn policy(
+    written: &BreakerSettings,
+    path: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> BreakerPolicy {
     let jitter_ms = written.jitter_ms();
     if jitter_ms.value > MAX_JITTER_MS {
         let message = format!(
@@ -122,14 +134,14 @@ fn policy(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) ->
              apart, and reset_timeout_s says how long a host is left alone",
             jitter_ms.value
         );
-        problems.push(Problem::new(
+        problems.push(ConfigProblem::new(
             &jitter_ms.source,
             format!("{path}.jitter_ms"),
             message,
         ));
     }
     let mut length =
-        |set: &Sourced<f64>, key: &str| seconds(set, &format!("{path}.{key}"), problems);
+        |set: &SourcedValue<f64>, key: &str| seconds(set, &format!("{path}.{key}"), problems);
     let policy = BreakerPolicy {
         fail_max: written.fail_max().value,
         reset: length(&written.reset_timeout_s(), "reset_timeout_s"),
@@ -165,7 +177,7 @@ fn role_policy(
     role: &RoleBreakerSettings,
     policy: &BreakerPolicy,
     path: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<BreakerPolicy> {
     if role.fail_max.is_none() && role.reset_timeout_s.is_none() {
         return None;
@@ -179,7 +191,11 @@ fn role_policy(
     })
 }
 
-fn classifier(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) -> Classifier {
+fn classifier(
+    written: &ClassifySettings,
+    path: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> Classifier {
     Classifier {
         failure: written.failure.clone().map(|set| set.value.0),
         neutral: neutral(written, path, problems),
@@ -197,7 +213,7 @@ fn classifier(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem
 
 /// Returns the statuses that are neutral. One that the user lists as a failure leaves the default
 /// list; one that the user lists in both is a problem.
-fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) -> Vec<u16> {
+fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<ConfigProblem>) -> Vec<u16> {
     let neutral = written.neutral();
     let mut statuses = neutral.value.0;
     let Some(failure) = &written.failure else {
@@ -216,7 +232,7 @@ fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<Problem>) 
             failure.source
         );
         let key = format!("{path}.classify.neutral");
-        problems.push(Problem::new(&neutral.source, key, message));
+        problems.push(ConfigProblem::new(&neutral.source, key, message));
     } else {
         statuses.retain(|status| !is_failure(status));
     }
@@ -227,7 +243,7 @@ fn rolling(
     written: &BreakerSettings,
     reset: Duration,
     path: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Option<RollingWindow> {
     let window = &written.window;
     match (
@@ -248,9 +264,13 @@ fn rolling(
                 .into_iter()
                 .flatten()
                 .next()
-                .map_or(Source::Default, |set| set.source.clone());
+                .map_or(ValueSource::Default, |set| set.source.clone());
             let message = "threshold_failures and window_s belong together: give both";
-            problems.push(Problem::new(&source, format!("{path}.window"), message));
+            problems.push(ConfigProblem::new(
+                &source,
+                format!("{path}.window"),
+                message,
+            ));
             None
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docstokg_config::{Problem, Section, Sourced};
+use docstokg_config::{ConfigProblem, Section, SourcedValue};
 use docstokg_policy::freshness::Overrides;
 use docstokg_policy::role::Role;
 
@@ -10,7 +10,7 @@ use super::seconds;
 use crate::config::settings::{CacheHostSettings, CacheRuleSettings, CacheSettings};
 use crate::config::{CacheAccess, CacheConfig, CacheRules};
 
-pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<Problem>) -> CacheConfig {
+pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<ConfigProblem>) -> CacheConfig {
     let defaults = by_role(&written.defaults, "cache.defaults", problems);
     let mut host = |(name, own): &(docstokg_policy::host::Host, CacheHostSettings)| {
         let own = own.clone().over(written.defaults.clone());
@@ -33,7 +33,11 @@ pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<Problem>) -> Cac
 }
 
 /// Returns the rules of each role: its own over those of all roles.
-fn by_role(written: &CacheHostSettings, key: &str, problems: &mut Vec<Problem>) -> [CacheRules; 3] {
+fn by_role(
+    written: &CacheHostSettings,
+    key: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> [CacheRules; 3] {
     Role::ALL.map(|role| {
         let own = match role {
             Role::Metadata => &written.metadata,
@@ -45,8 +49,8 @@ fn by_role(written: &CacheHostSettings, key: &str, problems: &mut Vec<Problem>) 
     })
 }
 
-fn rules(written: &CacheRuleSettings, key: &str, problems: &mut Vec<Problem>) -> CacheRules {
-    let mut length = |set: &Option<Sourced<f64>>, name: &str| -> Option<Duration> {
+fn rules(written: &CacheRuleSettings, key: &str, problems: &mut Vec<ConfigProblem>) -> CacheRules {
+    let mut length = |set: &Option<SourcedValue<f64>>, name: &str| -> Option<Duration> {
         Some(seconds(set.as_ref()?, &format!("{key}.{name}"), problems))
     };
     CacheRules {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{Ceiling, Problem, Section, Source, Sourced};
+use docstokg_config::{Ceiling, ConfigProblem, Section, SourcedValue, ValueSource};
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
@@ -16,21 +16,22 @@ use crate::config::settings::{
     AimdSettings, BackendSettings, HeadersSettings, HostSettings, RoleSettings, RolesSettings,
     Settings, SharedSettings,
 };
-use crate::config::values::Rates;
+use crate::config::values::RateList;
 use crate::config::{
-    Backend, BackendKind, BudgetLimits, Concurrency, Headers, HostLimits, Learn, Limits, RoleLimits,
+    Backend, BackendKind, BudgetLimits, Concurrency, HostLimitsConfig, LearnSetting, LimitsConfig,
+    RateHeadersConfig, RoleLimits,
 };
 
 /// The lowest share of a rate that an adaptive multiplier can have.
 const LOWEST_MULTIPLIER: f64 = 0.01;
 
-pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
+pub(super) fn limits(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> LimitsConfig {
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
     let adapts = written.aimd.enabled().value;
     let defaults = written.defaults.clone().over(RolesSettings::defaults());
     check_learning(settings, adapts, problems);
-    Limits {
+    LimitsConfig {
         defaults: Role::ALL.map(|role| role_limits(defaults.of(role).clone())),
         hosts: written
             .hosts
@@ -52,7 +53,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
         guard: Duration::from_millis(written.global.guard_ms().value),
         pacing: Pacing::Burst,
         learn: written.learn.clone(),
-        learn_unless_set: Learn::Off,
+        learn_unless_set: LearnSetting::Off,
         headers: headers(&written.headers),
         slowest_learned: Duration::from_secs(u64::from(
             written.global.slowest_learned_s().value.get(),
@@ -61,7 +62,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
 }
 
 /// Reports hosts for which limits are to be learned while rates adapt to throttling.
-fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<Problem>) {
+fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<ConfigProblem>) {
     let written = &settings.limits;
     let of_hosts = written.hosts.iter().map(|(host, limits)| {
         let path = format!("limits.hosts.{host}");
@@ -70,11 +71,11 @@ fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<Problem>
     });
     let of_all = ("limits".to_owned(), written.learn.as_ref(), adapts);
     for (path, learn, adapts) in of_hosts.chain([of_all]) {
-        let Some(learn) = learn.filter(|learn| adapts && learn.value != Learn::Off) else {
+        let Some(learn) = learn.filter(|learn| adapts && learn.value != LearnSetting::Off) else {
             continue;
         };
         let message = "limits are either learned or adaptive: remove this, or set aimd to false for the host, or limits.aimd.enabled to false";
-        problems.push(Problem::new(
+        problems.push(ConfigProblem::new(
             &learn.source,
             format!("{path}.learn"),
             message,
@@ -96,17 +97,17 @@ fn role_limits(merged: RoleSettings) -> RoleLimits {
 }
 
 /// Returns the windows of a budget; nothing set means no limit.
-fn windows(set: Option<Sourced<Rates>>) -> Sourced<Vec<Window>> {
-    unless_set(set, Rates(Vec::new())).map(|rates| rates.0)
+fn windows(set: Option<SourcedValue<RateList>>) -> SourcedValue<Vec<Window>> {
+    unless_set(set, RateList(Vec::new())).map(|rates| rates.0)
 }
 
 /// Returns the most requests at once of a budget; nothing set means no bound.
-fn most_at_once(set: Option<Sourced<Ceiling>>) -> Sourced<Option<NonZeroU32>> {
+fn most_at_once(set: Option<SourcedValue<Ceiling>>) -> SourcedValue<Option<NonZeroU32>> {
     unless_set(set, Ceiling(None)).map(|most| most.0)
 }
 
-fn unless_set<T>(set: Option<Sourced<T>>, absent: T) -> Sourced<T> {
-    set.unwrap_or(Sourced::new(absent, Source::Default))
+fn unless_set<T>(set: Option<SourcedValue<T>>, absent: T) -> SourcedValue<T> {
+    set.unwrap_or(SourcedValue::new(absent, ValueSource::Default))
 }
 
 /// Drops what is shipped for a host and role that the user gives a rate, where the user's defaults
@@ -114,11 +115,11 @@ fn unless_set<T>(set: Option<Sourced<T>>, absent: T) -> Sourced<T> {
 /// name keeps its shipped limits whatever the defaults are, since its operator published them.
 fn without_replaced(written: &RoleSettings, defaults: &RoleSettings) -> RoleSettings {
     fn kept<T: Clone>(
-        of_host: &Option<Sourced<T>>,
-        of_all: &Option<Sourced<T>>,
-    ) -> Option<Sourced<T>> {
+        of_host: &Option<SourcedValue<T>>,
+        of_all: &Option<SourcedValue<T>>,
+    ) -> Option<SourcedValue<T>> {
         let is_replaced = of_all.as_ref().is_some_and(|set| set.source.is_written());
-        let is_shipped = |set: &Sourced<T>| set.source == Source::Shipped;
+        let is_shipped = |set: &SourcedValue<T>| set.source == ValueSource::Shipped;
         of_host
             .clone()
             .filter(|set| !(is_replaced && is_shipped(set)))
@@ -145,8 +146,8 @@ fn host_limits(
     written: &HostSettings,
     defaults: &RolesSettings,
     headers: &HeadersSettings,
-) -> HostLimits {
-    HostLimits {
+) -> HostLimitsConfig {
+    HostLimitsConfig {
         roles: Role::ALL.map(|role| {
             let own = without_replaced(written.roles.of(role), defaults.of(role));
             role_limits(own.over(defaults.of(role).clone()))
@@ -176,7 +177,7 @@ fn host_limits(
 /// Returns what applies to a kind of metadata requests. The user's rates for all of them replace the
 /// shipped ones of a kind, since both belong together; nothing else may be left of it.
 fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSettings> {
-    let is_shipped = |rates: &Sourced<Rates>| rates.source == Source::Shipped;
+    let is_shipped = |rates: &SourcedValue<RateList>| rates.source == ValueSource::Shipped;
     let own = host.roles.of(Role::Metadata).rates.as_ref();
     let is_replaced = kind.rates.as_ref().is_some_and(is_shipped)
         && own.is_some_and(|set| set.source.is_written());
@@ -192,12 +193,12 @@ fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSetti
     })
 }
 
-fn is_written<T>(set: &Option<Sourced<T>>) -> bool {
+fn is_written<T>(set: &Option<SourcedValue<T>>) -> bool {
     set.as_ref().is_some_and(|set| set.source.is_written())
 }
 
-fn headers(written: &HeadersSettings) -> Headers {
-    Headers {
+fn headers(written: &HeadersSettings) -> RateHeadersConfig {
+    RateHeadersConfig {
         trust: written.trust().value,
         reset: written.reset().value,
     }
@@ -214,12 +215,12 @@ pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
 
 /// Returns where the limiter's state lives. Where only one of the two stores is given it serves
 /// both.
-fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
+fn backend(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> Backend {
     let written = &settings.limits.backend;
     let is_given = written
         .kind
         .as_ref()
-        .is_some_and(|kind| kind.source != Source::Default);
+        .is_some_and(|kind| kind.source != ValueSource::Default);
     let chosen = if is_given {
         written.clone()
     } else {
@@ -238,10 +239,15 @@ fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
 }
 
 /// Returns where the breakers' state lives, where that is another store than the limiter's.
-pub(super) fn breaker_backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> {
+pub(super) fn breaker_backend(
+    settings: &Settings,
+    problems: &mut Vec<ConfigProblem>,
+) -> Option<Backend> {
     let own = &settings.breakers.cooldown_store;
     let (breakers, limits) = (own.kind.as_ref()?, settings.limits.backend.kind.as_ref()?);
-    if limits.source == Source::Default || (limits.value == breakers.value && own.dsn.is_none()) {
+    if limits.source == ValueSource::Default
+        || (limits.value == breakers.value && own.dsn.is_none())
+    {
         return None;
     }
     let is_same_store = own.dsn.as_ref().map(|dsn| &dsn.value)
@@ -261,19 +267,27 @@ fn store_of(
     written: &BackendSettings,
     path: &str,
     remedy: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Backend {
     let kind = written.kind();
     let dsn = written.dsn.as_ref().filter(|dsn| !dsn.value.0.is_empty());
     match (kind.value, dsn) {
         (BackendKind::Redis, None) => {
             let message = format!("redis needs a place: {remedy}, e.g. redis://127.0.0.1:6379/0");
-            problems.push(Problem::new(&kind.source, format!("{path}.dsn"), message));
+            problems.push(ConfigProblem::new(
+                &kind.source,
+                format!("{path}.dsn"),
+                message,
+            ));
         }
         // The DSN may hold a password: it is not repeated.
         (BackendKind::Redis, Some(dsn)) if !is_dsn(&dsn.value.0) => {
             let message = "this is not redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://";
-            problems.push(Problem::new(&dsn.source, format!("{path}.dsn"), message));
+            problems.push(ConfigProblem::new(
+                &dsn.source,
+                format!("{path}.dsn"),
+                message,
+            ));
         }
         (BackendKind::Sqlite | BackendKind::Multiprocess, Some(dsn))
             if dsn.value.0.starts_with("redis://") || dsn.value.0.starts_with("rediss://") =>
@@ -282,7 +296,11 @@ fn store_of(
                 "this is a redis server, and the store is {}; set {path}.kind to redis",
                 kind.value.as_str()
             );
-            problems.push(Problem::new(&dsn.source, format!("{path}.dsn"), message));
+            problems.push(ConfigProblem::new(
+                &dsn.source,
+                format!("{path}.dsn"),
+                message,
+            ));
         }
         _ => {}
     }
@@ -295,11 +313,11 @@ fn store_of(
     }
 }
 
-fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePolicy {
-    let mut share = |set: &Sourced<f64>, key: &str, scale: f64| {
+fn adaptive(written: &AimdSettings, problems: &mut Vec<ConfigProblem>) -> AdaptivePolicy {
+    let mut share = |set: &SourcedValue<f64>, key: &str, scale: f64| {
         if set.value > scale {
             let message = format!("{} is more than {scale}", set.value);
-            problems.push(Problem::new(
+            problems.push(ConfigProblem::new(
                 &set.source,
                 format!("limits.aimd.{key}"),
                 message,
@@ -325,7 +343,7 @@ fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> AdaptivePoli
     };
     if let Some(message) = objection {
         let key = "limits.aimd.min_multiplier";
-        problems.push(Problem::new(&lowest.source, key, message));
+        problems.push(ConfigProblem::new(&lowest.source, key, message));
     }
     policy
 }

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_config::{ByName, Named, Problem, Sourced};
+use docstokg_config::{ByName, ConfigProblem, NamedSections, SourcedValue};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::RetryPolicy;
 
 use super::limits::budget;
 use super::seconds;
 use crate::config::settings::{IdentitySettings, RetrySettings, SiteSettings, TransportSettings};
-use crate::config::{Identity, SiteConfig, TransportConfig};
+use crate::config::{IdentityConfig, SiteConfig, TransportConfig};
 
 pub(super) fn sites(
-    written: &Named<ByName, SiteSettings>,
-    problems: &mut Vec<Problem>,
+    written: &NamedSections<ByName, SiteSettings>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> Vec<SiteConfig> {
     let mut owner: HashMap<Host, String> = HashMap::new();
     let mut sites = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn sites(
                 let message =
                     format!("{host} belongs to the site {other} already; a host has one site");
                 let key = format!("sites.{name}.hosts");
-                problems.push(Problem::new(&hosts.source, key, message));
+                problems.push(ConfigProblem::new(&hosts.source, key, message));
             }
         }
         let common = (site.common.rates.is_some() || site.common.max_concurrent.is_some())
@@ -51,14 +51,14 @@ pub(super) fn retry(written: &RetrySettings) -> RetryPolicy {
 
 pub(super) fn transport(
     written: &TransportSettings,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> TransportConfig {
     let deadline = seconds(&written.deadline_s(), "transport.deadline_s", problems);
-    let mut length = |set: Sourced<f64>, name: &str| {
+    let mut length = |set: SourcedValue<f64>, name: &str| {
         let key = format!("transport.{name}");
         if set.value == 0.0 {
             let message = "0 is too small; expected more than 0";
-            problems.push(Problem::new(&set.source, key.as_str(), message));
+            problems.push(ConfigProblem::new(&set.source, key.as_str(), message));
         }
         seconds(&set, &key, problems)
     };
@@ -80,13 +80,16 @@ pub(super) fn transport(
     }
 }
 
-pub(super) fn identity(written: &IdentitySettings, problems: &mut Vec<Problem>) -> Identity {
+pub(super) fn identity(
+    written: &IdentitySettings,
+    problems: &mut Vec<ConfigProblem>,
+) -> IdentityConfig {
     let mut text =
-        |set: &Option<Sourced<String>>, key: &str, is_right: fn(&str) -> bool, form: &str| {
+        |set: &Option<SourcedValue<String>>, key: &str, is_right: fn(&str) -> bool, form: &str| {
             let set = set.as_ref()?;
             if !is_right(&set.value) {
                 let message = format!("'{}' is not {form}", set.value);
-                problems.push(Problem::new(
+                problems.push(ConfigProblem::new(
                     &set.source,
                     format!("identity.{key}"),
                     message,
@@ -94,7 +97,7 @@ pub(super) fn identity(written: &IdentitySettings, problems: &mut Vec<Problem>) 
             }
             Some(set.value.clone())
         };
-    Identity {
+    IdentityConfig {
         mailto: text(
             &written.mailto,
             "mailto",

@@ -2,13 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use docstokg_config::document::Version;
+use docstokg_config::document::VersionKey;
 use docstokg_config::section::{closed_schema, merge};
-use docstokg_config::{ByName, Key, MapReader, Named, Section, Setting, Source, section};
+use docstokg_config::{
+    ByName, ConfigKey, MapReader, NamedSections, Section, Setting, ValueSource, section,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::limits::{BackendSettings, ByHost};
-use crate::config::values::Statuses;
+use crate::config::values::StatusList;
 use crate::config::words::BackendKind;
 
 section! {
@@ -39,13 +41,13 @@ section! {
     /// What counts as what.
     ClassifySettings {
         /// Statuses that count as failures; the default of `neutral` leaves them out
-        failure: Statuses => "429 and every 5xx",
+        failure: StatusList => "429 and every 5xx",
         /// Statuses that neither count nor reset, beside 4xx that are no failures
-        neutral: Statuses = [401, 403, 404, 410, 451],
+        neutral: StatusList = [401, 403, 404, 410, 451],
         /// Whether 408 counts as a failure
         count_408: bool = false,
         /// Statuses by which this host says that it gets too many requests, beside 429
-        throttled: Statuses => "none",
+        throttled: StatusList => "none",
         /// Good answers whose headers take longer count as failures of the host, in milliseconds
         slow_call_ms: u64 => "none",
     }
@@ -96,11 +98,11 @@ impl ResolverOverrideSettings {
     }
 
     /// Returns where it is written.
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> ValueSource {
         let lengths = [&self.reset_timeout_s, &self.retry_after_cap_s];
         let of_length = lengths.into_iter().flatten().map(|set| &set.source);
         let mut sources = self.fail_max.iter().map(|set| &set.source).chain(of_length);
-        sources.next().cloned().unwrap_or(Source::Default)
+        sources.next().cloned().unwrap_or(ValueSource::Default)
     }
 }
 
@@ -127,7 +129,7 @@ section! {
         @trial_calls: TrialSettings,
         @classify: ClassifySettings,
         @roles: RoleBreakersSettings,
-        @resolver_overrides: Named<ByName, ResolverOverrideSettings>,
+        @resolver_overrides: NamedSections<ByName, ResolverOverrideSettings>,
     }
 }
 
@@ -137,9 +139,9 @@ pub struct BreakersSettings {
     /// What holds for hosts and resolvers without an entry.
     pub defaults: BreakerSettings,
     /// By host.
-    pub hosts: Named<ByHost, BreakerSettings>,
+    pub hosts: NamedSections<ByHost, BreakerSettings>,
     /// By resolver.
-    pub resolvers: Named<ByName, BreakerSettings>,
+    pub resolvers: NamedSections<ByName, BreakerSettings>,
     /// Where breakers are kept, where that is another store than the limits'.
     pub cooldown_store: BackendSettings,
 }
@@ -168,8 +170,8 @@ const GROUPS: [(&str, &str, &str, &str); 3] = [
 
 impl Section for BreakersSettings {
     fn read(reader: &mut MapReader<'_>) -> Self {
-        Version::read(reader);
-        let resolvers: Named<ByName, _> = reader.section("resolvers");
+        VersionKey::read(reader);
+        let resolvers: NamedSections<ByName, _> = reader.section("resolvers");
         // Seed 000 has another name for them.
         let overrides = reader.section("resolver_overrides");
         Self {
@@ -198,9 +200,9 @@ impl Section for BreakersSettings {
         }
     }
 
-    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>) {
         BreakerSettings::keys(&format!("{prefix}defaults."), keys);
-        keys.extend(GROUPS.map(|(name, kind, default, about)| Key {
+        keys.extend(GROUPS.map(|(name, kind, default, about)| ConfigKey {
             path: format!("{prefix}{name}"),
             kind,
             default: default.to_owned(),
@@ -210,10 +212,10 @@ impl Section for BreakersSettings {
     }
 
     fn schema() -> Json {
-        type Hosts = Named<ByHost, BreakerSettings>;
-        type Resolvers = Named<ByName, BreakerSettings>;
+        type Hosts = NamedSections<ByHost, BreakerSettings>;
+        type Resolvers = NamedSections<ByName, BreakerSettings>;
         let mut properties = Map::new();
-        merge(&mut properties, Version::schema()["properties"].take());
+        merge(&mut properties, VersionKey::schema()["properties"].take());
         let store = json!({ "oneOf": [BackendKind::schema(), BackendSettings::schema()] });
         for (name, schema) in [
             ("defaults", BreakerSettings::schema()),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use docstokg_config::{Named, section};
+use docstokg_config::{NamedSections, section};
 
 use super::limits::ByHost;
 use crate::config::values::LookUps;
@@ -21,7 +21,7 @@ section! {
         /// How many stale answers are validated in the background at once
         background: NonZeroU32 = 8,
         @defaults: CacheHostSettings,
-        @hosts: Named<ByHost, CacheHostSettings>,
+        @hosts: NamedSections<ByHost, CacheHostSettings>,
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use docstokg_config::document::Version;
+use docstokg_config::document::VersionKey;
 use docstokg_config::section::{closed_schema, default_value};
-use docstokg_config::{Ceiling, Key, MapReader, Named, Naming, Section, section};
+use docstokg_config::{Ceiling, ConfigKey, MapReader, NamedSections, Naming, Section, section};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
-use crate::config::values::{Dsn, HOST_PATTERN, Learn, Rates, host_name};
+use crate::config::values::{Dsn, HOST_PATTERN, LearnSetting, RateList, host_name};
 use crate::config::words::{
     BackendKind, Concurrency, OnStoreFailure, PacingWord, ResetWord, TrustWord,
 };
@@ -19,7 +19,7 @@ section! {
     RoleSettings {
         /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
         /// list; an empty list is no limit
-        rates: Rates => "by role",
+        rates: RateList => "by role",
         /// The longest wait for the rate, in milliseconds, before `fetch` and calls with this bound
         /// are refused; a bulk run waits in the queue instead
         max_delay_ms: u64 => "by role",
@@ -42,7 +42,7 @@ section! {
     /// A budget that several roles or hosts share.
     SharedSettings {
         /// Windows that all hold
-        rates: Rates => "none",
+        rates: RateList => "none",
         /// The most requests at once; `null` or 0 for no bound
         max_concurrent: Ceiling => "none",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
@@ -217,7 +217,7 @@ impl Section for RolesSettings {
         Self(Role::ALL.map(RoleSettings::defaults_of))
     }
 
-    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>) {
         RoleSettings::keys(&format!("{prefix}ROLE."), keys);
     }
 
@@ -241,11 +241,11 @@ section! {
         /// Limits that are learned from refusals: `off`, `tighten` (below the configured ones), or
         /// `up_to: RATE` (a search from 2 per second up to that rate, in place of the default
         /// windows)
-        learn: Learn => "limits.learn",
+        learn: LearnSetting => "limits.learn",
         /// Whether the rates of the host adapt to throttling, by the numbers of `limits.aimd`;
         /// such a host learns no limits
         aimd: bool => "limits.aimd.enabled",
-        @kinds: Named<ByKind, KindSettings>,
+        @kinds: NamedSections<ByKind, KindSettings>,
         @headers: HeadersSettings,
     }
 }
@@ -253,17 +253,17 @@ section! {
 section! {
     /// Rates, waits and concurrency, and where their state lives.
     LimitsSettings {
-        ..version: Version,
+        ..version: VersionKey,
         /// Limits that are learned from refusals: `off`, `tighten` (below the configured ones), or
         /// `up_to: RATE` (a search from 2 per second up to that rate, in place of the default
         /// windows)
-        learn: Learn => "tighten in bulk runs, else off",
+        learn: LearnSetting => "tighten in bulk runs, else off",
         +defaults: RolesSettings,
-        +hosts: Named<ByHost, HostSettings>,
+        +hosts: NamedSections<ByHost, HostSettings>,
         +backend: BackendSettings,
         +aimd: AimdSettings,
         +global: GlobalSettings,
-        +services: Named<ByService, SharedSettings>,
+        +services: NamedSections<ByService, SharedSettings>,
         @headers: HeadersSettings,
     }
 }

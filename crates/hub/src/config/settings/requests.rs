@@ -5,14 +5,14 @@ use std::num::NonZeroU32;
 use docstokg_config::section;
 
 use super::limits::SharedSettings;
-use crate::config::values::Hosts;
+use crate::config::values::HostList;
 use crate::config::words::{Contact, Durability};
 
 section! {
     /// Hosts joined under one operator's limit.
     SiteSettings {
         /// The hosts
-        hosts: Hosts => "none",
+        hosts: HostList => "none",
         @common: SharedSettings,
     }
 }

@@ -4,24 +4,26 @@ use http::header::HeaderMap;
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::{Conclusion, Delivered, Delivery, PREVIEW_BYTES, ReadError, StoredBody, UnreadAnswer};
+use super::{
+    AttemptConclusion, CachedBody, DeliveredBody, Delivery, PREVIEW_BYTES, ReadError, UnreadAnswer,
+};
 use crate::body::BodyError;
-use crate::cache::Unserved;
+use crate::cache::ServeFailure;
 use crate::config::TransportConfig;
-use crate::download::{FileTarget, PartFile, Partial, Start};
+use crate::download::{FileTarget, PartFile, ResumableDownload, ResumeStart};
 use crate::error::ErrorKind;
-use crate::response::{Head, SavedFile};
+use crate::response::{ResponseHead, SavedFile};
 
 /// What an unfinished download has, and from where on the rest was asked for.
-pub(crate) struct Unfinished {
-    partial: Option<Partial>,
+pub(crate) struct UnfinishedDownload {
+    partial: Option<ResumableDownload>,
     rest: Option<u64>,
-    start: Start,
+    start: ResumeStart,
 }
 
 /// Written to a file.
 impl Delivery for FileTarget<'_> {
-    type Prepared = Unfinished;
+    type Prepared = UnfinishedDownload;
     type Received = SavedFile;
     type Output = SavedFile;
 
@@ -29,22 +31,22 @@ impl Delivery for FileTarget<'_> {
         config.max_file
     }
 
-    fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Unfinished {
-        let mut partial = self.resume.then(|| Partial::of(&self.path));
+    fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> UnfinishedDownload {
+        let mut partial = self.resume.then(|| ResumableDownload::of(&self.path));
         let rest = partial
             .as_mut()
             .and_then(|partial| partial.ask_for_rest(url, headers));
-        Unfinished {
+        UnfinishedDownload {
             partial,
             rest,
-            start: Start::Anew,
+            start: ResumeStart::Anew,
         }
     }
 
-    fn objection(&self, prepared: &mut Unfinished, head: &Head) -> Option<String> {
+    fn objection(&self, prepared: &mut UnfinishedDownload, head: &ResponseHead) -> Option<String> {
         if let Some(partial) = &mut prepared.partial {
             prepared.start = partial.start(prepared.rest, head.status, &head.headers);
-            if prepared.start == Start::Useless && prepared.rest.is_some() {
+            if prepared.start == ResumeStart::Useless && prepared.rest.is_some() {
                 partial.forget();
                 return Some(format!(
                     "the rest of the file was requested, and {} is no answer to that",
@@ -62,18 +64,18 @@ impl Delivery for FileTarget<'_> {
     async fn receive(
         &self,
         answer: UnreadAnswer<'_>,
-        prepared: Unfinished,
-    ) -> Result<Delivered<SavedFile>, ReadError> {
+        prepared: UnfinishedDownload,
+    ) -> Result<DeliveredBody<SavedFile>, ReadError> {
         // A part that was not requested is no file.
         let is_file = answer.head.status.is_success()
             && *answer.method != Method::HEAD
-            && prepared.start != Start::Useless;
+            && prepared.start != ResumeStart::Useless;
         if is_file {
             let saved = self.write(answer, prepared).await;
-            saved.map(Delivered::Body)
+            saved.map(DeliveredBody::Body)
         } else {
             let preview = answer.reader.preview(PREVIEW_BYTES).await?;
-            Ok(Delivered::Preview(preview))
+            Ok(DeliveredBody::Preview(preview))
         }
     }
 
@@ -84,27 +86,27 @@ impl Delivery for FileTarget<'_> {
 
     async fn deliver_stored(
         &self,
-        head: &Head,
-        mut body: StoredBody,
-    ) -> Result<Delivered<SavedFile>, Unserved> {
+        head: &ResponseHead,
+        mut body: CachedBody,
+    ) -> Result<DeliveredBody<SavedFile>, ServeFailure> {
         if !head.status.is_success() {
-            return Ok(Delivered::Preview(body.collect().await?));
+            return Ok(DeliveredBody::Preview(body.collect().await?));
         }
         let failed = |source| {
-            Unserved::Failed(ErrorKind::File {
+            ServeFailure::Failed(ErrorKind::File {
                 path: self.path.display().to_string(),
                 source,
             })
         };
         let mut part = self.files.create(&self.path).map_err(failed)?;
-        while let Some(piece) = body.next().await.map_err(|_| Unserved::Damaged)? {
+        while let Some(piece) = body.next().await.map_err(|_| ServeFailure::Damaged)? {
             part.write(&piece).await.map_err(failed)?;
         }
         let saved = self.files.finish(part).await.map_err(failed)?;
-        Ok(Delivered::Body(saved))
+        Ok(DeliveredBody::Body(saved))
     }
 
-    async fn conclude(saved: SavedFile, conclusion: Conclusion<'_>) -> SavedFile {
+    async fn conclude(saved: SavedFile, conclusion: AttemptConclusion<'_>) -> SavedFile {
         conclusion.settle().await;
         saved
     }
@@ -114,7 +116,7 @@ impl FileTarget<'_> {
     async fn write(
         &self,
         answer: UnreadAnswer<'_>,
-        prepared: Unfinished,
+        prepared: UnfinishedDownload,
     ) -> Result<SavedFile, ReadError> {
         let UnreadAnswer {
             url, head, reader, ..

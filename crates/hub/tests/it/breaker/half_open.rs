@@ -1,21 +1,21 @@
 //! Probes of a half-open breaker: how many, and what their end means.
 
 use docstokg_hub::Role;
-use docstokg_hub::policy::breaker::State;
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_hub::policy::breaker::BreakerState;
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 
 use super::{flags, host, once};
-use crate::support::{World, config, count, seconds};
+use crate::support::{HubWorld, config, count, seconds};
 
 #[test]
 fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
     let replies = [
-        Reply::status(429).header("retry-after", "4"),
-        Reply::dead(Piece::Cut),
-        Reply::ok("fine"),
+        ScriptedReply::status(429).header("retry-after", "4"),
+        ScriptedReply::dead(Piece::Cut),
+        ScriptedReply::ok("fine"),
     ];
-    let world = World::new(
-        [Origin::new("a.example").route("/", replies)],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/", replies)],
         config(flags("fail_max:5,reset:60")),
     );
     let _ = world
@@ -29,7 +29,7 @@ fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
     let view = world.view(&host());
     assert_eq!(
         (view.state(), view.leases()),
-        (State::HalfOpen, [0; 3]),
+        (BreakerState::HalfOpen, [0; 3]),
         "no probe was answered, and the next may probe"
     );
     assert_eq!(
@@ -40,14 +40,14 @@ fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
             .status,
         200
     );
-    assert_eq!(world.view(&host()).state(), State::Closed);
+    assert_eq!(world.view(&host()).state(), BreakerState::Closed);
 }
 
 #[test]
 fn half_open_admits_one_metadata_probe_and_two_artifact_probes() {
     for (role, probes) in [(Role::Metadata, 1), (Role::Artifact, 2)] {
-        let origin = Origin::new("a.example").latency(seconds(2));
-        let world = World::new([origin], config(flags("fail_max:5,reset:60")));
+        let origin = OriginScript::new("a.example").latency(seconds(2));
+        let world = HubWorld::new([origin], config(flags("fail_max:5,reset:60")));
         world.block(&host(), seconds(1), "test");
         world.simulation.run_for(seconds(1));
         let outcomes = world.fetch_all((0..6).map(|n| once(&format!("/{n}")).role(role)).collect());
@@ -65,8 +65,8 @@ fn half_open_admits_one_metadata_probe_and_two_artifact_probes() {
 
 #[test]
 fn a_cancelled_probe_is_free_for_the_next_request() {
-    let origin = Origin::new("a.example").latency(seconds(20));
-    let world = World::new([origin], config(flags("fail_max:5,reset:60")));
+    let origin = OriginScript::new("a.example").latency(seconds(20));
+    let world = HubWorld::new([origin], config(flags("fail_max:5,reset:60")));
     world.block(&host(), seconds(1), "test");
     world.simulation.run_for(seconds(1));
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());

@@ -3,32 +3,32 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::event::What;
-use docstokg_hub::policy::breaker::{OpenReason, State, Transition};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::event::EventKind;
+use docstokg_hub::policy::breaker::{BreakerState, OpenReason, Transition};
 use docstokg_hub::{Patience, RequestGroup};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use parking_lot::Mutex;
 
-use crate::support::{World, config, count, get, ms, seconds};
+use crate::support::{HubWorld, config, count, get, ms, seconds};
 
 const REQUESTS: u64 = 200;
 /// When the last request is offered, at ten per second.
 const OFFERED_UNTIL: f64 = 20.0;
 
-fn world(latency_ms: u64, seed: u64) -> World {
-    let origin = Origin::new("a.example")
+fn world(latency_ms: u64, seed: u64) -> HubWorld {
+    let origin = OriginScript::new("a.example")
         .latency(ms(latency_ms))
-        .outage(seconds(5)..seconds(15), Reply::status(503));
-    let flags = Flags {
+        .outage(seconds(5)..seconds(15), ScriptedReply::status(503));
+    let flags = CommandLineFlags {
         rate: vec!["a.example:metadata=rates:10/SECOND,max_concurrent:8,max_delay_ms:60000".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    World::seeded([origin], config(flags), seed)
+    HubWorld::seeded([origin], config(flags), seed)
 }
 
 /// Offers ten requests per second, and returns when the last one ended and how many succeeded.
-fn offer(world: &World) -> (f64, usize) {
+fn offer(world: &HubWorld) -> (f64, usize) {
     let ended = Arc::new(Mutex::new(Vec::new()));
     for number in 0..REQUESTS {
         let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
@@ -53,14 +53,14 @@ fn offer(world: &World) -> (f64, usize) {
 }
 
 /// Lists the changes of state that were opens, by reason.
-fn opens(world: &World) -> Vec<OpenReason> {
+fn opens(world: &HubWorld) -> Vec<OpenReason> {
     let to_open = |transition: &Transition| match transition.to {
-        State::Open => transition.reason.clone(),
-        State::Closed | State::HalfOpen => None,
+        BreakerState::Open => transition.reason.clone(),
+        BreakerState::Closed | BreakerState::HalfOpen => None,
     };
     let events = world.events.0.lock();
     let changes = events.iter().filter_map(|event| match &event.what {
-        What::Breaker { transition, .. } => to_open(transition),
+        EventKind::Breaker { transition, .. } => to_open(transition),
         _ => None,
     });
     changes.collect()
@@ -103,19 +103,20 @@ fn an_outage_of_ten_seconds_costs_thirteen_and_few_requests_meet_it() {
 #[test]
 fn after_a_failure_more_requests_than_may_go_at_once_all_get_through() {
     let asked = AtomicUsize::new(0);
-    let origin = Origin::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
-        0 => Reply::status(500).after(ms(50)),
-        // Nothing tells for a while whether the host is down.
-        1..=25 => Reply::ok("").after(seconds(8)),
-        _ => Reply::ok("").after(ms(100)),
-    });
-    let flags = Flags {
+    let origin =
+        OriginScript::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
+            0 => ScriptedReply::status(500).after(ms(50)),
+            // Nothing tells for a while whether the host is down.
+            1..=25 => ScriptedReply::ok("").after(seconds(8)),
+            _ => ScriptedReply::ok("").after(ms(100)),
+        });
+    let flags = CommandLineFlags {
         rate: vec![
             "a.example:metadata=rates:20/SECOND,max_concurrent:40,max_delay_ms:60000".into(),
         ],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::new([origin], config(flags));
+    let world = HubWorld::new([origin], config(flags));
     let group = Arc::new(RequestGroup::default());
     let cancel = Arc::clone(&group);
     let simulation = world.simulation.clone();
@@ -140,7 +141,7 @@ fn after_a_failure_more_requests_than_may_go_at_once_all_get_through() {
     assert!(outcomes.last().expect("the last").0 < 14.0, "{outcomes:?}");
     let events = world.events.0.lock();
     let waits = events.iter().filter_map(|event| match event.what {
-        What::WaitCaution { failures } => Some(failures),
+        EventKind::WaitCaution { failures } => Some(failures),
         _ => None,
     });
     assert!(waits.clone().count() > 0, "the waits are explained");
@@ -151,15 +152,16 @@ fn after_a_failure_more_requests_than_may_go_at_once_all_get_through() {
 #[test]
 fn after_a_failure_a_request_that_may_not_wait_goes_at_once() {
     let asked = AtomicUsize::new(0);
-    let origin = Origin::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
-        0 => Reply::status(500).after(ms(50)),
-        _ => Reply::ok("").after(seconds(20)),
-    });
-    let flags = Flags {
+    let origin =
+        OriginScript::new("a.example").handler(move |_, _| match asked.fetch_add(1, Relaxed) {
+            0 => ScriptedReply::status(500).after(ms(50)),
+            _ => ScriptedReply::ok("").after(seconds(20)),
+        });
+    let flags = CommandLineFlags {
         rate: vec!["a.example:metadata=rates:100/SECOND,max_concurrent:40,max_delay_ms:300".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::exact([origin], config(flags));
+    let world = HubWorld::exact([origin], config(flags));
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
         simulation.sleep(ms(500)).await;

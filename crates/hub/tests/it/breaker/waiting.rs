@@ -1,24 +1,24 @@
 //! Requests that wait for the end of a block.
 
 use docstokg_hub::Patience;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use super::{flags, host, once};
-use crate::support::{World, config, count, get, ms, seconds};
+use crate::support::{HubWorld, config, count, get, ms, seconds};
 
 #[test]
 fn of_twenty_requests_that_met_one_429_all_succeed_after_it() {
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .latency(ms(50))
         .handler(|arrival, nth| {
             let _ = arrival;
             if nth == 0 {
-                Reply::status(429).header("retry-after", "5")
+                ScriptedReply::status(429).header("retry-after", "5")
             } else {
-                Reply::ok("fine")
+                ScriptedReply::ok("fine")
             }
         });
-    let world = World::new([origin], config(flags("fail_max:100,reset:60")));
+    let world = HubWorld::new([origin], config(flags("fail_max:100,reset:60")));
     let outcomes = world.fetch_all(
         (0..20)
             .map(|n| get(&format!("http://a.example/{n}")))
@@ -38,8 +38,8 @@ fn of_twenty_requests_that_met_one_429_all_succeed_after_it() {
 
 #[test]
 fn patient_requests_wait_until_a_block_ends() {
-    let world = World::exact(
-        [Origin::new("a.example")],
+    let world = HubWorld::exact(
+        [OriginScript::new("a.example")],
         config(flags("fail_max:5,reset:60")),
     );
     world.block(&host(), seconds(3_600), "test");
@@ -71,13 +71,13 @@ fn patient_requests_wait_until_a_block_ends() {
 fn waiting_in_the_queue_ends_in_a_refusal_when_a_block_begins() {
     let mut flags = flags("fail_max:5,reset:60");
     flags.rate = vec!["a.example:metadata=rates:1/SECOND,max_delay_ms:60000".into()];
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/first",
-        [Reply::status(429)
+        [ScriptedReply::status(429)
             .header("retry-after", "100")
             .after(ms(2_500))],
     );
-    let world = World::new([origin], config(flags));
+    let world = HubWorld::new([origin], config(flags));
     let outcomes = world.fetch_all(vec![
         once("/first"),
         once("/2"),

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::policy::freshness::Mode;
-use docstokg_hub::{Relay, RequestGroup};
-use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+use docstokg_hub::policy::freshness::CacheMode;
+use docstokg_hub::{RelayMode, RequestGroup};
+use docstokg_origin_sim::{Listener, OriginScript, Piece, ScriptedReply, Security, SimulatedWeb};
 
 use super::stored::on_disk;
 use super::{caching, fresh, url};
-use crate::support::{World, count, ms, on_sockets, seconds};
+use crate::support::{HubWorld, count, ms, on_sockets, seconds};
 
 /// An origin whose answers take two seconds.
-fn slow(replies: impl IntoIterator<Item = Reply>) -> Origin {
-    Origin::new("a.example")
+fn slow(replies: impl IntoIterator<Item = ScriptedReply>) -> OriginScript {
+    OriginScript::new("a.example")
         .latency(seconds(2))
         .route("/", replies)
 }
 
 #[test]
 fn sixty_four_cold_requests_send_one() {
-    let world = World::new([slow([fresh("one", 600)])], caching("1/HOUR"));
+    let world = HubWorld::new([slow([fresh("one", 600)])], caching("1/HOUR"));
     let outcomes = world.fetch_all((0..64).map(|_| url("/")).collect());
     assert_eq!(count(&outcomes, "200"), 64, "{outcomes:?}");
     assert_eq!(world.ledger().len(), 1);
@@ -32,10 +32,10 @@ fn relayed_requests_wait_for_another_one_no_longer_than_they_may_be_held() {
     let slow_body =
         fresh("one", 600).pieces([Piece::Pause(seconds(25)), Piece::Bytes("one".into())]);
     let replies = [slow_body, fresh("two", 600), fresh("three", 600)];
-    let origin = Origin::new("a.example").route("/", replies);
-    let world = World::exact([origin], caching("100/SECOND"));
-    let relay = Relay {
-        mode: Mode::Private,
+    let origin = OriginScript::new("a.example").route("/", replies);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
+    let relay = RelayMode {
+        mode: CacheMode::Private,
         hold: seconds(4),
         heuristic: None,
         ignored_fields: Arc::default(),
@@ -53,10 +53,10 @@ fn relayed_requests_wait_for_another_one_no_longer_than_they_may_be_held() {
 
 #[test]
 fn an_answer_that_is_not_reusable_releases_all_waiters_at_once_and_is_remembered() {
-    let reply = Reply::ok("one").header("cache-control", "no-store");
+    let reply = ScriptedReply::ok("one").header("cache-control", "no-store");
     let mut config = caching("1000/SECOND");
     config.limits.max_inflight.value = None;
-    let world = World::exact([slow([reply])], config);
+    let world = HubWorld::exact([slow([reply])], config);
     let outcomes = world.fetch_all((0..20).map(|_| url("/")).collect());
     assert_eq!(count(&outcomes, "200"), 20);
     assert_eq!(world.ledger().len(), 20);
@@ -70,7 +70,7 @@ fn an_answer_that_is_not_reusable_releases_all_waiters_at_once_and_is_remembered
 
 #[test]
 fn the_deadline_and_the_refusal_of_a_leader_are_its_own() {
-    let world = World::exact([slow([fresh("one", 600)])], caching("2/HOUR"));
+    let world = HubWorld::exact([slow([fresh("one", 600)])], caching("2/HOUR"));
     let mut requests = vec![url("/").deadline(ms(500))];
     requests.extend((0..10).map(|_| url("/").deadline(seconds(30))));
     let outcomes = world.fetch_all(requests);
@@ -81,7 +81,7 @@ fn the_deadline_and_the_refusal_of_a_leader_are_its_own() {
 
 #[test]
 fn a_leader_whose_caller_goes_away_is_followed_by_another() {
-    let world = World::exact([slow([fresh("one", 600)])], caching("100/SECOND"));
+    let world = HubWorld::exact([slow([fresh("one", 600)])], caching("100/SECOND"));
     let hub = world.hub.clone();
     let simulation = world.simulation.clone();
     world.simulation.start(async move {
@@ -100,7 +100,7 @@ fn a_leader_whose_caller_goes_away_is_followed_by_another() {
 
 #[test]
 fn a_waiter_can_be_cancelled_and_has_its_own_deadline() {
-    let world = World::exact([slow([fresh("one", 600)])], caching("100/SECOND"));
+    let world = HubWorld::exact([slow([fresh("one", 600)])], caching("100/SECOND"));
     let group = Arc::new(RequestGroup::default());
     let (ending, simulation) = (Arc::clone(&group), world.simulation.clone());
     world.simulation.start(async move {
@@ -124,7 +124,7 @@ fn a_waiter_can_be_cancelled_and_has_its_own_deadline() {
 fn an_origin_that_fails_releases_all_waiters_at_once() {
     let mut config = caching("1000/SECOND");
     config.retry.attempts = std::num::NonZeroU32::MIN;
-    let world = World::exact([slow([Reply::status(500)])], config);
+    let world = HubWorld::exact([slow([ScriptedReply::status(500)])], config);
     let outcomes = world.fetch_all((0..4).map(|_| url("/")).collect());
     assert_eq!(count(&outcomes, "500"), 4, "{outcomes:?}");
     let last = outcomes.iter().map(|(at, _)| *at).fold(0.0, f64::max);
@@ -133,12 +133,12 @@ fn an_origin_that_fails_releases_all_waiters_at_once() {
 
 #[test]
 fn flights_that_redirect_into_each_other_end() {
-    let leads = |to: &str| Reply::redirect(301, to).header("cache-control", "max-age=600");
-    let origin = Origin::new("a.example")
+    let leads = |to: &str| ScriptedReply::redirect(301, to).header("cache-control", "max-age=600");
+    let origin = OriginScript::new("a.example")
         .latency(seconds(1))
         .route("/a", [leads("/b")])
         .route("/b", [leads("/a")]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     let outcomes = world.fetch_all(vec![url("/a"), url("/b"), url("/a"), url("/b")]);
     assert_eq!(count(&outcomes, "redirect"), 4, "{outcomes:?}");
     assert_eq!(
@@ -151,10 +151,10 @@ fn flights_that_redirect_into_each_other_end() {
 #[test]
 fn hubs_that_share_a_directory_send_one_request_for_all_that_want_the_same() {
     on_sockets(async {
-        let origin = Origin::new("a.example")
+        let origin = OriginScript::new("a.example")
             .latency(ms(300))
             .route("/", [fresh("one", 600)]);
-        let web = Web::new([origin], SystemClock.boot());
+        let web = SimulatedWeb::new([origin], SystemClock.boot());
         let listener = Listener::start(&web, Security::Plain).await;
         let listener = listener.expect("a listener");
         let state = tempfile::tempdir().expect("a directory");

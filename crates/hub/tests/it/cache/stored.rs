@@ -3,23 +3,23 @@
 use std::path::Path;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::event::What;
+use docstokg_hub::event::EventKind;
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{CacheUse, Hub, Request, Role};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderName, HeaderValue, Method};
 
 use super::{caching, fetch, fresh, host, url};
-use crate::support::{World, on_sockets};
+use crate::support::{HubWorld, on_sockets};
 
 #[test]
 fn an_answer_to_one_credential_is_not_given_to_another() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
         ["anonymous", "key 1", "key 2", "bearer"].map(|body| fresh(body, 600)),
     );
-    let world = World::exact([origin], caching("100/SECOND"));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     let name = HeaderName::from_static("x-api-key");
     let with_key =
         |key: &'static str| url("/").secret_header(name.clone(), HeaderValue::from_static(key));
@@ -47,8 +47,8 @@ fn credentials_in_fields_of_any_name_have_answers_of_their_own() {
         "x-forwarded-host",
     ] {
         let answers = ["first", "second"].map(|body| fresh(body, 600));
-        let origin = Origin::new("a.example").route("/", answers);
-        let world = World::exact([origin], caching("100/SECOND"));
+        let origin = OriginScript::new("a.example").route("/", answers);
+        let world = HubWorld::exact([origin], caching("100/SECOND"));
         let with = |value| url("/").header(HeaderName::from_static(name), value);
         for _ in 0..2 {
             for (value, body) in [("one", "first"), ("two", "second")] {
@@ -63,8 +63,8 @@ fn credentials_in_fields_of_any_name_have_answers_of_their_own() {
 fn roles_and_varying_headers_have_answers_of_their_own_and_files_none() {
     let reply = |body: &'static str| fresh(body, 600).header("vary", "accept");
     let origin =
-        Origin::new("a.example").route("/", ["json", "xml", "page", "f1", "f2"].map(reply));
-    let world = World::exact([origin], caching("100/SECOND"));
+        OriginScript::new("a.example").route("/", ["json", "xml", "page", "f1", "f2"].map(reply));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     let xml = || {
         Request::get("http://a.example/".parse().expect("a URL"))
             .header(ACCEPT, HeaderValue::from_static("text/xml"))
@@ -81,8 +81,8 @@ fn roles_and_varying_headers_have_answers_of_their_own_and_files_none() {
 #[test]
 fn a_body_is_stored_as_it_is_decoded_and_its_headers_say_so() {
     let body = b"a body that is compressed on its way".repeat(20);
-    let origin = Origin::new("a.example").route("/", [fresh("", 600).gzip(&body)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example").route("/", [fresh("", 600).gzip(&body)]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     for _ in 0..2 {
         let answer = world.run(|hub| async move { hub.fetch(url("/")).await });
         let answer = answer.expect("an answer");
@@ -98,8 +98,8 @@ fn a_body_is_stored_as_it_is_decoded_and_its_headers_say_so() {
 #[test]
 fn a_body_that_breaks_off_is_not_stored() {
     let cut = fresh("half", 600).claiming(100);
-    let origin = Origin::new("a.example").route("/", [cut, fresh("whole", 600)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let origin = OriginScript::new("a.example").route("/", [cut, fresh("whole", 600)]);
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     assert_eq!(fetch(&world, url("/")).1, "whole");
     assert_eq!(fetch(&world, url("/")).1, "whole");
     assert_eq!(world.ledger().len(), 2);
@@ -107,11 +107,11 @@ fn a_body_that_breaks_off_is_not_stored() {
 
 #[test]
 fn redirects_are_stored_under_their_own_url() {
-    let moved = Reply::redirect(301, "/new").header("cache-control", "max-age=600");
-    let origin = Origin::new("a.example")
+    let moved = ScriptedReply::redirect(301, "/new").header("cache-control", "max-age=600");
+    let origin = OriginScript::new("a.example")
         .route("/old", [moved])
         .route("/new", [fresh("here", 600)]);
-    let world = World::exact([origin], caching("100/SECOND"));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     assert_eq!(fetch(&world, url("/old")).1, "here");
     let (_, body, used) = fetch(&world, url("/old"));
     assert_eq!(body, "here");
@@ -122,11 +122,15 @@ fn redirects_are_stored_under_their_own_url() {
 
 #[test]
 fn a_method_that_changes_something_drops_what_is_stored() {
-    let origin = Origin::new("a.example").route(
+    let origin = OriginScript::new("a.example").route(
         "/",
-        [fresh("one", 600), Reply::status(204), fresh("two", 600)],
+        [
+            fresh("one", 600),
+            ScriptedReply::status(204),
+            fresh("two", 600),
+        ],
     );
-    let world = World::exact([origin], caching("100/SECOND"));
+    let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));
     let put = Request::new(Method::PUT, "http://a.example/".parse().expect("a URL"));
     assert_eq!(fetch(&world, put).0, 204);
@@ -136,13 +140,13 @@ fn a_method_that_changes_something_drops_what_is_stored() {
 #[test]
 fn streams_and_files_store_and_are_served_too() {
     let body = "a body in pieces ".repeat(1_000);
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .route("/s", [fresh("", 600).body(body.clone())])
         .route("/f", [fresh("", 600).body(body.clone())]);
     let mut config = caching("100/SECOND");
     // Another thread makes files durable, which simulated time does not wait for.
     config.transport.durability = docstokg_hub::config::Durability::None;
-    let world = World::exact([origin], config);
+    let world = HubWorld::exact([origin], config);
     let directory = tempfile::tempdir().expect("a directory");
     for round in 0..2 {
         let streamed = world.run(|hub| async move {
@@ -171,13 +175,13 @@ fn a_stored_stream_has_ended_with_its_last_piece() {
     // One body in memory, one in a file.
     for length in [100, 500_000] {
         let body = "x".repeat(length);
-        let origin = Origin::new("a.example").route("/", [fresh("", 600).body(body)]);
-        let world = World::exact([origin], caching("100/SECOND"));
+        let origin = OriginScript::new("a.example").route("/", [fresh("", 600).body(body)]);
+        let world = HubWorld::exact([origin], caching("100/SECOND"));
         fetch(&world, url("/"));
-        let cancelled = |world: &World| {
+        let cancelled = |world: &HubWorld| {
             let events = world.events.0.lock();
             let ends = events.iter().filter_map(|event| match &event.what {
-                What::End { error } => Some(error.is_some()),
+                EventKind::End { error } => Some(error.is_some()),
                 _ => None,
             });
             ends.collect::<Vec<_>>()
@@ -234,11 +238,11 @@ pub(super) fn on_disk(listener: &Listener, state: &Path) -> Hub {
 #[test]
 fn a_directory_is_shared_by_hubs_and_has_no_secrets_in_it() {
     on_sockets(async {
-        let origin = Origin::new("a.example").route(
+        let origin = OriginScript::new("a.example").route(
             "/data?api_key=verysecretvalue",
             [fresh("stored", 600).header("vary", "x-api-key")],
         );
-        let web = Web::new([origin], SystemClock.boot());
+        let web = SimulatedWeb::new([origin], SystemClock.boot());
         let listener = Listener::start(&web, Security::Plain).await;
         let listener = listener.expect("a listener");
         let state = tempfile::tempdir().expect("a directory");
@@ -256,7 +260,11 @@ fn a_directory_is_shared_by_hubs_and_has_no_secrets_in_it() {
         let listed = hub();
         let cache = listed.cache().expect("a cache");
         let entries = cache
-            .list(None, docstokg_hub::stores::cache::Position::default(), 10)
+            .list(
+                None,
+                docstokg_hub::stores::cache::ListPosition::default(),
+                10,
+            )
             .await
             .expect("a list");
         assert_eq!(entries.len(), 1);

@@ -2,9 +2,9 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use docstokg_hub::Role;
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
-use docstokg_hub::config::{Config, Source};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
+use docstokg_hub::config::{Config, ValueSource};
 use docstokg_hub::policy::rate::format_rates;
 
 use super::{environment, file, host, problems};
@@ -29,13 +29,13 @@ fn later_layers_win_key_by_key() {
         "DOCSTOKG_RLIMIT__api.crossref.org__metadata",
         "max_delay_ms:888,count_head:true",
     )]);
-    sources.flags = Flags {
+    sources.flags = CommandLineFlags {
         rate: vec!["api.crossref.org:metadata=rates:25/SECOND+10000/HOUR".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     let (config, _) = load(&sources).expect("a configuration");
     let limits = config.limits.of(&host("api.crossref.org"), Role::Metadata);
-    let shown = |source: &Source| source.to_string();
+    let shown = |source: &ValueSource| source.to_string();
     assert_eq!(
         (
             format_rates(&limits.rates.value).as_str(),
@@ -120,7 +120,7 @@ fn the_seeds_files_load_as_they_are() {
         std::fs::write(&path, text).expect("a file");
         path.display().to_string()
     };
-    let sources = Sources {
+    let sources = ConfigSources {
         environment: environment(&[
             (
                 "DOCSTOKG_RLIMITS_YAML",
@@ -131,7 +131,7 @@ fn the_seeds_files_load_as_they_are() {
                 &written("breakers.yaml", BREAKERS),
             ),
         ]),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let (config, _) = load(&sources).expect("a configuration");
     assert_eq!(
@@ -151,9 +151,9 @@ fn the_seeds_files_load_as_they_are() {
 #[test]
 fn variables_that_shells_can_export_are_matched_against_known_hosts() {
     let limits_of = |list: &[(&str, &str)], name: &str| {
-        load(&Sources {
+        load(&ConfigSources {
             environment: environment(list),
-            ..Sources::default()
+            ..ConfigSources::default()
         })
         .map(|(config, _)| rates(&config, name, Role::Metadata))
     };
@@ -202,7 +202,7 @@ fn variables_that_shells_can_export_are_matched_against_known_hosts() {
 
 #[test]
 fn flags_are_read_in_the_seeds_syntax() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec![
             "127.0.0.1:8080:metadata=rates:2/SECOND,max_delay_ms:5000".into(),
             "[::1]:8080:artifact=rates:3/SECOND".into(),
@@ -212,11 +212,11 @@ fn flags_are_read_in_the_seeds_syntax() {
         breaker_resolver: vec!["landing_page=fail_max:4,reset:45".into()],
         max_inflight: Some("9".into()),
         deadline: Some("7.5".into()),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let (config, _) = load(&Sources {
+    let (config, _) = load(&ConfigSources {
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let local = config.limits.of(&host("127.0.0.1:8080"), Role::Metadata);

@@ -1,33 +1,33 @@
 //! Downloads that continue where they broke off, and those that must not.
 
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 
-use crate::support::{World, config, get, rates};
+use crate::support::{HubWorld, config, get, rates};
 
 /// Serves a body in two versions, cut in the middle the first time.
 fn resuming(
-    second: impl Fn(&[u8]) -> Reply + Send + Sync + 'static,
-) -> (World, std::path::PathBuf, tempfile::TempDir) {
+    second: impl Fn(&[u8]) -> ScriptedReply + Send + Sync + 'static,
+) -> (HubWorld, std::path::PathBuf, tempfile::TempDir) {
     let body: Vec<u8> = (0..60_000_u32)
         .map(|n| u8::try_from(n % 251).expect("a byte"))
         .collect();
-    let first = Reply::status(200)
+    let first = ScriptedReply::status(200)
         .header("etag", "\"one\"")
         .pieces([Piece::Bytes(body[..20_000].to_vec().into()), Piece::Cut])
         .claiming(60_000);
-    let origin = Origin::new("a.example").handler(move |arrival, nth| {
+    let origin = OriginScript::new("a.example").handler(move |arrival, nth| {
         if nth == 0 {
             first.clone()
         } else if arrival.header("range").is_some() {
             second(&body)
         } else {
-            Reply::ok(body.clone())
+            ScriptedReply::ok(body.clone())
         }
     });
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
     (
-        World::new(
+        HubWorld::new(
             [origin],
             config(rates(&["a.example:metadata=rates:100/SECOND"])),
         ),
@@ -46,7 +46,7 @@ fn whole(path: &std::path::Path) -> bool {
 #[test]
 fn a_cut_download_goes_on_where_it_broke_off() {
     let rest = |body: &[u8]| {
-        Reply::status(206)
+        ScriptedReply::status(206)
             .header("etag", "\"one\"")
             .header("content-range", "bytes 20000-59999/60000")
             .body(body[20_000..].to_vec())
@@ -65,27 +65,27 @@ fn a_cut_download_goes_on_where_it_broke_off() {
 
 #[test]
 fn a_rest_that_is_not_all_of_it_or_of_another_version_is_not_appended() {
-    type Rest = fn(&[u8]) -> Reply;
+    type Rest = fn(&[u8]) -> ScriptedReply;
     let wrong: [Rest; 4] = [
         |body| {
-            Reply::status(206)
+            ScriptedReply::status(206)
                 .header("etag", "\"one\"")
                 .header("content-range", "bytes 20000-29999/60000")
                 .body(body[20_000..30_000].to_vec())
         },
         |body| {
-            Reply::status(206)
+            ScriptedReply::status(206)
                 .header("etag", "\"two\"")
                 .header("content-range", "bytes 20000-59999/60000")
                 .body(vec![b'y'; body.len() - 20_000])
         },
         |body| {
-            Reply::status(206)
+            ScriptedReply::status(206)
                 .header("etag", "\"one\"")
                 .header("content-range", "bytes 10000-59999/60000")
                 .body(body[10_000..].to_vec())
         },
-        |_| Reply::status(416).header("content-range", "bytes */60000"),
+        |_| ScriptedReply::status(416).header("content-range", "bytes */60000"),
     ];
     for rest in wrong {
         let (world, path, _directory) = resuming(rest);
@@ -102,7 +102,7 @@ fn a_rest_that_is_not_all_of_it_or_of_another_version_is_not_appended() {
 fn a_part_file_that_is_a_link_or_no_file_is_replaced_and_not_written_through() {
     let victim = |directory: &std::path::Path| directory.join("victim");
     for kind in ["link", "dangling", "pipe"] {
-        let (world, path, directory) = resuming(|body| Reply::ok(body.to_vec()));
+        let (world, path, directory) = resuming(|body| ScriptedReply::ok(body.to_vec()));
         let part = directory.path().join("file.part");
         let victim = victim(directory.path());
         if kind == "link" {

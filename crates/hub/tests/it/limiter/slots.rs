@@ -1,19 +1,19 @@
 //! How many requests run at once: per process, per host and role.
 
-use docstokg_hub::config::flags::Flags;
-use docstokg_origin_sim::Origin;
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_origin_sim::OriginScript;
 
 use super::many;
-use crate::support::{World, config, count, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, count, get, ms, rates, seconds};
 
 #[test]
 fn the_ceiling_of_the_process_holds_over_all_hosts() {
-    let origins = (0..4).map(|n| Origin::new(&format!("h{n}.example")).latency(seconds(1)));
-    let world = World::new(
+    let origins = (0..4).map(|n| OriginScript::new(&format!("h{n}.example")).latency(seconds(1)));
+    let world = HubWorld::new(
         origins,
-        config(Flags {
+        config(CommandLineFlags {
             max_inflight: Some("3".into()),
-            ..Flags::default()
+            ..CommandLineFlags::default()
         }),
     );
     let outcomes = world.fetch_all(
@@ -44,8 +44,8 @@ fn the_ceiling_of_the_process_holds_over_all_hosts() {
 
 #[test]
 fn the_slots_of_a_host_and_role_bound_what_runs_at_once() {
-    let origin = Origin::new("a.example").latency(seconds(1));
-    let world = World::new(
+    let origin = OriginScript::new("a.example").latency(seconds(1));
+    let world = HubWorld::new(
         [origin],
         config(rates(&[
             "a.example:metadata=rates:100/SECOND,max_concurrent:2",
@@ -65,10 +65,13 @@ fn the_slots_of_a_host_and_role_bound_what_runs_at_once() {
 
 #[test]
 fn a_request_that_waits_for_a_rate_holds_no_slot() {
-    let origins = [Origin::new("a.example"), Origin::new("b.example")];
+    let origins = [
+        OriginScript::new("a.example"),
+        OriginScript::new("b.example"),
+    ];
     let mut flags = rates(&["a.example:metadata=rates:1/10SECOND,max_delay_ms:60000"]);
     flags.max_inflight = Some("1".into());
-    let world = World::new(origins, config(flags));
+    let world = HubWorld::new(origins, config(flags));
     let mut requests = many(4);
     requests.extend((0..5).map(|n| get(&format!("http://b.example/{n}"))));
     let outcomes = world.fetch_all(requests);

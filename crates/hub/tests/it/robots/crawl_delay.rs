@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
-use docstokg_hub::doctor::LimitSource;
+use docstokg_hub::diagnosis::LimitSource;
 use docstokg_hub::{Hub, Role};
-use docstokg_origin_sim::{Arrival, Piece, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{Arrival, Piece, ScriptedReply, SimTransport, SimulatedWeb, Simulation};
 use parking_lot::Mutex;
 
 use super::{answering, host, obeying, robots_requests, unlimited};
-use crate::support::{World, count, ms, seconds};
+use crate::support::{HubWorld, count, ms, seconds};
 
 /// Paths that end with 0 break off in the middle of their body the first time.
-fn breaking(arrival: &Arrival, before: usize) -> Reply {
+fn breaking(arrival: &Arrival, before: usize) -> ScriptedReply {
     if before == 0 && arrival.path.ends_with('0') {
         let pieces = [Piece::Bytes("half".into()), Piece::Reset];
-        Reply::ok("").chunked().pieces(pieces)
+        ScriptedReply::ok("").chunked().pieces(pieces)
     } else {
-        Reply::ok("whole")
+        ScriptedReply::ok("whole")
     }
 }
 
 /// Checks that pages arrived at least `delay` apart, robots.txt aside.
-fn assert_spaced(web: &Web, delay: Duration) -> usize {
+fn assert_spaced(web: &SimulatedWeb, delay: Duration) -> usize {
     let arrivals = web.ledger().at("a.example").into_iter();
     let pages: Vec<Arrival> = arrivals
         .filter(|arrival| arrival.path != "/robots.txt")
@@ -44,7 +44,7 @@ fn assert_spaced(web: &Web, delay: Duration) -> usize {
 fn a_crawl_delay_spaces_roles_and_retries() {
     for seed in 0..4 {
         let origin = answering("User-agent: *\nCrawl-delay: 5\n").handler(breaking);
-        let world = World::seeded([origin], unlimited(), seed);
+        let world = HubWorld::seeded([origin], unlimited(), seed);
         let requests = (0..10).flat_map(|n| {
             [
                 obeying(&format!("http://a.example/page/{n}")).role(Role::Landing),
@@ -66,7 +66,7 @@ fn a_crawl_delay_spaces_the_requests_of_two_processes() {
     for seed in 0..8 {
         let simulation = Simulation::seeded(seed);
         let origin = answering("User-agent: *\nCrawl-delay: 5\n").handler(breaking);
-        let web = Web::new([origin], simulation.boot());
+        let web = SimulatedWeb::new([origin], simulation.boot());
         let store = if seed % 2 == 0 {
             simulation.shared_store()
         } else {
@@ -113,7 +113,7 @@ fn a_crawl_delay_spaces_the_requests_of_two_processes() {
 fn the_diagnosis_of_another_process_shows_what_waits_for_a_crawl_delay() {
     let simulation = Simulation::new();
     let origin = answering("User-agent: *\nCrawl-delay: 60\n");
-    let web = Web::new([origin], simulation.boot());
+    let web = SimulatedWeb::new([origin], simulation.boot());
     let store = simulation.shared_store();
     let hub = || {
         Hub::builder(unlimited())

@@ -3,19 +3,21 @@
 
 use std::time::Duration;
 
-use docstokg_policy::breaker::State;
-use docstokg_policy::budget::Wait;
+use docstokg_policy::breaker::BreakerState;
+use docstokg_policy::budget::EndedWait;
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
 use docstokg_policy::quota::{Need, Quotas};
 use docstokg_policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
-use docstokg_policy::rate_headers::Reading;
+use docstokg_policy::rate_headers::RateHeaderReading;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, Entry, LanePolicy, RefusalReason};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, BudgetCost, LanePolicy, RefusalReason,
+};
 use docstokg_stores::process::may_run;
 use docstokg_stores::{BudgetKey, SiteView, StoreError};
 
-use crate::admission::{Lane, LaneKey};
+use crate::admission::{AdmissionQueue, BudgetSetKey};
 use crate::clock::BootInstant;
 use crate::config::read_network_key;
 use crate::hub::Hub;
@@ -28,7 +30,7 @@ pub struct Diagnosis {
     /// The budgets that it costs.
     pub budgets: Vec<BudgetReport>,
     /// The state of the breaker that it obeys.
-    pub state: State,
+    pub state: BreakerState,
     /// How long until a request that asks now would be let through.
     pub eligible_in: Duration,
     /// What it would wait for; `None` if for nothing.
@@ -39,7 +41,7 @@ pub struct Diagnosis {
     pub learned: Option<LearnedReport>,
     /// What the host states about its quotas in rate headers, less what was permitted since, by the
     /// name of the budget.
-    pub stated: Vec<(String, Reading)>,
+    pub stated: Vec<(String, RateHeaderReading)>,
 }
 
 /// What was learned of a host's limits.
@@ -177,7 +179,7 @@ impl Hub {
         let mut found = Vec::new();
         let unreachable = self.unreachable(host).await?;
         for role in Role::ALL {
-            let lane = self.lane(&LaneKey::plain(host, role));
+            let lane = self.lane(&BudgetSetKey::plain(host, role));
             let view = lane.site.handle.view().await?;
             let now = view.now;
             let mut budgets: Vec<BudgetReport> = lane
@@ -189,28 +191,28 @@ impl Hub {
                 adaptive: None,
                 ..LanePolicy::clone(&lane.rules.policy)
             };
-            let ask = Ask {
+            let ask = AdmissionRequest {
                 role,
                 quota_lane: lane.quota_lane(),
                 // It waits as a request of a bulk run does: even pacing refuses nobody.
                 latest: BootInstant::FAR,
                 backlog: backlog(&budgets),
-                ..Ask::at_once(&lane.costs, policy)
+                ..AdmissionRequest::at_once(&lane.costs, policy)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
-                Entry::Refused(refusal) => {
+                AdmissionDecision::Refused(refusal) => {
                     let because = obstacle(&refusal.reason, &lane, &budgets);
                     (refusal.until, because.map(|it| stated_or(it, &ask, &view)))
                 }
-                Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
-                Entry::Wait(reserved) => {
+                AdmissionDecision::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
+                AdmissionDecision::Wait(reserved) => {
                     let because = reserved.because;
                     let because = because.map(|it| rate_obstacle(it, &lane, &budgets));
                     (reserved.at, because.map(|it| stated_or(it, &ask, &view)))
                 }
-                Entry::Go(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => {
-                    (BootInstant::ZERO, None)
-                }
+                AdmissionDecision::Go(_)
+                | AdmissionDecision::Queue { .. }
+                | AdmissionDecision::WaitForBreaker { .. } => (BootInstant::ZERO, None),
             };
             let own = view
                 .site
@@ -270,7 +272,7 @@ fn learned(view: &SiteView) -> Option<LearnedReport> {
 }
 
 /// Reports a budget whose windows the configuration states.
-fn configured_budget(view: &SiteView, cost: &Cost) -> Option<BudgetReport> {
+fn configured_budget(view: &SiteView, cost: &BudgetCost) -> Option<BudgetReport> {
     let budget = view.site.budgets().get(cost.budget)?;
     let used = |window: &Window| (*window, budget.used(&cost.windows, window, view.now));
     Some(BudgetReport {
@@ -284,7 +286,7 @@ fn configured_budget(view: &SiteView, cost: &Cost) -> Option<BudgetReport> {
 
 /// Reports what a host states about the quotas of a role; kinds of requests and services, which have
 /// no role of their own, come with the first.
-fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, Reading)> {
+fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, RateHeaderReading)> {
     let own = BudgetKey::Role(host.clone(), role).to_string();
     let is_role = |lane: &str| {
         let mut roles = Role::ALL.into_iter();
@@ -312,7 +314,7 @@ fn crawl_delay_budget(view: &SiteView, host: &Host) -> Option<BudgetReport> {
 fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<BudgetReport> {
     let name = view.budgets.get(budget)?.clone();
     let budget = view.site.budgets().get(budget)?;
-    let wait = |wait: &Wait| (view.now.since(wait.at), wait.length);
+    let wait = |wait: &EndedWait| (view.now.since(wait.at), wait.length);
     Some(BudgetReport {
         name,
         source,
@@ -325,7 +327,7 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
 }
 
 /// Tells a quota that the host states from a limit that was learned.
-fn stated_or(obstacle: Obstacle, ask: &Ask, view: &SiteView) -> Obstacle {
+fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obstacle {
     let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
     };
@@ -352,7 +354,11 @@ fn backlog(budgets: &[BudgetReport]) -> u32 {
     }
 }
 
-fn obstacle(reason: &RefusalReason, lane: &Lane, budgets: &[BudgetReport]) -> Option<Obstacle> {
+fn obstacle(
+    reason: &RefusalReason,
+    lane: &AdmissionQueue,
+    budgets: &[BudgetReport],
+) -> Option<Obstacle> {
     match reason {
         RefusalReason::Rate { window } => Some(rate_obstacle((*window)?, lane, budgets)),
         RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker(
@@ -364,7 +370,7 @@ fn obstacle(reason: &RefusalReason, lane: &Lane, budgets: &[BudgetReport]) -> Op
 }
 
 /// Describes a window that asks for a wait: a limit, its even pacing, the queue, or what was learned.
-fn rate_obstacle(window: Window, lane: &Lane, budgets: &[BudgetReport]) -> Obstacle {
+fn rate_obstacle(window: Window, lane: &AdmissionQueue, budgets: &[BudgetReport]) -> Obstacle {
     let basis = lane.basis_of(&window);
     let is_full = |budget: &BudgetReport| {
         let mut windows = budget.windows.iter();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::{Clock, Random};
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Host, Hub, Repeatable};
-use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation};
 
 use crate::support::{config, get, ms};
 
@@ -14,16 +14,16 @@ use crate::support::{config, get, ms};
 fn an_adaptive_rate_ends_with_its_run() {
     for status in [429, 503] {
         let simulation = Simulation::new();
-        let web = Web::new(
-            [Origin::new("a.example").route("/", [Reply::status(status)])],
+        let web = SimulatedWeb::new(
+            [OriginScript::new("a.example").route("/", [ScriptedReply::status(status)])],
             simulation.boot(),
         );
         let store: Arc<dyn StateStore> = simulation.shared_store();
         let hub = || {
-            let flags = Flags {
+            let flags = CommandLineFlags {
                 aimd: Some("enabled=true,window_s=1,decrease=50".into()),
                 breaker: vec!["a.example=fail_max:1000".into()],
-                ..Flags::default()
+                ..CommandLineFlags::default()
             };
             Hub::builder(config(flags))
                 .runtime(simulation.runtime())

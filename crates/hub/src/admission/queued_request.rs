@@ -5,37 +5,39 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use docstokg_policy::site::{Ask, Entered, Entry, QueuePosition, Refusal, RefusalReason};
+use docstokg_policy::site::{
+    AdmissionDecision, AdmissionRequest, AdmissionResult, QueuePosition, Refusal, RefusalReason,
+};
 use docstokg_stores::StoreError;
 
 use super::queue::Waiter;
-use super::{AdmissionContext, Denied, Lane, Terms};
+use super::{AdmissionContext, AdmissionQueue, AdmissionTerms, AttemptDenial};
 use crate::clock::before;
-use crate::journey::Track;
+use crate::journey::RequestTrack;
 
 /// From when on a store that does not answer is to blame, and not a deadline that was close.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A waiting request: leaves the queue, and gives up its reservation, whenever it is dropped.
-pub(super) struct Waiting<'a> {
-    pub(super) lane: &'a Lane,
-    terms: &'a Terms,
+pub(super) struct QueuedRequest<'a> {
+    pub(super) lane: &'a AdmissionQueue,
+    terms: &'a AdmissionTerms,
     /// Its question, as it was last asked.
-    pub(super) ask: Ask,
+    pub(super) ask: AdmissionRequest,
     pub(super) waiter: Arc<Waiter>,
     pub(super) reservation: Option<u64>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.give_up_reservation();
         self.lane.queue.leave(&self.waiter);
     }
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> QueuedRequest<'a> {
     /// Joins the queue of a lane.
-    pub(super) fn join(lane: &'a Lane, terms: &'a Terms) -> Self {
+    pub(super) fn join(lane: &'a AdmissionQueue, terms: &'a AdmissionTerms) -> Self {
         Self {
             lane,
             terms,
@@ -75,15 +77,15 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Waiting<'_> {
+impl QueuedRequest<'_> {
     /// Waits for an answer of the store, up to the deadline: a store that hangs is no reason to
     /// hang with it.
     pub(super) async fn wait_for_answer(
         &mut self,
-        answer: impl Future<Output = Result<Entered, StoreError>>,
+        answer: impl Future<Output = Result<AdmissionResult, StoreError>>,
         context: &AdmissionContext<'_>,
-        track: &Track,
-    ) -> Result<Entry, Denied> {
+        track: &RequestTrack,
+    ) -> Result<AdmissionDecision, AttemptDenial> {
         let asked = context.runtime.boot();
         let Some(entered) = before(&**context.runtime, self.terms.deadline, answer).await else {
             let now = context.runtime.boot();
@@ -109,7 +111,7 @@ impl Waiting<'_> {
         self.hold(None);
         self.lane.note_condition(track, &entered);
         self.waiter.awaits_breaker.store(
-            matches!(entered.entry, Entry::WaitForBreaker { .. }),
+            matches!(entered.entry, AdmissionDecision::WaitForBreaker { .. }),
             Ordering::Release,
         );
         Ok(entered.entry)

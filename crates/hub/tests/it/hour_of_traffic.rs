@@ -4,12 +4,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Patience, RateWait};
-use docstokg_origin_sim::{Origin, Piece, Reply, Throttle};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply, Throttle};
 use parking_lot::Mutex;
 
-use crate::support::{World, config, get, ms, seconds};
+use crate::support::{HubWorld, config, get, ms, seconds};
 
 const HOSTS: u64 = 50;
 const CALLERS: u64 = 200;
@@ -29,7 +29,7 @@ fn hides_a_limit(n: u64) -> bool {
     n % 10 == 3
 }
 
-fn origin(n: u64) -> Origin {
+fn origin(n: u64) -> OriginScript {
     let (limit, per) = configured(n);
     let limit = if hides_a_limit(n) { limit - 2 } else { limit };
     let throttle = [
@@ -39,23 +39,26 @@ fn origin(n: u64) -> Origin {
         Throttle::Fixed(20),
     ][usize::try_from(n % 4).expect("small")];
     let outage = seconds(600 + 40 * n)..seconds(600 + 40 * n + 90);
-    let origin = Origin::new(&name(n))
+    let origin = OriginScript::new(&name(n))
         .limit(&format!("{limit}/{per}SECOND"))
         .throttle(throttle)
         .latency(ms(20 + 7 * n))
         .dial_delay(ms(30));
     let origin = match n % 6 {
-        0 => origin.outage(outage, Reply::status(503).header("retry-after", "30")),
-        1 => origin.outage(outage, Reply::status(503)),
-        2 => origin.outage(outage, Reply::dead(Piece::Reset)),
+        0 => origin.outage(
+            outage,
+            ScriptedReply::status(503).header("retry-after", "30"),
+        ),
+        1 => origin.outage(outage, ScriptedReply::status(503)),
+        2 => origin.outage(outage, ScriptedReply::dead(Piece::Reset)),
         _ => origin,
     };
     origin.handler(|_, nth| match nth % 7 {
-        3 => Reply::status(404),
-        5 if nth % 2 == 1 => Reply::ok("")
+        3 => ScriptedReply::status(404),
+        5 if nth % 2 == 1 => ScriptedReply::ok("")
             .pieces([Piece::Bytes("half".into()), Piece::Cut])
             .claiming(8),
-        _ => Reply::ok("complete"),
+        _ => ScriptedReply::ok("complete"),
     })
 }
 
@@ -75,25 +78,25 @@ struct Record {
 }
 
 struct Hour {
-    world: World,
+    world: HubWorld,
     done: Vec<Done>,
     started: u64,
     events: u64,
 }
 
-fn limits() -> Flags {
+fn limits() -> CommandLineFlags {
     let rates = (0..HOSTS).map(|n| {
         let ((limit, per), host) = (configured(n), name(n));
         format!("{host}:metadata=rates:{limit}/{per}SECOND,max_concurrent:8")
     });
-    Flags {
+    CommandLineFlags {
         rate: rates.collect(),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     }
 }
 
 /// Requests one page after the other, of hosts in an order that a seed decides, for an hour.
-async fn call(caller: u64, seed: u64, world: World, record: Arc<Record>) {
+async fn call(caller: u64, seed: u64, world: HubWorld, record: Arc<Record>) {
     let mut random = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(caller);
@@ -121,7 +124,7 @@ async fn call(caller: u64, seed: u64, world: World, record: Arc<Record>) {
 }
 
 fn run(seed: u64) -> Hour {
-    let world = World::seeded((0..HOSTS).map(origin), config(limits()), seed);
+    let world = HubWorld::seeded((0..HOSTS).map(origin), config(limits()), seed);
     let record = Arc::new(Record::default());
     for caller in 0..CALLERS {
         let work = call(caller, seed, world.clone(), Arc::clone(&record));

@@ -2,15 +2,15 @@
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::Config;
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
-use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, Piece, ScriptedReply, Security, SimulatedWeb};
 
 use crate::support::{apply_load, config, expect_answers, get, ms, on_sockets, seconds, trusting};
 
-fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
-    Web::new(origins, SystemClock.boot())
+fn web(origins: impl IntoIterator<Item = OriginScript>) -> SimulatedWeb {
+    SimulatedWeb::new(origins, SystemClock.boot())
 }
 
 /// A hub that finds the named hosts at the listener.
@@ -33,25 +33,25 @@ fn hub(configuration: Config, listener: &Listener, hosts: &[&str]) -> Hub {
 }
 
 /// Fails once on each path but the first two, in a way of its own.
-fn faulty_origin() -> Origin {
-    let good = || Reply::ok("complete");
-    let then_good = |broken: Reply| [broken, good()];
-    let half = |end: Piece| Reply::ok("").pieces([Piece::Bytes("comp".into()), end]);
+fn faulty_origin() -> OriginScript {
+    let good = || ScriptedReply::ok("complete");
+    let then_good = |broken: ScriptedReply| [broken, good()];
+    let half = |end: Piece| ScriptedReply::ok("").pieces([Piece::Bytes("comp".into()), end]);
     let reset_later = [
         Piece::Bytes("comp".into()),
         Piece::Pause(ms(20)),
         Piece::Reset,
     ];
-    let reset_body = Reply::ok("").pieces(reset_later).claiming(8);
-    let huge_headers = Reply::ok("x").header("x-huge", &"h".repeat(2_000_000));
-    Origin::new("a.example")
-        .route("/chunked", [Reply::ok("in chunks").chunked()])
-        .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
-        .route("/reset", then_good(Reply::dead(Piece::Reset)))
-        .route("/closed", then_good(Reply::dead(Piece::Cut)))
+    let reset_body = ScriptedReply::ok("").pieces(reset_later).claiming(8);
+    let huge_headers = ScriptedReply::ok("x").header("x-huge", &"h".repeat(2_000_000));
+    OriginScript::new("a.example")
+        .route("/chunked", [ScriptedReply::ok("in chunks").chunked()])
+        .route("/gzip", [ScriptedReply::status(200).gzip(b"unpacked")])
+        .route("/reset", then_good(ScriptedReply::dead(Piece::Reset)))
+        .route("/closed", then_good(ScriptedReply::dead(Piece::Cut)))
         .route("/cut", then_good(half(Piece::Cut).claiming(8)))
         .route("/cut-chunks", then_good(half(Piece::Cut).chunked()))
-        .route("/short", then_good(Reply::ok("comp").claiming(8)))
+        .route("/short", then_good(ScriptedReply::ok("comp").claiming(8)))
         .route("/reset-body", then_good(reset_body))
         .route("/huge-headers", then_good(huge_headers))
 }
@@ -60,11 +60,11 @@ fn faulty_origin() -> Origin {
 fn a_response_of_a_thousand_fields_is_read_and_one_of_more_is_a_fault() {
     let with_fields = |count: usize| {
         let fields = 0..count;
-        fields.fold(Reply::ok("complete"), |reply, number| {
+        fields.fold(ScriptedReply::ok("complete"), |reply, number| {
             reply.header(&format!("x-field-{number}"), "v")
         })
     };
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .route("/many", [with_fields(1_000)])
         .route("/too-many", [with_fields(1_100)]);
     on_sockets(async move {
@@ -72,7 +72,7 @@ fn a_response_of_a_thousand_fields_is_read_and_one_of_more_is_a_fault() {
         let listener = Listener::start(&web, Security::Plain)
             .await
             .expect("a port");
-        let configuration = config(Flags::default());
+        let configuration = config(CommandLineFlags::default());
         let hub = hub(configuration, &listener, &["a.example:80"]);
         let many = hub.fetch(get("http://a.example/many")).await;
         let many = many.expect("an answer");
@@ -90,10 +90,10 @@ fn every_fault_of_a_real_socket_is_recognised_and_tried_again() {
         let listener = Listener::start(&web, Security::Plain)
             .await
             .expect("a port");
-        let flags = Flags {
+        let flags = CommandLineFlags {
             rate: vec!["a.example:metadata=rates:1000/SECOND".into()],
             breaker: vec!["a.example=fail_max:100".into()],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
         let hub = hub(config(flags), &listener, &["a.example:80"]);
         let expected = [
@@ -127,15 +127,20 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
                 (Security::Plain, "http", 80)
             };
             let hub = |listener: &Listener| {
-                let flags = Flags {
+                let flags = CommandLineFlags {
                     breaker: vec!["a.example=fail_max:1,early_probes:false".into()],
-                    ..Flags::default()
+                    ..CommandLineFlags::default()
                 };
                 trusting(config(flags), &format!("a.example:{port}"), listener, &pem)
             };
             let url = |path: &str| get(&format!("{scheme}://a.example{path}")).deadline(seconds(5));
-            let origin = Origin::new("a.example")
-                .route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
+            let origin = OriginScript::new("a.example").route(
+                "/again",
+                [
+                    ScriptedReply::dead(how.clone()),
+                    ScriptedReply::ok("complete"),
+                ],
+            );
             let listener = Listener::start(&web([origin]), security.clone())
                 .await
                 .expect("a port");
@@ -153,7 +158,7 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
             assert_eq!(listener.connections(), 2);
 
             let listener = Listener::start(
-                &web([Origin::new("a.example").route("/again", [Reply::dead(how)])]),
+                &web([OriginScript::new("a.example").route("/again", [ScriptedReply::dead(how)])]),
                 security,
             )
             .await
@@ -185,11 +190,11 @@ fn internal_urls(port: u16) -> [String; 7] {
 }
 
 /// Redirects the path `/N` to the URL with that number.
-fn redirecting(targets: [String; 7]) -> Origin {
-    Origin::new("out.example").handler(move |arrival, _| {
+fn redirecting(targets: [String; 7]) -> OriginScript {
+    OriginScript::new("out.example").handler(move |arrival, _| {
         let number = arrival.path.trim_start_matches('/');
         let number: usize = number.parse().expect("a number");
-        Reply::redirect(302, &targets[number])
+        ScriptedReply::redirect(302, &targets[number])
     })
 }
 
@@ -208,7 +213,11 @@ fn discovered_urls_do_not_reach_the_private_network() {
         let listener = Listener::start(&web([redirecting(targets.clone())]), Security::Plain)
             .await
             .expect("a port");
-        let hub = hub(config(Flags::default()), &listener, &["out.example:80"]);
+        let hub = hub(
+            config(CommandLineFlags::default()),
+            &listener,
+            &["out.example:80"],
+        );
         for (n, target) in targets.iter().enumerate() {
             for request in [get(&format!("http://out.example/{n}")), discovered(target)] {
                 let error = hub.fetch(request).await.expect_err("an internal address");
@@ -225,7 +234,7 @@ fn discovered_urls_do_not_reach_the_private_network() {
             .await
             .expect("user-supplied by now");
         assert_eq!(answer.journey.redirects, 1, "and so is a redirect to it");
-        let mut open = config(Flags::default());
+        let mut open = config(CommandLineFlags::default());
         open.transport.allow_internal = true;
         let open = Hub::builder(open).build().expect("a hub");
         assert!(
@@ -238,11 +247,11 @@ fn discovered_urls_do_not_reach_the_private_network() {
 #[test]
 fn https_works_with_a_given_certificate_and_not_without() {
     on_sockets(async {
-        let web = web([Origin::new("secure.example")]);
+        let web = web([OriginScript::new("secure.example")]);
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
         let trusting = trusting(
-            config(Flags::default()),
+            config(CommandLineFlags::default()),
             "secure.example:443",
             &listener,
             &pem,
@@ -256,7 +265,11 @@ fn https_works_with_a_given_certificate_and_not_without() {
                 .status,
             200
         );
-        let wary = hub(config(Flags::default()), &listener, &["secure.example:443"]);
+        let wary = hub(
+            config(CommandLineFlags::default()),
+            &listener,
+            &["secure.example:443"],
+        );
         let error = wary
             .fetch(get("https://secure.example/"))
             .await
@@ -272,15 +285,14 @@ fn https_works_with_a_given_certificate_and_not_without() {
 #[test]
 fn a_file_is_synced_and_renamed_by_the_batch() {
     on_sockets(async {
-        let web =
-            web([Origin::new("a.example")
-                .handler(|arrival, _| Reply::ok(arrival.path.repeat(1_000)))]);
+        let web = web([OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.repeat(1_000)))]);
         let listener = Listener::start(&web, Security::Plain)
             .await
             .expect("a port");
-        let flags = Flags {
+        let flags = CommandLineFlags {
             rate: vec!["a.example:artifact=rates:1000/SECOND,max_concurrent:50".into()],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
         let hub = hub(config(flags), &listener, &["a.example:80"]);
         let directory = tempfile::tempdir().expect("a directory");
@@ -317,16 +329,16 @@ fn a_file_is_synced_and_renamed_by_the_batch() {
 #[test]
 fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
     on_sockets(async {
-        let origin = Origin::new("secure.example").dial_delay(ms(100));
+        let origin = OriginScript::new("secure.example").dial_delay(ms(100));
         let web = web([origin]);
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
-        let flags = Flags {
+        let flags = CommandLineFlags {
             rate: vec![
                 "secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64"
                     .into(),
             ],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
         let hub = trusting(config(flags), "secure.example:443", &listener, &pem);
         apply_load(&hub, "https://secure.example/", 64, 3).await;

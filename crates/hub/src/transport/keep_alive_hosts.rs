@@ -16,13 +16,13 @@ use url::Url;
 const MAX_HOSTS: usize = 256;
 
 /// The hosts whose connections are kept, and when each was last asked.
-pub(crate) struct Kept {
+pub(crate) struct KeepAliveHosts {
     hosts: Mutex<HashMap<String, BootInstant>>,
     /// How long an unused connection is kept.
     idle: Duration,
 }
 
-impl Kept {
+impl KeepAliveHosts {
     pub(crate) fn new(idle: Duration) -> Self {
         Self {
             hosts: Mutex::default(),
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_so_many_hosts_are_kept_and_an_unused_one_is_replaced() {
-        let kept = Kept::new(Duration::from_secs(30));
+        let kept = KeepAliveHosts::new(Duration::from_secs(30));
         let url = |n: usize| Url::parse(&format!("http://h{n}.example/x")).unwrap();
         let at = |seconds| BootInstant::ZERO + Duration::from_secs(seconds);
         for n in 0..MAX_HOSTS {

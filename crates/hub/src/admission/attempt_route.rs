@@ -10,16 +10,19 @@ use docstokg_policy::site::{Patience, RefusalReason};
 use http::Method;
 use tokio::sync::Semaphore;
 
-use super::registry::Registry;
-use super::{AdmissionContext, Denied, Lane, LaneKey, Permits, Route, Terms, Waits};
+use super::registry::AdmissionRegistry;
+use super::{
+    AdmissionContext, AdmissionQueue, AdmissionTerms, AdmissionWaits, AttemptDenial, BudgetSetKey,
+    Permits, Route,
+};
 use crate::clock::{Random, Runtime};
 use crate::config::Config;
-use crate::error::{ErrorKind, Refused, RefusedBy};
-use crate::event::What;
-use crate::journey::Track;
+use crate::error::{ErrorKind, RefusedBy, RefusedRequest};
+use crate::event::EventKind;
+use crate::journey::RequestTrack;
 use crate::redirect::Hop;
 use crate::request::{RateWait, Request};
-use crate::target::{NamedHop, Target};
+use crate::target::{NamedHop, RoutedHop};
 
 /// How long a retry whose wait is bounded may wait in the queue of its host.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
@@ -27,7 +30,7 @@ const RETRY_ENTRY: Duration = Duration::from_secs(60);
 /// A crawl delay from which on requests are not queued for it: the caller learns when to come back.
 const LONG_DELAY: Duration = Duration::from_secs(600);
 
-fn has_long_delay(target: &Target) -> bool {
+fn has_long_delay(target: &RoutedHop) -> bool {
     let delay = target.route.site.key.crawl_delay;
     delay.is_some_and(|delay| delay >= LONG_DELAY)
 }
@@ -37,21 +40,21 @@ pub(crate) struct AdmissionGate {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
-    pub(crate) registry: Registry,
+    pub(crate) registry: AdmissionRegistry,
     /// How many requests this process may have on the wire.
     pub(crate) process_slots: Arc<Semaphore>,
 }
 
 impl AdmissionGate {
     /// Returns the lane that a hop takes into its site.
-    fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> Lane {
+    fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> AdmissionQueue {
         let (host, role) = (&named.host, named.role);
         let is_head_counted = self.config.limits.of(host, role).count_head.value;
-        self.registry.lane(&LaneKey {
+        self.registry.lane(&BudgetSetKey {
             kind: request.kind.clone(),
             service: request.service.clone(),
             free: hop.method == Method::HEAD && !is_head_counted,
-            ..LaneKey::plain(host, role)
+            ..BudgetSetKey::plain(host, role)
         })
     }
 
@@ -64,7 +67,7 @@ impl AdmissionGate {
         named: NamedHop,
         hop: &Hop,
         request: &Request,
-    ) -> Result<Target, ErrorKind> {
+    ) -> Result<RoutedHop, ErrorKind> {
         let (host, role) = (&named.host, named.role);
         let site = self.site_lane(&named, hop, request);
         // Every budget has space for a weight of one.
@@ -87,16 +90,16 @@ impl AdmissionGate {
             network: self.registry.network_lane(host, role),
             site,
         };
-        Ok(Target::new(named, route))
+        Ok(RoutedHop::new(named, route))
     }
 
     /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
     pub(crate) async fn enter(
         &self,
-        target: &Target,
+        target: &RoutedHop,
         request: &Request,
         attempt: u32,
-        track: &mut Track,
+        track: &mut RequestTrack,
     ) -> Result<Permits, ErrorKind> {
         let terms = self.terms(target, request, attempt, track);
         let context = AdmissionContext {
@@ -104,7 +107,7 @@ impl AdmissionGate {
             process_slots: Some(&self.process_slots),
             random: &self.random,
         };
-        let mut waits = Waits::default();
+        let mut waits = AdmissionWaits::default();
         let entered = target.route.enter(terms, &context, track, &mut waits).await;
         track.journey.rate_delay += waits.rate;
         track.journey.slot_wait += waits.slots;
@@ -119,7 +122,13 @@ impl AdmissionGate {
     }
 
     /// Says how long an attempt may wait, and for what.
-    fn terms(&self, target: &Target, request: &Request, attempt: u32, track: &Track) -> Terms {
+    fn terms(
+        &self,
+        target: &RoutedHop,
+        request: &Request,
+        attempt: u32,
+        track: &RequestTrack,
+    ) -> AdmissionTerms {
         let now = self.runtime.boot();
         let is_retry = attempt > 1;
         // A request that bounds the wait for its own retry does not wait for a host that was paused
@@ -144,7 +153,7 @@ impl AdmissionGate {
             RateWait::Deadline => deadline,
             RateWait::AtMost(most) => now + most,
         };
-        Terms {
+        AdmissionTerms {
             asked: now,
             patience: if is_retry {
                 Patience::Wait
@@ -164,22 +173,22 @@ impl AdmissionGate {
     /// Turns a refusal, or the failure of a store, into the error of the request.
     fn denied(
         &self,
-        target: &Target,
+        target: &RoutedHop,
         by: RefusedBy,
-        denied: Denied,
+        denied: AttemptDenial,
         waited: Duration,
-        track: &Track,
+        track: &RequestTrack,
     ) -> ErrorKind {
         let refusal = match denied {
-            Denied::Refused(refusal) => refusal,
-            Denied::Store(error) => {
+            AttemptDenial::Refused(refusal) => refusal,
+            AttemptDenial::Store(error) => {
                 return ErrorKind::Store {
                     host: target.host.clone(),
                     error,
                 };
             }
         };
-        track.note(&target.host, target.role, || What::Refused {
+        track.note(&target.host, target.role, || EventKind::Refused {
             refusal: refusal.clone(),
             by: by.clone(),
             waited,
@@ -192,7 +201,7 @@ impl AdmissionGate {
         });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
         let now = (self.runtime.boot(), self.runtime.wall());
-        let refused = Refused::new(&target.host, target.role, by, refusal, now);
+        let refused = RefusedRequest::new(&target.host, target.role, by, refusal, now);
         if is_breaker {
             ErrorKind::BreakerOpen(refused)
         } else {
@@ -202,16 +211,22 @@ impl AdmissionGate {
 }
 
 /// Reports to the observers on which terms an attempt goes.
-fn note_entry(target: &Target, permits: &Permits, attempt: u32, waits: Waits, track: &Track) {
-    let note = |what: What| track.note(&target.host, target.role, || what);
+fn note_entry(
+    target: &RoutedHop,
+    permits: &Permits,
+    attempt: u32,
+    waits: AdmissionWaits,
+    track: &RequestTrack,
+) {
+    let note = |what: EventKind| track.note(&target.host, target.role, || what);
     let permit = &permits.site_state().permit;
     if let Some(refusal) = &permit.shadowed {
-        note(What::Shadowed((**refusal).clone()));
+        note(EventKind::Shadowed((**refusal).clone()));
     }
     if target.route.site.key.free {
-        note(What::HeadSkipped);
+        note(EventKind::HeadSkipped);
     }
-    note(What::Go {
+    note(EventKind::Go {
         attempt,
         probe: permit.probe,
         rate_delay: waits.rate,

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use docstokg_hub::{RateWait, RequestGroup, RobotsPolicy};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::support::{World, config, count, get, ms, rates, seconds};
+use crate::support::{HubWorld, config, count, get, ms, rates, seconds};
 
 #[test]
 fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
     // One request takes half a second, and the next may go a minute later.
-    let world = World::new(
-        [Origin::new("a.example").latency(ms(500))],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").latency(ms(500))],
         config(rates(&["a.example:metadata=rates:1/MINUTE"])),
     );
     let group = Arc::new(RequestGroup::default());
@@ -50,8 +50,9 @@ fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
 
 #[test]
 fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_group_sends_nothing() {
-    let world = World::new(
-        [Origin::new("a.example").handler(|_, _| Reply::status(503).header("retry-after", "30"))],
+    let world = HubWorld::new(
+        [OriginScript::new("a.example")
+            .handler(|_, _| ScriptedReply::status(503).header("retry-after", "30"))],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
     let group = Arc::new(RequestGroup::default());
@@ -75,9 +76,9 @@ fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_group_sends_nothing() {
 
 #[test]
 fn a_robots_txt_on_the_wire_is_finished_and_the_request_behind_it_is_cancelled() {
-    let robots = Reply::ok("User-agent: *\nAllow: /\n").after(seconds(2));
-    let world = World::new(
-        [Origin::new("a.example").route("/robots.txt", [robots])],
+    let robots = ScriptedReply::ok("User-agent: *\nAllow: /\n").after(seconds(2));
+    let world = HubWorld::new(
+        [OriginScript::new("a.example").route("/robots.txt", [robots])],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
     let group = Arc::new(RequestGroup::default());

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::breaker::{OpenReason, State, Transition};
+use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{
-    Hints, ImpliedWindow, Reading, Trust, tighten, tighten_concurrency,
+    ImpliedWindow, RateHeaderHints, RateHeaderReading, Trust, tighten, tighten_concurrency,
 };
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Cost, LanePolicy, Patience, QueuePosition};
+use docstokg_policy::site::{AdmissionRequest, BudgetCost, LanePolicy, Patience, QueuePosition};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::{BudgetKey, SiteKey};
 use parking_lot::Mutex;
@@ -29,19 +29,19 @@ const STATED_MEMORY: Duration = Duration::from_secs(3_600);
 
 /// A way into a site, for requests that cost the same budgets. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Lane {
+pub(crate) struct AdmissionQueue {
     pub(crate) site: Arc<SiteAdmission>,
     state: Arc<LaneState>,
 }
 
 /// What the requests of a lane share; the site keeps it.
 pub(crate) struct LaneState {
-    pub(crate) key: LaneKey,
-    pub(crate) costs: Arc<[Cost]>,
+    pub(crate) key: BudgetSetKey,
+    pub(crate) costs: Arc<[BudgetCost]>,
     /// How many of the costs, from the first on, grow with the weight of a request. A crawl delay
     /// counts requests.
     pub(super) weighted: usize,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<AdmissionRules>,
     pub(super) slots: Box<[Arc<Semaphore>]>,
     pub(super) queue: WaitQueue,
     /// The origin closes its connections: every request is dialled, and none is later than the
@@ -75,7 +75,7 @@ struct StatedLimits {
 
 /// What distinguishes the lanes of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LaneKey {
+pub(crate) struct BudgetSetKey {
     pub(crate) host: Host,
     pub(crate) role: Role,
     pub(crate) kind: Option<Arc<str>>,
@@ -86,7 +86,7 @@ pub(crate) struct LaneKey {
     pub(crate) crawl_delay: Option<Duration>,
 }
 
-impl LaneKey {
+impl BudgetSetKey {
     /// Names the lane of a host and role that most requests take.
     pub(crate) fn plain(host: &Host, role: Role) -> Self {
         Self {
@@ -120,19 +120,19 @@ impl LaneKey {
 
 /// What holds for a lane and is shared by many of them.
 #[derive(Clone)]
-pub(crate) struct Rules {
+pub(crate) struct AdmissionRules {
     /// How its site decides on requests.
     pub(crate) policy: Arc<LanePolicy>,
     pub(crate) classifier: Arc<Classifier>,
     /// What rate headers may do and how they are read, unless they are ignored.
-    pub(crate) headers: Option<(Trust, Hints)>,
+    pub(crate) headers: Option<(Trust, RateHeaderHints)>,
     pub(crate) max_delay: Duration,
     /// What requests cost in credits: of the role, and of kinds that have their own.
     pub(crate) credits: u32,
     pub(crate) kind_credits: Box<[(Arc<str>, u32)]>,
 }
 
-impl Rules {
+impl AdmissionRules {
     /// Returns what a request of a kind costs in credits; one leaves that to the host.
     fn credits_of(&self, kind: Option<&str>) -> u32 {
         let own = kind.and_then(|kind| self.kind_credits.iter().find(|(name, _)| **name == *kind));
@@ -142,7 +142,7 @@ impl Rules {
 
 /// The terms on which one attempt asks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct AdmissionTerms {
     /// Since when the attempt has been asking.
     pub(crate) asked: BootInstant,
     pub(crate) patience: Patience,
@@ -154,7 +154,7 @@ pub(crate) struct Terms {
     pub(crate) backlog: u32,
 }
 
-impl Deref for Lane {
+impl Deref for AdmissionQueue {
     type Target = LaneState;
 
     fn deref(&self) -> &LaneState {
@@ -162,7 +162,7 @@ impl Deref for Lane {
     }
 }
 
-impl Lane {
+impl AdmissionQueue {
     pub(super) fn new(site: Arc<SiteAdmission>, state: Arc<LaneState>) -> Self {
         Self { site, state }
     }
@@ -193,9 +193,9 @@ impl Lane {
 
 impl LaneState {
     pub(super) fn new(
-        key: LaneKey,
-        costs: Arc<[Cost]>,
-        rules: Arc<Rules>,
+        key: BudgetSetKey,
+        costs: Arc<[BudgetCost]>,
+        rules: Arc<AdmissionRules>,
         slots: Box<[Arc<Semaphore>]>,
     ) -> Self {
         let weighted = costs.len() - usize::from(key.crawl_delay.is_some());
@@ -222,13 +222,15 @@ impl LaneState {
         let is_alone = self.rules.policy.isolated
             && match (transition.to, &transition.reason) {
                 (
-                    State::Open,
+                    BreakerState::Open,
                     Some(OpenReason::RetryAfter | OpenReason::Throttled | OpenReason::Operator(_)),
                 ) => false,
-                (State::Open, _) => true,
-                (State::HalfOpen | State::Closed, _) => self.is_open_alone.load(Ordering::Relaxed),
+                (BreakerState::Open, _) => true,
+                (BreakerState::HalfOpen | BreakerState::Closed, _) => {
+                    self.is_open_alone.load(Ordering::Relaxed)
+                }
             };
-        let stays_open = is_alone && transition.to != State::Closed;
+        let stays_open = is_alone && transition.to != BreakerState::Closed;
         self.is_open_alone.store(stays_open, Ordering::Relaxed);
         if is_alone {
             format!("{site}:{}", self.key.role).into()
@@ -261,7 +263,7 @@ impl LaneState {
     /// The request was sent at `sent`.
     pub(crate) fn complete_statement(
         &self,
-        reading: &mut Reading,
+        reading: &mut RateHeaderReading,
         is_refusal: bool,
         (sent, now): (BootInstant, BootInstant),
     ) {
@@ -272,11 +274,11 @@ impl LaneState {
     /// Takes the limits that the host states into those of the lane: stricter windows, and where it
     /// is trusted also looser ones; how many requests it wants at once. Kinds of requests have their
     /// windows in the site alone.
-    pub(crate) fn take_limits(&self, reading: &Reading, now: BootInstant) {
+    pub(crate) fn take_limits(&self, reading: &RateHeaderReading, now: BootInstant) {
         let Some((trust, _)) = self.rules.headers else {
             return;
         };
-        let Some(Cost { windows, slots, .. }) = self.costs.first().filter(|_| !self.key.free)
+        let Some(BudgetCost { windows, slots, .. }) = self.costs.first().filter(|_| !self.key.free)
         else {
             return;
         };
@@ -319,7 +321,7 @@ impl LaneState {
     }
 
     /// Returns what a request of weight one costs, with what the host states put in.
-    pub(crate) fn costs_now(&self, now: BootInstant) -> Arc<[Cost]> {
+    pub(crate) fn costs_now(&self, now: BootInstant) -> Arc<[BudgetCost]> {
         let Some(stated) = self.stated(now).filter(|_| !self.key.free) else {
             return Arc::clone(&self.costs);
         };
@@ -331,12 +333,12 @@ impl LaneState {
     }
 
     /// Returns what an attempt costs, with its weight and what the host states put in.
-    fn costs(&self, terms: &Terms) -> Arc<[Cost]> {
+    fn costs(&self, terms: &AdmissionTerms) -> Arc<[BudgetCost]> {
         let stated = self.stated(terms.asked);
         if self.key.free || (terms.weight == 1 && stated.is_none()) {
             return Arc::clone(&self.costs);
         }
-        let weight = |index, cost: &Cost| {
+        let weight = |index, cost: &BudgetCost| {
             if index < self.weighted {
                 terms.weight
             } else {
@@ -346,7 +348,7 @@ impl LaneState {
         self.costs
             .iter()
             .enumerate()
-            .map(|(index, cost)| Cost {
+            .map(|(index, cost)| BudgetCost {
                 weight: weight(index, cost),
                 windows: (stated.as_ref()).filter(|_| index == 0).map_or_else(
                     || Arc::clone(&cost.windows),
@@ -362,8 +364,12 @@ impl LaneState {
 
     /// Makes the question of an attempt from its position in the queue, with what the host states
     /// put in.
-    pub(super) fn ask(&self, terms: &Terms, queue_position: QueuePosition) -> Ask {
-        Ask {
+    pub(super) fn ask(
+        &self,
+        terms: &AdmissionTerms,
+        queue_position: QueuePosition,
+    ) -> AdmissionRequest {
+        AdmissionRequest {
             policy: Arc::clone(&self.rules.policy),
             costs: self.costs(terms),
             role: self.key.role,

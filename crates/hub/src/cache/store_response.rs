@@ -4,46 +4,47 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use docstokg_policy::freshness::{
-    Exchange, Response, Reuse, Stored, Storing, Times, invalidates, reuse, storable,
+    CacheExchange, ExchangeTimes, OriginResponse, ReuseDecision, StorageDecision, StoredResponse,
+    invalidates, reuse, storable,
 };
-use docstokg_stores::cache::{self, NewEntry, VariantKey, Writer};
+use docstokg_stores::cache::{self, NewEntry, ResponseWriter, VariantHash};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, SET_COOKIE};
 use http::{HeaderMap, Method};
 use parking_lot::Mutex;
 
 use super::flights::{FlightEnd, LedFlight};
-use super::key::Space;
-use super::plan::{Kept, Plan, Progress};
+use super::key::KeySpace;
+use super::plan::{CachePlan, CacheStoreResult, ExchangeProgress};
 use super::{ResponseCache, encode, key};
 use crate::clock::{BootInstant, Timestamp};
-use crate::exchange::Leg;
+use crate::exchange::HopContext;
 use crate::redact::redact;
-use crate::response::Head;
+use crate::response::ResponseHead;
 
 /// The longest body that other requests wait for while it streams, in bytes.
-const LONGEST_AWAITED: u64 = 1 << 20;
+const MAX_AWAITED_BODY_BYTES: u64 = 1 << 20;
 
 /// An answer that is stored while it is read.
-pub(crate) struct Keeping {
-    writer: Writer,
-    stored: Box<Stored>,
+pub(crate) struct StoringResponse {
+    writer: ResponseWriter,
+    stored: Box<StoredResponse>,
     length: u64,
     /// What becomes of it when it is stored.
-    result: Kept,
-    progress: Arc<Mutex<Progress>>,
+    result: CacheStoreResult,
+    progress: Arc<Mutex<ExchangeProgress>>,
     /// The flight that ends with the body, where the attempt ends before it.
     flight: Option<LedFlight>,
 }
 
-impl Keeping {
+impl StoringResponse {
     /// Takes over the flight that waits for the answer, if other requests can use it. They do not
     /// wait for a long body: their own would begin at once.
-    pub(crate) fn lead(&mut self, plan: &Plan, announced: Option<u64>) {
-        if self.result != Kept::Fresh {
+    pub(crate) fn lead(&mut self, plan: &CachePlan, announced: Option<u64>) {
+        if self.result != CacheStoreResult::Fresh {
             return;
         }
         self.flight = plan.flight.lock().take();
-        if announced.is_some_and(|length| length > LONGEST_AWAITED) {
+        if announced.is_some_and(|length| length > MAX_AWAITED_BODY_BYTES) {
             self.release(FlightEnd::Failed);
         }
     }
@@ -54,7 +55,7 @@ impl Keeping {
         self.writer.write(piece).await;
         if !self.writer.is_open() {
             self.release(FlightEnd::Uncacheable);
-        } else if self.length > LONGEST_AWAITED {
+        } else if self.length > MAX_AWAITED_BODY_BYTES {
             self.release(FlightEnd::Failed);
         }
     }
@@ -73,12 +74,16 @@ impl Keeping {
     /// Stores the answer: its body has ended. Returns whether it is stored.
     pub(crate) async fn commit(self) -> bool {
         let is_whole = self.stored.is_whole(self.length);
-        let is_stored = is_whole && self.writer.commit().await == cache::Stored::Yes;
-        let kept = if is_stored { self.result } else { Kept::Failed };
+        let is_stored = is_whole && self.writer.commit().await == cache::StoreOutcome::Yes;
+        let kept = if is_stored {
+            self.result
+        } else {
+            CacheStoreResult::Failed
+        };
         self.progress.lock().kept = kept;
         if let Some(flight) = self.flight {
             flight.end(match kept {
-                Kept::Fresh => FlightEnd::Stored,
+                CacheStoreResult::Fresh => FlightEnd::Stored,
                 _ => FlightEnd::Failed,
             });
         }
@@ -99,11 +104,11 @@ impl ResponseCache {
     /// Begins to store an answer, where that is allowed.
     pub(crate) fn keep<D>(
         &self,
-        plan: &Plan,
-        leg: &Leg<'_, D>,
-        head: &Head,
+        plan: &CachePlan,
+        leg: &HopContext<'_, D>,
+        head: &ResponseHead,
         coding: Coding,
-    ) -> Option<Keeping> {
+    ) -> Option<StoringResponse> {
         let times = plan.progress.lock().times?;
         if plan.is_confirmed_by(head) {
             return None;
@@ -112,20 +117,20 @@ impl ResponseCache {
         let headers = described(&head.headers, coding);
         // The pages after this one may need the cookies that it sets.
         let sets_cookies = leg.request.jar().is_some() && headers.contains_key(SET_COOKIE);
-        let response = Response {
+        let response = OriginResponse {
             status: head.status,
             headers: &headers,
         };
-        let exchange = Exchange {
+        let exchange = CacheExchange {
             request: plan.question.request(),
             response,
             times,
         };
         let stored = match storable(exchange, &plan.question.rules, &key::hash) {
-            Storing::Store(stored) if !sets_cookies => stored,
-            Storing::Store(_) => return None,
-            Storing::No(why) => {
-                plan.progress.lock().kept = Kept::Not(why);
+            StorageDecision::Store(stored) if !sets_cookies => stored,
+            StorageDecision::Store(_) => return None,
+            StorageDecision::No(why) => {
+                plan.progress.lock().kept = CacheStoreResult::Not(why);
                 return None;
             }
         };
@@ -137,19 +142,19 @@ impl ResponseCache {
         );
         let new = NewEntry {
             key: plan.question.key,
-            variant: VariantKey::new(stored.variant().digest().0),
+            variant: VariantHash::new(stored.variant().digest().0),
             metadata: encode(&stored)?,
             url: redact(&leg.target.url),
             host: leg.target.host.as_str().to_owned(),
             since: plan.since,
         };
-        Some(Keeping {
+        Some(StoringResponse {
             writer: cache.store.begin_put(new),
             stored,
             length: 0,
             result: match again {
-                Reuse::Fresh { .. } => Kept::Fresh,
-                _ => Kept::Stale,
+                ReuseDecision::Fresh { .. } => CacheStoreResult::Fresh,
+                _ => CacheStoreResult::Stale,
             },
             progress: Arc::clone(&plan.progress),
             flight: None,
@@ -157,27 +162,27 @@ impl ResponseCache {
     }
 
     /// Takes the times of an exchange, on the wall clock.
-    pub(crate) fn note_exchange(&self, plan: &Plan, sent: BootInstant, answered: BootInstant) {
+    pub(crate) fn note_exchange(&self, plan: &CachePlan, sent: BootInstant, answered: BootInstant) {
         let (now, wall) = (self.runtime.boot(), self.runtime.wall());
         let at = |instant: BootInstant| {
             let ago = i64::try_from(now.since(instant).as_micros()).unwrap_or(i64::MAX);
             Timestamp::from_micros(wall.as_micros().saturating_sub(ago))
         };
-        plan.note_times(Times {
+        plan.note_times(ExchangeTimes {
             sent: at(sent),
             received: at(answered),
         });
     }
 
     /// Drops what a request that changes something makes invalid (RFC 9111 section 4.4).
-    pub(crate) async fn invalidate<D>(&self, leg: &Leg<'_, D>, head: &Head) {
+    pub(crate) async fn invalidate<D>(&self, leg: &HopContext<'_, D>, head: &ResponseHead) {
         let Some(cache) = &self.stored else { return };
         let method: &Method = &leg.hop.method;
         if method == Method::GET || method == Method::HEAD {
             return;
         }
         for url in invalidates(method, head.status, &head.headers, &leg.target.url) {
-            for space in Space::ALL {
+            for space in KeySpace::ALL {
                 // The store reports its own trouble.
                 let _ = cache.store.invalidate(&space.key(&url)).await;
             }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::Config;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Host, Hub, RateWait};
-use docstokg_origin_sim::{Origin, SimTransport, Simulation, Throttle, Web};
+use docstokg_origin_sim::{OriginScript, SimTransport, SimulatedWeb, Simulation, Throttle};
 
 use crate::support::{get, ms, seconds};
 
@@ -27,16 +27,16 @@ fn config(learn: &str) -> Config {
         "version: 1\nlimits: {{ learn: {learn}, defaults: {{ metadata: {{ max_concurrent: 10 }} }} }}\n"
     );
     std::fs::write(&file, yaml).expect("a file");
-    let sources = Sources {
+    let sources = ConfigSources {
         file: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let (mut config, _) = load(&sources).unwrap_or_else(|problems| panic!("{problems}"));
     config.limits.pacing = Pacing::Even;
     config
 }
 
-fn hub(simulation: &Simulation, web: &Web, store: &Arc<dyn StateStore>, seed: u64) -> Hub {
+fn hub(simulation: &Simulation, web: &SimulatedWeb, store: &Arc<dyn StateStore>, seed: u64) -> Hub {
     Hub::builder(config("{ up_to: 50/SECOND }"))
         .runtime(simulation.runtime())
         .store(Arc::clone(store))
@@ -72,11 +72,11 @@ fn keep_busy(simulation: &Simulation, hub: &Hub, process: usize, served: &Arc<At
 #[test]
 fn ten_processes_search_once_and_share_a_hidden_quota_equally() {
     let simulation = Simulation::new();
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .limit(&format!("{QUOTA}/SECOND"))
         .throttle(Throttle::Silent)
         .latency(ms(50));
-    let web = Web::new([origin], simulation.boot());
+    let web = SimulatedWeb::new([origin], simulation.boot());
     let store = simulation.shared_store();
     let served = Arc::new(AtomicUsize::new(0));
     let hubs: Vec<Hub> = (0..PROCESSES)

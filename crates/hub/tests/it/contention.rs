@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::{Hub, RateWait};
-use docstokg_origin_sim::{Origin, Process, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{OriginScript, Process, SimTransport, SimulatedWeb, Simulation};
 use parking_lot::Mutex;
 
 use crate::support::{config, get, ms, rates, seconds};
@@ -14,7 +14,7 @@ use crate::support::{config, get, ms, rates, seconds};
 /// Processes that share one store and one origin.
 struct Crowd {
     simulation: Simulation,
-    web: Web,
+    web: SimulatedWeb,
     processes: Vec<(Process, Hub)>,
     done: Arc<Mutex<Vec<(usize, u64)>>>,
 }
@@ -28,8 +28,8 @@ impl Crowd {
     /// The same with a store at this distance.
     fn on(seed: u64, round_trip: Option<Duration>, count: usize, each: usize, rate: &str) -> Self {
         let simulation = Simulation::seeded(seed);
-        let web = Web::new(
-            [Origin::new("a.example").latency(ms(30))],
+        let web = SimulatedWeb::new(
+            [OriginScript::new("a.example").latency(ms(30))],
             simulation.boot(),
         );
         let store = round_trip.map_or_else(
@@ -172,13 +172,18 @@ fn one_process_with_two_hosts_of_one_site_shares_its_budget() {
         "sites: { two: { hosts: [a.example, b.example], common: { rates: [\"1/SECOND\"] } } }",
     )
     .expect("a file");
-    let sources = docstokg_hub::config::load::Sources {
+    let sources = docstokg_hub::config::load::ConfigSources {
         file: Some(file.path().to_owned()),
         ..Default::default()
     };
     let (config, _) = docstokg_hub::config::load::load(&sources).expect("a configuration");
-    let world =
-        crate::support::World::new([Origin::new("a.example"), Origin::new("b.example")], config);
+    let world = crate::support::HubWorld::new(
+        [
+            OriginScript::new("a.example"),
+            OriginScript::new("b.example"),
+        ],
+        config,
+    );
     let requests = (0..10).map(|n| {
         get(&format!(
             "http://{}.example/{n}",

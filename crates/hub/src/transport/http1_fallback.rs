@@ -17,10 +17,10 @@ const MIN_UNPROCESSED: u32 = 16;
 
 /// What became of requests, by host.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<HashMap<String, Seen>>);
+pub(super) struct Http1Hosts(Mutex<HashMap<String, StreamCounts>>);
 
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct StreamCounts {
     unprocessed: u32,
     answered: u32,
     one_by_one: bool,
@@ -30,7 +30,7 @@ fn key(url: &Url) -> &str {
     &url[url::Position::BeforeHost..url::Position::AfterPort]
 }
 
-impl Streams {
+impl Http1Hosts {
     /// Returns whether requests of a host go one by one.
     pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
         self.0
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_host_that_processes_few_requests_of_a_connection_gets_them_one_by_one() {
-        let streams = Streams::default();
+        let streams = Http1Hosts::default();
         let url = Url::parse("https://a.example/x").unwrap();
         for _ in 0..1_000 {
             streams.note_answer(&url);

@@ -3,27 +3,27 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::{Clock, Random};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::event::{Observer, What};
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::event::{EventKind, Observer};
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Host, Hub, Patience, RefusedBy, Repeatable, Role};
-use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation};
 use parking_lot::Mutex;
 
 use crate::support::{Notes, config, get, ms, seconds};
 
 /// Several hubs of one world that share a store, as processes do.
-struct World {
+struct SharedBreakerWorld {
     simulation: Simulation,
-    web: Web,
+    web: SimulatedWeb,
     store: Arc<dyn StateStore>,
 }
 
-impl World {
-    fn new(origins: Vec<Origin>) -> Self {
+impl SharedBreakerWorld {
+    fn new(origins: Vec<OriginScript>) -> Self {
         let simulation = Simulation::new();
-        let web = Web::new(origins, simulation.boot());
+        let web = SimulatedWeb::new(origins, simulation.boot());
         let store = simulation.shared_store();
         Self {
             simulation,
@@ -33,13 +33,13 @@ impl World {
     }
 
     fn hub(&self, notes: &Arc<Notes>) -> Hub {
-        let flags = Flags {
+        let flags = CommandLineFlags {
             breaker: vec![
                 "gone.example=fail_max:2,reset:60,early_probes:false".into(),
                 "weak.example=fail_max:2,reset:60,early_probes:false,trial_calls.metadata:1".into(),
                 "files.example=early_probes:false,roles.artifact.fail_max:2,roles.artifact.reset_timeout_s:600".into(),
             ],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
         Hub::builder(config(flags))
             .runtime(self.simulation.runtime())
@@ -58,7 +58,7 @@ fn host(name: &str) -> Host {
 
 #[test]
 fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
-    let world = World::new(vec![Origin::new("a.example")]);
+    let world = SharedBreakerWorld::new(vec![OriginScript::new("a.example")]);
     let notes = Arc::new(Notes::default());
     let (hub, operator) = (world.hub(&notes), world.hub(&Arc::default()));
     let done = Arc::new(Mutex::new(None));
@@ -95,25 +95,25 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
         "{:?} after the close",
         done.saturating_sub(closed)
     );
-    let seen = |to: State| {
-        let leads_to = |what: &What| matches!(what, What::BreakerSeen { transition, .. } if transition.to == to);
+    let seen = |to: BreakerState| {
+        let leads_to = |what: &EventKind| matches!(what, EventKind::BreakerSeen { transition, .. } if transition.to == to);
         let notes = notes.0.lock();
         notes.iter().any(|event| leads_to(&event.what))
     };
     assert!(
-        seen(State::Open) && seen(State::Closed),
+        seen(BreakerState::Open) && seen(BreakerState::Closed),
         "what others did is reported"
     );
 }
 
 #[test]
 fn a_probe_that_succeeds_in_another_process_arrives_within_five_seconds() {
-    let origin = Origin::new("weak.example").latency(seconds(12));
-    let world = World::new(vec![origin.handler(|_, n| {
+    let origin = OriginScript::new("weak.example").latency(seconds(12));
+    let world = SharedBreakerWorld::new(vec![origin.handler(|_, n| {
         if n < 2 {
-            Reply::status(500)
+            ScriptedReply::status(500)
         } else {
-            Reply::ok("well")
+            ScriptedReply::ok("well")
         }
     })]);
     let hubs = [world.hub(&Arc::default()), world.hub(&Arc::default())];
@@ -157,14 +157,14 @@ fn a_probe_that_succeeds_in_another_process_arrives_within_five_seconds() {
 
 #[test]
 fn closing_the_breaker_of_a_role_reaches_a_sleeping_request_within_five_seconds() {
-    let origin = Origin::new("files.example").handler(|_, n| {
+    let origin = OriginScript::new("files.example").handler(|_, n| {
         if n < 2 {
-            Reply::status(500)
+            ScriptedReply::status(500)
         } else {
-            Reply::ok("well")
+            ScriptedReply::ok("well")
         }
     });
-    let world = World::new(vec![origin]);
+    let world = SharedBreakerWorld::new(vec![origin]);
     let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     for _ in 0..2 {
         let hub = hub.clone();
@@ -211,7 +211,7 @@ fn closing_the_breaker_of_a_role_reaches_a_sleeping_request_within_five_seconds(
 
 #[test]
 fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
-    let world = World::new(vec![Origin::new("a.example")]);
+    let world = SharedBreakerWorld::new(vec![OriginScript::new("a.example")]);
     let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let op = operator.clone();
     world.simulation.block_on(async move {
@@ -238,7 +238,7 @@ fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
 #[test]
 fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none() {
     // A host without an address: a failure of local connectivity.
-    let world = World::new(vec![Origin::new("a.example")]);
+    let world = SharedBreakerWorld::new(vec![OriginScript::new("a.example")]);
     let (cut_off, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let hub = cut_off.clone();
     world.simulation.block_on(async move {
@@ -292,11 +292,13 @@ fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none
 
 #[test]
 fn a_block_is_reported_with_the_headers_and_not_after_a_body_that_trickles() {
-    let busy =
-        Reply::status(429)
-            .header("retry-after", "60")
-            .drip(&b"busy ".repeat(20), 5, seconds(1));
-    let world = World::new(vec![Origin::new("a.example").route("/busy", [busy])]);
+    let busy = ScriptedReply::status(429).header("retry-after", "60").drip(
+        &b"busy ".repeat(20),
+        5,
+        seconds(1),
+    );
+    let world =
+        SharedBreakerWorld::new(vec![OriginScript::new("a.example").route("/busy", [busy])]);
     let (first, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let ended = Arc::new(Mutex::new(None));
     let (put, simulation) = (Arc::clone(&ended), world.simulation.clone());
@@ -329,10 +331,10 @@ fn a_block_is_reported_with_the_headers_and_not_after_a_body_that_trickles() {
 
 #[test]
 fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
-    let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
-    let flags = Flags {
+    let world = SharedBreakerWorld::new(vec![OriginScript::new("a.example").latency(ms(10))]);
+    let flags = CommandLineFlags {
         rate: vec!["a.example:metadata=rates:2/SECOND".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     let hub = Hub::builder(config(flags))
         .runtime(world.simulation.runtime())
@@ -375,12 +377,12 @@ fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
 
 #[test]
 fn the_doctor_does_not_count_what_a_dead_process_reserved() {
-    let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
+    let world = SharedBreakerWorld::new(vec![OriginScript::new("a.example").latency(ms(10))]);
     let hub = |runtime| {
         let rate = vec!["a.example:metadata=rates:1/10SECOND".into()];
-        let flags = Flags {
+        let flags = CommandLineFlags {
             rate,
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
         Hub::builder(config(flags))
             .runtime(runtime)

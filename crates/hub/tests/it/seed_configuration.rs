@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Problems, Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigProblems, ConfigSources, load};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{BackendKind, Config};
 use docstokg_hub::{Host, Hub, RateWait, Request, Role};
-use docstokg_origin_sim::Origin;
+use docstokg_origin_sim::OriginScript;
 
-use crate::support::{World, config, count, rates};
+use crate::support::{HubWorld, config, count, rates};
 
 fn file(yaml: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -21,11 +21,11 @@ fn file(yaml: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Reads a file with this text.
-pub(crate) fn read(yaml: &str) -> Result<(Config, Settings), Problems> {
+pub(crate) fn read(yaml: &str) -> Result<(Config, Settings), ConfigProblems> {
     let (_directory, path) = file(yaml);
-    load(&Sources {
+    load(&ConfigSources {
         file: Some(path),
-        ..Sources::default()
+        ..ConfigSources::default()
     })
 }
 
@@ -157,11 +157,11 @@ fn null_and_zero_are_no_ceiling() {
             "{none}"
         );
     }
-    let flags = Flags {
+    let flags = CommandLineFlags {
         max_inflight: Some("0".into()),
         ..rates(&["a.example:metadata=rates:1000/SECOND,max_concurrent:0"])
     };
-    let world = World::new([Origin::new("a.example")], config(flags));
+    let world = HubWorld::new([OriginScript::new("a.example")], config(flags));
     let requests = (0..50)
         .map(|n| Request::get(format!("http://a.example/{n}").parse().expect("a URL")))
         .collect();
@@ -180,18 +180,18 @@ fn a_breaker_is_set_from_the_environment_and_by_flags_with_groups_of_keys() {
             "fail_max:8".to_owned(),
         ),
     ];
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec![
             "a.example=window.threshold_failures:3,window.window_s:10,\
              trial_calls.metadata:2,roles.artifact.fail_max:6"
                 .into(),
         ],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let (config, _) = load(&Sources {
+    let (config, _) = load(&ConfigSources {
         environment,
         flags,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let crossref = &config.breakers.of(&host("api.crossref.org")).policy;
@@ -223,9 +223,9 @@ fn an_unknown_variable_is_a_warning_with_the_nearest_name() {
         ("DOCSTOKG_RLIMIT_BACKENDS".to_owned(), "redis".to_owned()),
         ("OTHER".to_owned(), "x".to_owned()),
     ];
-    let (_, settings) = load(&Sources {
+    let (_, settings) = load(&ConfigSources {
         environment,
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
@@ -342,13 +342,13 @@ fn the_library_opens_the_store_that_the_configuration_names_or_fails() {
 fn a_library_call_waits_until_its_deadline_and_by_policy_as_long_as_that_says() {
     let flags = || rates(&["a.example:metadata=rates:1/SECOND,max_delay_ms:100"]);
     let request = |n: u32| Request::get(format!("http://a.example/{n}").parse().expect("a URL"));
-    let world = World::new([Origin::new("a.example")], config(flags()));
+    let world = HubWorld::new([OriginScript::new("a.example")], config(flags()));
     assert_eq!(
         count(&world.fetch_all((0..4).map(request).collect()), "200"),
         4,
         "all wait"
     );
-    let world = World::new([Origin::new("a.example")], config(flags()));
+    let world = HubWorld::new([OriginScript::new("a.example")], config(flags()));
     let outcomes = world.fetch_all(
         (0..4)
             .map(|n| request(n).rate_wait(RateWait::Policy))
@@ -367,7 +367,7 @@ fn a_service_charges_its_own_budget_beside_the_hosts() {
   services: { ols: { rates: [\"2/SECOND\"] } }
 ";
     let (config, _) = read(yaml).expect("a configuration");
-    let world = World::new([Origin::new("a.example")], config);
+    let world = HubWorld::new([OriginScript::new("a.example")], config);
     let request = |n: u32| {
         Request::get(format!("http://a.example/{n}").parse().expect("a URL"))
             .rate_wait(RateWait::None)
