@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::{Hub, Request};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::metrics::{Metrics, MetricsSink};
 use docstokg_telemetry::sink::sqlite::{SqliteSink, open_to_read};
 use docstokg_telemetry::summary::{self, RunChoice};
-use docstokg_telemetry::{Recorder, Run};
+use docstokg_telemetry::{Recorder, RunIdentity};
 use parking_lot::Mutex;
 
 fn main() {
@@ -59,10 +59,10 @@ fn main() {
     std::process::exit(i32::from(missed > 0));
 }
 
-fn web() -> Web {
+fn web() -> SimulatedWeb {
     let body = vec![b'x'; 1_024];
-    Web::new(
-        [Origin::new("bench.example").handler(move |_, _| Reply::ok(body.clone()))],
+    SimulatedWeb::new(
+        [OriginScript::new("bench.example").handler(move |_, _| ScriptedReply::ok(body.clone()))],
         SystemClock.boot(),
     )
 }
@@ -72,18 +72,18 @@ fn hub_for(address: &str, directory: Option<&std::path::Path>) -> (Hub, Option<R
     let rate = vec![format!(
         "{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000"
     )];
-    let (config, settings) = load(&Sources {
-        flags: Flags {
+    let (config, settings) = load(&ConfigSources {
+        flags: CommandLineFlags {
             rate,
-            ..Flags::default()
+            ..CommandLineFlags::default()
         },
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .expect("a configuration");
     let Some(directory) = directory else {
         return (Hub::builder(config).build().expect("a hub"), None);
     };
-    let run = Arc::new(Run::begin("bench", &settings, &SystemClock));
+    let run = Arc::new(RunIdentity::begin("bench", &settings, &SystemClock));
     let metrics = Arc::new(Mutex::new(Metrics::new(
         Arc::clone(&run),
         &config,

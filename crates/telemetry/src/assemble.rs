@@ -4,7 +4,7 @@
 //! until one record can describe it: an attempt when it is settled, a request when it ends.
 
 mod active;
-mod charged;
+mod decided_budget;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use std::time::Duration;
 
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
-use docstokg_hub::event::{Event, What};
+use docstokg_hub::event::{Event, EventKind};
 use docstokg_hub::policy::breaker::Transition;
 use docstokg_hub::policy::rate::format_rates;
 use docstokg_hub::{Host, Role};
 
 use crate::record::{
-    BudgetRecord, Record, RequestContext, RobotsRecord, RobotsState, Stamped, TransitionRecord,
+    BudgetRecord, Record, RequestContext, RobotsRecord, RobotsState, TimedRecord, TransitionRecord,
 };
-use crate::run::Run;
-use active::{ActiveRequest, Cost};
+use crate::run::RunIdentity;
+use active::{ActiveRequest, AttemptCost};
 
 /// Maximum hosts and roles whose budgets are known to be reported.
 const MAX_REPORTED: usize = 16_384;
 
 /// Turns events into records.
 pub struct Assembler {
-    run: Arc<Run>,
+    run: Arc<RunIdentity>,
     config: Arc<Config>,
     active: HashMap<u64, ActiveRequest>,
     reported_budgets: HashSet<(Host, Role, Option<Arc<str>>)>,
@@ -51,7 +51,7 @@ fn robots_refusal(error: Option<&str>) -> Option<RobotsState> {
 impl Assembler {
     /// Starts without active requests.
     #[must_use]
-    pub fn new(run: Arc<Run>, config: Arc<Config>) -> Self {
+    pub fn new(run: Arc<RunIdentity>, config: Arc<Config>) -> Self {
         Self {
             run,
             config,
@@ -68,24 +68,24 @@ impl Assembler {
     }
 
     /// Takes one event, and appends the records that it completes.
-    pub fn take(&mut self, event: Event, records: &mut Vec<Stamped>) {
+    pub fn take(&mut self, event: Event, records: &mut Vec<TimedRecord>) {
         let at = self.run.wall_of(event.at);
-        let mut emit = |record: Record| records.push(Stamped { at, record });
+        let mut emit = |record: Record| records.push(TimedRecord { at, record });
         match event.what {
-            What::Hop { .. } => self.start_hop(event, &mut emit),
-            What::Breaker { key, transition } => {
+            EventKind::Hop { .. } => self.start_hop(event, &mut emit),
+            EventKind::Breaker { key, transition } => {
                 let change = transition_record(key, event.host, transition);
                 emit(Record::Transition(Box::new(change)));
             }
-            What::BreakerSeen { key, transition } => {
+            EventKind::BreakerSeen { key, transition } => {
                 let mut change = transition_record(key, event.host, transition);
                 change.elsewhere = true;
                 emit(Record::Transition(Box::new(change)));
             }
-            What::Robots { crawl_delay } => {
+            EventKind::Robots { crawl_delay } => {
                 self.note_robots(event.host, RobotsState::Allows, crawl_delay, &mut emit);
             }
-            What::End { error } => {
+            EventKind::End { error } => {
                 if let Some(state) = robots_refusal(error) {
                     self.note_robots(event.host, state, None, &mut emit);
                 }
@@ -107,7 +107,7 @@ impl Assembler {
             host,
             role,
             what:
-                What::Hop {
+                EventKind::Hop {
                     url,
                     method,
                     resolver,
@@ -132,7 +132,7 @@ impl Assembler {
         if let Some(active) = self.active.get_mut(&request) {
             active.continue_at(context, url, method);
         } else {
-            let active = ActiveRequest::new(at, context, url, method, Cost { weight, wait });
+            let active = ActiveRequest::new(at, context, url, method, AttemptCost { weight, wait });
             self.active.insert(request, active);
         }
     }
@@ -248,14 +248,15 @@ fn scope(key: &str, host: &Host) -> &'static str {
 #[cfg(test)]
 mod tests {
     use docstokg_hub::clock::SystemClock;
-    use docstokg_hub::config::load::{Sources, load};
+    use docstokg_hub::config::load::{ConfigSources, load};
 
     use super::*;
 
     #[test]
     fn of_very_many_hosts_only_some_are_remembered() {
-        let (config, settings) = load(&Sources::default()).expect("the shipped configuration");
-        let run = Arc::new(Run::begin("test", &settings, &SystemClock));
+        let (config, settings) =
+            load(&ConfigSources::default()).expect("the shipped configuration");
+        let run = Arc::new(RunIdentity::begin("test", &settings, &SystemClock));
         let mut assembler = Assembler::new(run, Arc::new(config));
         for number in 0..3 * MAX_REPORTED {
             let host = Host::parse(&format!("h{number}.example")).expect("a host");

@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use docstokg_config::node::Value;
+use docstokg_config::node::ConfigValue;
 use docstokg_config::{
-    Node, Problem, Problems, Section, Setting, Sourced, read, read_file, section,
+    ConfigNode, ConfigProblem, ConfigProblems, Section, Setting, SourcedValue, read, read_file,
+    section,
 };
 use serde_json::{Value as Json, json};
 
@@ -64,9 +65,9 @@ pub struct OutputFile(pub Option<PathBuf>);
 impl Setting for OutputFile {
     const KIND: &'static str = "file, or off";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         // YAML readers take an unquoted `off` for a boolean.
-        if matches!(node.value, Value::Bool(false)) {
+        if matches!(node.value, ConfigValue::Bool(false)) {
             return Ok(Self(None));
         }
         let text = String::read(node)?;
@@ -87,7 +88,7 @@ impl Setting for OutputFile {
 }
 
 /// The most older files beside the current one: each rotation renames all of them.
-const MOST_KEPT: u32 = 1_000;
+const MAX_KEPT_FILES: u32 = 1_000;
 
 /// What is recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,13 +133,17 @@ impl TelemetrySettings {
     ///
     /// # Errors
     /// Every value that could not be used as it is written.
-    pub fn resolve(&self) -> Result<TelemetryConfig, Vec<Problem>> {
+    pub fn resolve(&self) -> Result<TelemetryConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_files(&mut problems);
         let keep = self.jsonl_keep();
-        if keep.value > MOST_KEPT {
-            let message = format!("{} is more than {MOST_KEPT}", keep.value);
-            problems.push(Problem::new(&keep.source, "telemetry.jsonl_keep", message));
+        if keep.value > MAX_KEPT_FILES {
+            let message = format!("{} is more than {MAX_KEPT_FILES}", keep.value);
+            problems.push(ConfigProblem::new(
+                &keep.source,
+                "telemetry.jsonl_keep",
+                message,
+            ));
         }
         self.slo.check("telemetry.slo", &mut problems);
         if problems.is_empty() {
@@ -149,7 +154,7 @@ impl TelemetrySettings {
     }
 
     /// Checks that each file can be one, and that no two are the same.
-    fn check_files(&self, problems: &mut Vec<Problem>) {
+    fn check_files(&self, problems: &mut Vec<ConfigProblem>) {
         let files = [
             ("sqlite", &self.sqlite),
             ("jsonl", &self.jsonl),
@@ -158,7 +163,7 @@ impl TelemetrySettings {
         for (index, (name, set)) in files.iter().enumerate() {
             let Some(set) = set else { continue };
             let Some(path) = &set.value.0 else { continue };
-            let is_same = |other: &&(&str, &Option<Sourced<OutputFile>>)| {
+            let is_same = |other: &&(&str, &Option<SourcedValue<OutputFile>>)| {
                 other
                     .1
                     .as_ref()
@@ -173,7 +178,7 @@ impl TelemetrySettings {
                     format!("telemetry.{name}"),
                     format!("'{}' {wrong}", path.display()),
                 );
-                problems.push(Problem::new(&set.source, key, message));
+                problems.push(ConfigProblem::new(&set.source, key, message));
             }
         }
     }
@@ -221,7 +226,7 @@ impl SloSettings {
     ///
     /// # Errors
     /// Every problem, with its position.
-    pub fn from_file(path: &Path, below: &Self) -> Result<Self, Problems> {
+    pub fn from_file(path: &Path, below: &Self) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let written: Self = match read_file(path, &mut problems) {
             Some(node) => read("slo", node, &[], &mut problems),
@@ -231,12 +236,12 @@ impl SloSettings {
         if problems.is_empty() {
             Ok(written.over(below.clone()))
         } else {
-            Err(Problems::sorted(problems))
+            Err(ConfigProblems::sorted(problems))
         }
     }
 
     /// Checks that shares are shares: a target of more than 1 always fails or never does.
-    fn check(&self, path: &str, problems: &mut Vec<Problem>) {
+    fn check(&self, path: &str, problems: &mut Vec<ConfigProblem>) {
         for (name, set) in [
             ("success_after_open_min", &self.success_after_open_min),
             ("http_429_ratio_max", &self.http_429_ratio_max),
@@ -246,7 +251,11 @@ impl SloSettings {
                 && set.value > 1.0
             {
                 let message = format!("{} is more than 1; write a share, such as 0.05", set.value);
-                problems.push(Problem::new(&set.source, format!("{path}.{name}"), message));
+                problems.push(ConfigProblem::new(
+                    &set.source,
+                    format!("{path}.{name}"),
+                    message,
+                ));
             }
         }
     }

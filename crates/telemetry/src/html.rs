@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-const STYLE: &str = include_str!("html/page.css");
+const PAGE_STYLE: &str = include_str!("html/page.css");
 
 /// Writes a page. Control characters become U+FFFD, except line breaks and tabs: they would steer
 /// a terminal that shows the page.
@@ -16,7 +16,7 @@ pub fn document(title: &str, body: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(PAGE_STYLE)) }
             }
             body { main { (body) } }
         }

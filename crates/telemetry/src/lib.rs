@@ -9,13 +9,13 @@
 pub mod assemble;
 pub mod config;
 pub mod html;
+pub mod metrics_server;
 pub mod record;
 pub mod recorder;
 pub mod report;
 mod run;
-pub mod serve;
 pub mod sink;
 pub mod summary;
 
 pub use recorder::Recorder;
-pub use run::Run;
+pub use run::RunIdentity;

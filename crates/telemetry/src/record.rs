@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Host, Role};
 
 /// A record and its time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stamped {
+pub struct TimedRecord {
     /// When, on the wall clock.
     pub at: Timestamp,
     /// What.
@@ -65,11 +65,11 @@ pub struct CallRecord {
     /// The request.
     pub context: RequestContext,
     /// The state of the host's breaker.
-    pub host_state: State,
+    pub host_state: BreakerState,
     /// How long it denies requests from now on.
     pub host_cooldown: Option<Duration>,
     /// The state of the resolver's breaker, where there is one.
-    pub resolver_state: Option<State>,
+    pub resolver_state: Option<BreakerState>,
 }
 
 /// One attempt.
@@ -96,11 +96,11 @@ pub struct HttpRecord {
     /// How long it waited for a breaker.
     pub breaker_wait: Duration,
     /// The state of the host's breaker when the attempt was sent or denied.
-    pub host_state: State,
+    pub host_state: BreakerState,
     /// How long the breaker denies requests from now on.
     pub cooldown: Option<Duration>,
     /// The state of the resolver's breaker when the attempt was sent or denied.
-    pub resolver_state: Option<State>,
+    pub resolver_state: Option<BreakerState>,
     /// The result that the breaker recorded: `success`, `failure` or `none`.
     pub breaker_recorded: &'static str,
     /// From sending to headers.
@@ -209,9 +209,9 @@ pub struct TransitionRecord {
     /// The host of the request that saw it.
     pub host: Host,
     /// Before.
-    pub from: State,
+    pub from: BreakerState,
     /// After.
-    pub to: State,
+    pub to: BreakerState,
     /// The consecutive failures at that time.
     pub fail_count: u32,
     /// How long the breaker stays open.
@@ -228,7 +228,7 @@ pub(crate) const EARLY_PROBE_FAILED: &str = "early-probe-failed";
 impl TransitionRecord {
     /// Returns whether an open begins. The failure of an early probe leaves the open that there is.
     pub(crate) fn begins_open(&self) -> bool {
-        self.to == State::Open && self.reason.as_deref() != Some(EARLY_PROBE_FAILED)
+        self.to == BreakerState::Open && self.reason.as_deref() != Some(EARLY_PROBE_FAILED)
     }
 }
 

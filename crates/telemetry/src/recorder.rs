@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use docstokg_hub::config::Config;
-use docstokg_hub::event::{Event, Observer, What};
+use docstokg_hub::event::{Event, EventKind, Observer};
 use parking_lot::{Condvar, Mutex};
 
 use crate::assemble::Assembler;
 use crate::config::TelemetryConfig;
-use crate::record::Stamped;
-use crate::run::Run;
+use crate::record::TimedRecord;
+use crate::run::RunIdentity;
 use crate::sink::Sink;
 
 /// How often the thread takes events from the queue.
@@ -25,11 +25,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BATCH: usize = 8_192;
 
 /// Called once per sink when records are lost, with the reason.
-pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+pub type LossNotice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What the recording of a run lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordingLoss {
     /// Events that found the queue full.
     pub dropped: u64,
     /// Records that a sink could not write, by sink.
@@ -38,38 +38,38 @@ pub struct Recorded {
 
 /// Records a run. Give [`Recorder::observer`] to the hub, and [`Recorder::close`] it at the end.
 pub struct Recorder {
-    queue: Arc<Queue>,
-    writer: Option<JoinHandle<Recorded>>,
+    queue: Arc<EventQueue>,
+    writer: Option<JoinHandle<RecordingLoss>>,
 }
 
-struct Queue {
+struct EventQueue {
     capacity: usize,
-    state: Mutex<Pending>,
+    state: Mutex<PendingEvents>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Pending {
+struct PendingEvents {
     events: Vec<Event>,
     dropped: u64,
     closing: bool,
 }
 
 /// Puts the hub's events into the queue.
-struct QueueObserver(Arc<Queue>);
+struct QueueObserver(Arc<EventQueue>);
 
 impl Observer for QueueObserver {
     fn note(&self, event: &Event) {
         // The event that ends a wait has its length.
         if matches!(
             event.what,
-            What::WaitRate { .. }
-                | What::WaitTurn { .. }
-                | What::WaitSlot
-                | What::WaitBreaker { .. }
-                | What::WaitSlowStart { .. }
-                | What::WaitCaution { .. }
-                | What::CacheMiss
+            EventKind::WaitRate { .. }
+                | EventKind::WaitTurn { .. }
+                | EventKind::WaitSlot
+                | EventKind::WaitBreaker { .. }
+                | EventKind::WaitSlowStart { .. }
+                | EventKind::WaitCaution { .. }
+                | EventKind::CacheMiss
         ) {
             return;
         }
@@ -94,13 +94,13 @@ impl Recorder {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(
-        run: Arc<Run>,
+        run: Arc<RunIdentity>,
         config: Arc<Config>,
         telemetry: &TelemetryConfig,
         sinks: Vec<Box<dyn Sink>>,
-        notice: Notice,
+        notice: LossNotice,
     ) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(EventQueue {
             capacity: telemetry.queue,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -109,7 +109,7 @@ impl Recorder {
         let writer = std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || {
-                Writer {
+                RecordWriter {
                     sinks,
                     notice,
                     assembler,
@@ -136,11 +136,11 @@ impl Recorder {
 
     /// Writes the remaining events, ends the run, and returns what was lost.
     #[must_use]
-    pub fn close(mut self) -> Recorded {
+    pub fn close(mut self) -> RecordingLoss {
         self.finish().unwrap_or_default()
     }
 
-    fn finish(&mut self) -> Option<Recorded> {
+    fn finish(&mut self) -> Option<RecordingLoss> {
         let writer = self.writer.take()?;
         self.queue.state.lock().closing = true;
         self.queue.changed.notify_one();
@@ -154,14 +154,14 @@ impl Drop for Recorder {
     }
 }
 
-struct Writer {
+struct RecordWriter {
     sinks: Vec<Box<dyn Sink>>,
-    notice: Notice,
+    notice: LossNotice,
     assembler: Assembler,
 }
 
-impl Writer {
-    fn run(mut self, queue: &Queue) -> Recorded {
+impl RecordWriter {
+    fn run(mut self, queue: &EventQueue) -> RecordingLoss {
         let mut lost: Vec<u64> = vec![0; self.sinks.len()];
         let mut records = Vec::new();
         let mut spare = Vec::new();
@@ -190,7 +190,7 @@ impl Writer {
                     *lost += sink.close(dropped).err().map_or(0, |failed| failed.lost);
                 }
                 let named = self.sinks.iter().map(|sink| sink.name()).zip(lost);
-                return Recorded {
+                return RecordingLoss {
                     dropped,
                     lost: named.filter(|(_, lost)| *lost > 0).collect(),
                 };
@@ -198,7 +198,7 @@ impl Writer {
         }
     }
 
-    fn deliver(&mut self, records: &mut Vec<Stamped>, dropped: u64, lost: &mut [u64]) {
+    fn deliver(&mut self, records: &mut Vec<TimedRecord>, dropped: u64, lost: &mut [u64]) {
         for (sink, lost) in self.sinks.iter_mut().zip(lost) {
             if let Err(failed) = sink.write(records, self.assembler.active_requests(), dropped) {
                 if *lost == 0 && failed.lost > 0 {

@@ -11,18 +11,18 @@ use rusqlite::Connection;
 
 use crate::html::{TableLayout, card, document, table};
 use crate::summary::{
-    HostSummary, Summary, SummaryError, Throttled, bytes, percent, reason_counts, seconds,
+    HostSummary, RunSummary, SummaryError, ThrottleCounts, bytes, percent, reason_counts, seconds,
 };
 use charts::{bar, histogram, timeline};
-use data::{COLUMNS, ReportData};
+use data::{ReportData, TIMELINE_COLUMNS};
 
-const SCRIPT: &str = include_str!("report/page.js");
+const PAGE_SCRIPT: &str = include_str!("report/page.js");
 
 /// Writes the page of a run.
 ///
 /// # Errors
 /// The database cannot be read.
-pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryError> {
+pub fn page(database: &Connection, summary: &RunSummary) -> Result<String, SummaryError> {
     let title = format!("docstokg run {}", summary.run.run_id);
     Ok(document(&title, &sections(database, summary)?))
 }
@@ -31,7 +31,7 @@ pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryE
 ///
 /// # Errors
 /// The database cannot be read.
-pub fn sections(database: &Connection, summary: &Summary) -> Result<Markup, SummaryError> {
+pub fn sections(database: &Connection, summary: &RunSummary) -> Result<Markup, SummaryError> {
     let data = data::load(database, summary)?;
     let run = &summary.run;
     Ok(html! {
@@ -52,7 +52,7 @@ pub fn sections(database: &Connection, summary: &Summary) -> Result<Markup, Summ
     })
 }
 
-fn cards(summary: &Summary) -> Markup {
+fn cards(summary: &RunSummary) -> Markup {
     let totals = &summary.totals;
     let ratio = summary.makespan.ratio.map_or_else(
         || "no limit was reached".to_owned(),
@@ -84,7 +84,7 @@ fn cards(summary: &Summary) -> Markup {
     }
 }
 
-fn outcomes(summary: &Summary, data: &ReportData) -> Markup {
+fn outcomes(summary: &RunSummary, data: &ReportData) -> Markup {
     let totals = &summary.totals;
     let from_origin = data.lookups.saturating_sub(totals.cache_revalidated);
     let cache = [
@@ -121,7 +121,7 @@ fn timelines(data: &ReportData) -> Markup {
                 @for (class, name) in colours { span { i class=(class) {} (name) } }
                 span {
                     (seconds(data.length_s)) " in all, "
-                    (seconds(data.length_s / f64::from(COLUMNS))) " per column"
+                    (seconds(data.length_s / f64::from(TIMELINE_COLUMNS))) " per column"
                 }
             }
             @for host in &data.hosts {
@@ -154,11 +154,11 @@ fn histograms(data: &ReportData) -> Markup {
     }
 }
 
-fn slowest(summary: &Summary) -> Markup {
+fn slowest(summary: &RunSummary) -> Markup {
     let hosts = summary.hosts.iter().filter(|host| host.requests > 0);
     let mut hosts: Vec<&HostSummary> = hosts.collect();
     hosts.sort_by(|a, b| b.latency.p95_ms.total_cmp(&a.latency.p95_ms));
-    let sum = |t: Throttled| t.with_retry_after + t.without_retry_after;
+    let sum = |t: ThrottleCounts| t.with_retry_after + t.without_retry_after;
     let millis = |length: f64| format!("{length:.0} ms");
     let columns = [
         "host",
@@ -195,7 +195,7 @@ fn slowest(summary: &Summary) -> Markup {
     }
 }
 
-fn breakers(summary: &Summary) -> Markup {
+fn breakers(summary: &RunSummary) -> Markup {
     let columns = [
         "breaker",
         "opens",
@@ -259,7 +259,7 @@ fn failures(data: &ReportData) -> Markup {
                     }
                 }
                 (table(TableLayout::Wide, &columns, &rows))
-                script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(PAGE_SCRIPT)) }
             }
         }
     }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 /// The identity of a run: every event carries it, and the database has a row for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RunIdentity {
     /// The id, which sorts by time: `20261115T083000Z-4f9c1a`.
     pub id: String,
     /// A fingerprint of the configuration in force, without secrets.
@@ -20,7 +20,7 @@ pub struct Run {
     pub started_boot: BootInstant,
 }
 
-impl Run {
+impl RunIdentity {
     /// Starts a run with the settings of the whole program, and gives it an id.
     #[must_use]
     pub fn begin(command: &str, settings: &impl Section, clock: &dyn Clock) -> Self {

@@ -5,7 +5,7 @@ pub mod metrics;
 pub mod sqlite;
 pub mod trace;
 
-use crate::record::Stamped;
+use crate::record::TimedRecord;
 
 /// Takes records. Runs on the recorder's thread, so a slow sink delays other sinks and no request.
 pub trait Sink: Send {
@@ -17,8 +17,12 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// Records could not be written. Those that the sink keeps for a later batch are not lost.
-    fn write(&mut self, batch: &[Stamped], active: usize, dropped: u64)
-    -> Result<(), WriteFailure>;
+    fn write(
+        &mut self,
+        batch: &[TimedRecord],
+        active: usize,
+        dropped: u64,
+    ) -> Result<(), WriteFailure>;
 
     /// Writes the remaining records and ends the run.
     ///

@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use compare::compare;
 pub use load::{RunChoice, SummaryError, load, runs};
 pub use robots::{LatestRobots, latest_robots};
-pub use slo::{Check, check};
+pub use slo::{TargetCheck, check};
 pub(crate) use text::{bytes, percent, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
 pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
@@ -36,11 +36,11 @@ pub(crate) const FAILED_REQUEST: &str = "(CASE WHEN error IS 'cancelled' THEN 0
 
 /// The figures of a run, or of all runs together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Which run.
     pub run: RunInfo,
     /// Over all hosts.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// Makespan against the theoretical minimum.
     pub makespan: Makespan,
     /// Per host and role.
@@ -50,9 +50,9 @@ pub struct Summary {
     /// Why requests failed, most frequent first.
     pub failures: Vec<FailureSummary>,
     /// The hosts and roles that waited longest for their rates.
-    pub top_by_delay: Vec<Top>,
+    pub top_by_delay: Vec<RankedEntry>,
     /// The hosts and roles that were refused most often.
-    pub top_by_blocks: Vec<Top>,
+    pub top_by_blocks: Vec<RankedEntry>,
 }
 
 /// Which run.
@@ -74,7 +74,7 @@ pub struct RunInfo {
 
 /// Figures over all hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Totals {
+pub struct RunTotals {
     /// Seconds from the first request to the last answer.
     pub duration_s: f64,
     /// Requests that ended.
@@ -164,7 +164,7 @@ pub struct Distribution {
 
 /// How often a status was received, with and without the time of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Throttled {
+pub struct ThrottleCounts {
     /// With `Retry-After`.
     pub with_retry_after: u64,
     /// Without.
@@ -195,9 +195,9 @@ pub struct HostSummary {
     /// The time from sending to the end of the body.
     pub latency: Distribution,
     /// Answers 429.
-    pub status_429: Throttled,
+    pub status_429: ThrottleCounts,
     /// Answers 503.
-    pub status_503: Throttled,
+    pub status_503: ThrottleCounts,
     /// Answers from the cache among all look-ups.
     pub cache_hit_ratio: Option<f64>,
     /// Attempts after the first.
@@ -261,7 +261,7 @@ pub struct FailureSummary {
 
 /// An entry of a ranking.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Top {
+pub struct RankedEntry {
     /// The host.
     pub host: String,
     /// The role.
@@ -272,14 +272,15 @@ pub struct Top {
 
 /// Returns the share `part / whole`; `None` when `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
-pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+pub(crate) fn share_of_whole(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 /// Returns the share of each count in their sum.
 pub(crate) fn shares(counts: &BTreeMap<String, u64>) -> BTreeMap<String, f64> {
     let all = counts.values().sum();
-    let share_of = |(name, count): (&String, &u64)| Some((name.clone(), share(*count, all)?));
+    let share_of =
+        |(name, count): (&String, &u64)| Some((name.clone(), share_of_whole(*count, all)?));
     counts.iter().filter_map(share_of).collect()
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
-use docstokg_hub::event::What;
-use docstokg_hub::policy::breaker::State;
-use docstokg_hub::policy::classify::Outcome;
+use docstokg_hub::event::EventKind;
+use docstokg_hub::policy::breaker::BreakerState;
+use docstokg_hub::policy::classify::AttemptMeaning;
 use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
@@ -24,7 +24,7 @@ pub(super) struct ActiveRequest {
     context: RequestContext,
     url: Arc<str>,
     method: http::Method,
-    cost: Cost,
+    cost: AttemptCost,
     /// The next attempt is a HEAD that spends no token.
     free: bool,
     attempts: u32,
@@ -34,7 +34,7 @@ pub(super) struct ActiveRequest {
 }
 
 /// What each attempt of a request costs, and how long it may wait for that.
-pub(super) struct Cost {
+pub(super) struct AttemptCost {
     pub(super) weight: u32,
     pub(super) wait: RateWait,
 }
@@ -53,8 +53,8 @@ struct RateDelay {
 struct ActiveAttempt {
     sent_at: BootInstant,
     number: u32,
-    host_state: State,
-    resolver_state: Option<State>,
+    host_state: BreakerState,
+    resolver_state: Option<BreakerState>,
     free: bool,
     rate_delay: Duration,
     slot_wait: Duration,
@@ -73,7 +73,7 @@ impl ActiveRequest {
         context: RequestContext,
         url: String,
         method: http::Method,
-        cost: Cost,
+        cost: AttemptCost,
     ) -> Self {
         Self {
             started,
@@ -103,20 +103,20 @@ impl ActiveRequest {
     pub(super) fn take(
         &mut self,
         at: BootInstant,
-        what: What,
+        what: EventKind,
         config: &Config,
         emit: &mut impl FnMut(Record),
     ) {
         match what {
-            What::HeadSkipped => self.free = true,
-            What::Go { .. } => self.start_attempt(at, &what, config, emit),
-            What::GivenBack => {
+            EventKind::HeadSkipped => self.free = true,
+            EventKind::Go { .. } => self.start_attempt(at, &what, config, emit),
+            EventKind::GivenBack => {
                 self.attempts = self.attempts.saturating_sub(1);
                 if self.attempt.take().is_some_and(|attempt| !attempt.free) {
                     emit(self.rate(RateAction::GivenBack, RateDelay::default(), config));
                 }
             }
-            What::Refused {
+            EventKind::Refused {
                 refusal,
                 by,
                 waited,
@@ -134,26 +134,26 @@ impl ActiveRequest {
                     emit(self.rate(RateAction::Block, delay, config));
                 }
             }
-            What::Settled { outcome } => self.settle(at, Some(outcome), None, emit),
-            What::Adapted(change) => emit(Record::Adjusted(AdjustRecord {
+            EventKind::Settled { outcome } => self.settle(at, Some(outcome), None, emit),
+            EventKind::Adapted(change) => emit(Record::Adjusted(AdjustRecord {
                 context: self.context.clone(),
                 old: change.old.share(),
                 new: change.new.share(),
                 reason: change.reason,
             })),
-            What::CacheHit { status, age } => {
+            EventKind::CacheHit { status, age } => {
                 emit(self.cache("hit", Some(status), Some(age), None));
             }
-            What::CacheRevalidated { status } => {
+            EventKind::CacheRevalidated { status } => {
                 emit(self.cache("revalidated", Some(status), None, None));
             }
-            What::CacheStale {
+            EventKind::CacheStale {
                 status,
                 age,
                 reason,
             } => emit(self.cache("stale", Some(status), Some(age), Some(reason.as_str()))),
-            What::CacheStored => emit(self.cache("stored", None, None, None)),
-            What::Stop { reason } => self.stopped = Some(reason),
+            EventKind::CacheStored => emit(self.cache("stored", None, None, None)),
+            EventKind::Stop { reason } => self.stopped = Some(reason),
             what => self.take_answer(&what, emit),
         }
     }
@@ -162,11 +162,11 @@ impl ActiveRequest {
     fn start_attempt(
         &mut self,
         at: BootInstant,
-        go: &What,
+        go: &EventKind,
         config: &Config,
         emit: &mut impl FnMut(Record),
     ) {
-        let What::Go {
+        let EventKind::Go {
             attempt,
             probe,
             rate_delay,
@@ -192,9 +192,9 @@ impl ActiveRequest {
         };
         emit(self.rate(action, delay, config));
         let host_state = if *probe {
-            State::HalfOpen
+            BreakerState::HalfOpen
         } else {
-            State::Closed
+            BreakerState::Closed
         };
         emit(Record::Call(Box::new(CallRecord {
             context: self.context.clone(),
@@ -241,8 +241,8 @@ impl ActiveRequest {
     }
 
     /// Takes what came back: headers, a body or a fault.
-    fn take_answer(&mut self, what: &What, emit: &mut impl FnMut(Record)) {
-        if let What::Headers {
+    fn take_answer(&mut self, what: &EventKind, emit: &mut impl FnMut(Record)) {
+        if let EventKind::Headers {
             status,
             retry_after,
             ..
@@ -260,18 +260,18 @@ impl ActiveRequest {
             return;
         };
         match what {
-            What::Headers {
+            EventKind::Headers {
                 took, retry_after, ..
             } => {
                 attempt.status = self.status;
                 attempt.header_time = Some(*took);
                 attempt.retry_after = *retry_after;
             }
-            What::Body { received, took } => {
+            EventKind::Body { received, took } => {
                 attempt.body_time = Some(*took);
                 attempt.bytes = *received;
             }
-            What::Fault { fault, .. } => attempt.fault = Some(fault.as_str()),
+            EventKind::Fault { fault, .. } => attempt.fault = Some(fault.as_str()),
             _ => {}
         }
     }
@@ -280,7 +280,7 @@ impl ActiveRequest {
     pub(super) fn settle(
         &mut self,
         at: BootInstant,
-        outcome: Option<Outcome>,
+        outcome: Option<AttemptMeaning>,
         error: Option<&'static str>,
         emit: &mut impl FnMut(Record),
     ) {
@@ -304,9 +304,9 @@ impl ActiveRequest {
             cooldown: None,
             resolver_state: attempt.resolver_state,
             breaker_recorded: match outcome {
-                Some(Outcome::Success) => "success",
-                Some(Outcome::Failure | Outcome::Throttled) => "failure",
-                Some(Outcome::Neutral) | None => "none",
+                Some(AttemptMeaning::Success) => "success",
+                Some(AttemptMeaning::Failure | AttemptMeaning::Throttled) => "failure",
+                Some(AttemptMeaning::Neutral) | None => "none",
             },
             header_time: attempt.header_time,
             body_time: attempt.body_time,
@@ -321,7 +321,7 @@ impl ActiveRequest {
     fn deny(
         &mut self,
         by: &RefusedBy,
-        state: State,
+        state: BreakerState,
         remaining: Duration,
         emit: &mut impl FnMut(Record),
     ) {
@@ -329,8 +329,13 @@ impl ActiveRequest {
         // their refusal says nothing about the host.
         let (host_state, host_cooldown, resolver_state, error) = match by {
             RefusedBy::Host => (state, Some(remaining), None, "breaker_open"),
-            RefusedBy::Resolver(_) => (State::Closed, None, Some(state), "resolver_breaker_open"),
-            RefusedBy::Network => (State::Closed, None, None, "network_breaker_open"),
+            RefusedBy::Resolver(_) => (
+                BreakerState::Closed,
+                None,
+                Some(state),
+                "resolver_breaker_open",
+            ),
+            RefusedBy::Network => (BreakerState::Closed, None, None, "network_breaker_open"),
         };
         emit(Record::Call(Box::new(CallRecord {
             context: self.context.clone(),
@@ -405,10 +410,10 @@ fn refusing_window(refusal: &Refusal) -> Option<Window> {
 }
 
 /// Returns the state of the breaker that refused; `None` where the limiter refused.
-fn refusing_state(refusal: &Refusal) -> Option<State> {
+fn refusing_state(refusal: &Refusal) -> Option<BreakerState> {
     match &refusal.reason {
         RefusalReason::Rate { .. } | RefusalReason::Slots => None,
-        RefusalReason::Open { probing: true, .. } => Some(State::HalfOpen),
-        RefusalReason::Open { .. } => Some(State::Open),
+        RefusalReason::Open { probing: true, .. } => Some(BreakerState::HalfOpen),
+        RefusalReason::Open { .. } => Some(BreakerState::Open),
     }
 }

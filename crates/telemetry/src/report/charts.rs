@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::data::{COLUMNS, Column, EDGES, HostTimeline};
+use super::data::{HISTOGRAM_EDGES_MS, HostTimeline, TIMELINE_COLUMNS, TimeColumn};
 
 #[expect(clippy::cast_precision_loss, reason = "a chart is not that exact")]
-fn share(part: u64, whole: u64) -> f64 {
+fn percent_of(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
     } else {
@@ -17,7 +17,7 @@ fn share(part: u64, whole: u64) -> f64 {
 pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
     let all: u64 = parts.iter().map(|(_, _, count)| count).sum();
     let parts = || parts.iter().filter(|(_, _, count)| *count > 0);
-    let percent = |count: u64| share(count, all) * 100.0;
+    let percent = |count: u64| percent_of(count, all) * 100.0;
     html! {
         div.bar {
             span.name { (name) }
@@ -39,7 +39,7 @@ pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
 }
 
 /// Height of a timeline in its own units, and of the parts that show attempts and waits.
-const HEIGHT: f64 = 60.0;
+const TIMELINE_HEIGHT: f64 = 60.0;
 const ATTEMPTS_HEIGHT: f64 = 42.0;
 const WAIT_HEIGHT: f64 = 14.0;
 /// Width of a column, gap included.
@@ -52,7 +52,7 @@ pub(super) fn timeline(host: &HostTimeline) -> Markup {
     let most = attempts.max().unwrap_or(0).max(1);
     let delays = host.columns.iter().map(|column| column.delay_ms);
     let longest = delays.fold(0.0, f64::max);
-    let box_size = format!("0 0 {} {HEIGHT}", COLUMNS * COLUMN_WIDTH);
+    let box_size = format!("0 0 {} {TIMELINE_HEIGHT}", TIMELINE_COLUMNS * COLUMN_WIDTH);
     let columns = (0..).step_by(COLUMN_WIDTH as usize).zip(&host.columns);
     let waits = if longest >= 1.0 {
         format!("longest wait {}", length(longest))
@@ -72,20 +72,20 @@ pub(super) fn timeline(host: &HostTimeline) -> Markup {
 }
 
 fn bands(host: &HostTimeline) -> Markup {
-    let all = f64::from(COLUMNS * COLUMN_WIDTH);
+    let all = f64::from(TIMELINE_COLUMNS * COLUMN_WIDTH);
     html! {
         @for band in &host.bands {
             @let x = format!("{:.2}", band.from * all);
             // A band without length stays visible.
             @let width = format!("{:.2}", ((band.to - band.from) * all).max(1.5));
-            rect class=(band.class) x=(x) y="0" width=(width) height=(HEIGHT) {}
+            rect class=(band.class) x=(x) y="0" width=(width) height=(TIMELINE_HEIGHT) {}
         }
     }
 }
 
-fn draw_column(x: u32, column: &Column, most: u64, longest: f64) -> Markup {
-    let height = share(column.attempts, most) * ATTEMPTS_HEIGHT;
-    let bad = share(column.throttled, most) * ATTEMPTS_HEIGHT;
+fn draw_column(x: u32, column: &TimeColumn, most: u64, longest: f64) -> Markup {
+    let height = percent_of(column.attempts, most) * ATTEMPTS_HEIGHT;
+    let bad = percent_of(column.throttled, most) * ATTEMPTS_HEIGHT;
     let rect = |class: &str, y: f64, height: f64| {
         let (y, height) = (format!("{y:.2}"), format!("{height:.2}"));
         html! { rect class=(class) x=(x) y=(y) width=(COLUMN_WIDTH - 1) height=(height) {} }
@@ -96,8 +96,8 @@ fn draw_column(x: u32, column: &Column, most: u64, longest: f64) -> Markup {
                 (column.attempts) " attempts, " (column.throttled) " throttled, longest wait "
                 (format!("{:.0} ms", column.delay_ms))
             }
-            (rect("plain", HEIGHT - height, height - bad))
-            @if bad > 0.0 { (rect("bad", HEIGHT - bad, bad)) }
+            (rect("plain", TIMELINE_HEIGHT - height, height - bad))
+            @if bad > 0.0 { (rect("bad", TIMELINE_HEIGHT - bad, bad)) }
             @if longest > 0.0 { (rect("wait", 0.0, column.delay_ms / longest * WAIT_HEIGHT)) }
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn histogram(counts: &[u64]) -> Markup {
     html! {
         div.histogram {
             @for (bucket, count) in counts.iter().enumerate() {
-                @let width = format!("width:{:.2}%", share(*count, most) * 100.0);
+                @let width = format!("width:{:.2}%", percent_of(*count, most) * 100.0);
                 span { (bucket_name(bucket)) }
                 div.track { span.wait style=(width) {} }
                 span { (count) }
@@ -119,8 +119,10 @@ pub(super) fn histogram(counts: &[u64]) -> Markup {
 }
 
 fn bucket_name(bucket: usize) -> String {
-    let below = bucket.checked_sub(1).and_then(|below| EDGES.get(below));
-    match (below, EDGES.get(bucket)) {
+    let below = bucket
+        .checked_sub(1)
+        .and_then(|below| HISTOGRAM_EDGES_MS.get(below));
+    match (below, HISTOGRAM_EDGES_MS.get(bucket)) {
         (None, Some(edge)) => format!("< {}", length(*edge)),
         (Some(below), _) => format!("≥ {}", length(*below)),
         (None, None) => String::new(),

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use crate::summary::{FAILED_REQUEST, Summary, SummaryError};
+use crate::summary::{FAILED_REQUEST, RunSummary, SummaryError};
 
 /// Number of columns of a timeline.
-pub(super) const COLUMNS: u32 = 120;
+pub(super) const TIMELINE_COLUMNS: u32 = 120;
 /// Maximum hosts with a timeline.
 const MAX_HOSTS: usize = 20;
 /// Maximum failures that are listed.
 const MAX_FAILURES: usize = 2_000;
 /// The upper edges of the histogram's bars, in milliseconds; the last bar is open.
-pub(super) const EDGES: [f64; 9] = [
+pub(super) const HISTOGRAM_EDGES_MS: [f64; 9] = [
     1.0, 10.0, 50.0, 100.0, 500.0, 1_000.0, 5_000.0, 30_000.0, 300_000.0,
 ];
 
@@ -24,7 +24,7 @@ pub(super) struct ReportData {
     pub(super) lookups: u64,
     pub(super) hosts: Vec<HostTimeline>,
     pub(super) more_hosts: usize,
-    pub(super) failures: Vec<Failure>,
+    pub(super) failures: Vec<FailedRequest>,
     pub(super) more_failures: u64,
 }
 
@@ -34,23 +34,23 @@ pub(super) struct HostTimeline {
     pub(super) host: String,
     pub(super) attempts: u64,
     pub(super) throttled: u64,
-    pub(super) columns: Vec<Column>,
-    pub(super) bands: Vec<Band>,
-    pub(super) delays: [u64; EDGES.len() + 1],
+    pub(super) columns: Vec<TimeColumn>,
+    pub(super) bands: Vec<OpenBand>,
+    pub(super) delays: [u64; HISTOGRAM_EDGES_MS.len() + 1],
 }
 
 impl HostTimeline {
     fn new(host: String) -> Self {
         Self {
             host,
-            columns: vec![Column::default(); COLUMNS as usize],
+            columns: vec![TimeColumn::default(); TIMELINE_COLUMNS as usize],
             ..Self::default()
         }
     }
 }
 
 /// A time in which a breaker was open or half-open, as shares of the run.
-pub(super) struct Band {
+pub(super) struct OpenBand {
     pub(super) class: &'static str,
     pub(super) from: f64,
     pub(super) to: f64,
@@ -58,14 +58,14 @@ pub(super) struct Band {
 
 /// A slice of a host's time.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Column {
+pub(super) struct TimeColumn {
     pub(super) attempts: u64,
     pub(super) throttled: u64,
     pub(super) delay_ms: f64,
 }
 
 /// A request that failed.
-pub(super) struct Failure {
+pub(super) struct FailedRequest {
     pub(super) after_s: f64,
     pub(super) host: String,
     pub(super) role: String,
@@ -75,7 +75,10 @@ pub(super) struct Failure {
 }
 
 /// Reads everything that the page shows.
-pub(super) fn load(database: &Connection, summary: &Summary) -> Result<ReportData, SummaryError> {
+pub(super) fn load(
+    database: &Connection,
+    summary: &RunSummary,
+) -> Result<ReportData, SummaryError> {
     let run = Some(summary.run.run_id.as_str()).filter(|id| *id != "all");
     let span = "SELECT coalesce(min(ts - elapsed_ms / 1000.0), 0), coalesce(max(ts), 0)
                 FROM http_events WHERE run_id = ?1 OR ?1 IS NULL";
@@ -83,7 +86,7 @@ pub(super) fn load(database: &Connection, summary: &Summary) -> Result<ReportDat
         database.query_row(span, params![run], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let length_s = (last - first).max(1e-3);
     let (outcomes, lookups) = outcomes(database, run)?;
-    let extract = Extract {
+    let extract = ReportExtract {
         database,
         run,
         first,
@@ -144,14 +147,14 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
 }
 
 /// The part of the database that belongs to the report: one run or all, and its time.
-struct Extract<'a> {
+struct ReportExtract<'a> {
     database: &'a Connection,
     run: Option<&'a str>,
     first: f64,
     length_s: f64,
 }
 
-impl Extract<'_> {
+impl ReportExtract<'_> {
     /// Returns the timelines of the busiest hosts, and how many hosts have none.
     fn timelines(&self) -> Result<(Vec<HostTimeline>, usize), SummaryError> {
         let mut query = self.database.prepare(
@@ -180,8 +183,8 @@ impl Extract<'_> {
         reason = "a share of the columns is a column"
     )]
     fn column_of(&self, ts: f64) -> usize {
-        let column = (ts - self.first) / self.length_s * f64::from(COLUMNS);
-        (column as usize).min(COLUMNS as usize - 1)
+        let column = (ts - self.first) / self.length_s * f64::from(TIMELINE_COLUMNS);
+        (column as usize).min(TIMELINE_COLUMNS as usize - 1)
     }
 
     fn add_attempts(
@@ -208,8 +211,8 @@ impl Extract<'_> {
             column.delay_ms = column.delay_ms.max(delay);
             host.attempts += 1;
             host.throttled += throttled;
-            let bucket = EDGES.iter().position(|edge| delay < *edge);
-            host.delays[bucket.unwrap_or(EDGES.len())] += 1;
+            let bucket = HISTOGRAM_EDGES_MS.iter().position(|edge| delay < *edge);
+            host.delays[bucket.unwrap_or(HISTOGRAM_EDGES_MS.len())] += 1;
         }
         Ok(())
     }
@@ -240,7 +243,7 @@ impl Extract<'_> {
                 "half_open" => ("half", next),
                 _ => continue,
             };
-            host.bands.push(Band {
+            host.bands.push(OpenBand {
                 class,
                 from: share(from),
                 to: share(to),
@@ -254,7 +257,7 @@ fn failures(
     database: &Connection,
     run: Option<&str>,
     first: f64,
-) -> Result<(Vec<Failure>, u64), SummaryError> {
+) -> Result<(Vec<FailedRequest>, u64), SummaryError> {
     let failed = format!("(run_id = ?1 OR ?1 IS NULL) AND {FAILED_REQUEST}");
     let all: i64 = database.query_row(
         &format!("SELECT count(*) FROM request_ends WHERE {failed}"),
@@ -267,7 +270,7 @@ fn failures(
          FROM request_ends WHERE {failed} ORDER BY ts LIMIT {MAX_FAILURES}"
     ))?;
     let rows = query.query_map(params![run], |row| {
-        Ok(Failure {
+        Ok(FailedRequest {
             after_s: (row.get::<_, f64>(0)? - first).max(0.0),
             host: row.get(1)?,
             role: row.get(2)?,

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Sink, WriteFailure};
 use crate::config::TelemetryConfig;
-use crate::record::Stamped;
-use crate::run::Run;
+use crate::record::TimedRecord;
+use crate::run::RunIdentity;
 use events::events;
 
 /// Writes lines to a file; `events.jsonl` becomes `events.jsonl.1`, then `.2`, and so on.
@@ -23,7 +23,7 @@ pub struct JsonlSink {
     path: PathBuf,
     rotate: u64,
     keep: u32,
-    run: Arc<Run>,
+    run: Arc<RunIdentity>,
     file: Option<BufWriter<File>>,
     written: u64,
 }
@@ -33,7 +33,11 @@ impl JsonlSink {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: &Path, run: Arc<Run>, telemetry: &TelemetryConfig) -> std::io::Result<Self> {
+    pub fn open(
+        path: &Path,
+        run: Arc<RunIdentity>,
+        telemetry: &TelemetryConfig,
+    ) -> std::io::Result<Self> {
         let mut sink = Self {
             path: path.to_owned(),
             rotate: telemetry.jsonl_rotate,
@@ -97,7 +101,7 @@ impl Sink for JsonlSink {
         "jsonl"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), WriteFailure> {
+    fn write(&mut self, batch: &[TimedRecord], _: usize, _: u64) -> Result<(), WriteFailure> {
         let mut lost = 0;
         let mut why = None;
         let mut lines = String::new();

@@ -16,28 +16,28 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, Timestamp};
-use docstokg_hub::config::{Breakers, Config};
+use docstokg_hub::config::{BreakersConfig, Config};
 use docstokg_hub::files::write_whole;
 use docstokg_hub::stores::StateStore;
 use parking_lot::Mutex;
 
 use super::{Sink, WriteFailure};
-use crate::record::Stamped;
-use crate::run::Run;
+use crate::record::TimedRecord;
+use crate::run::RunIdentity;
 use catalogue::Metric;
 use render::labels;
 
 /// Seconds, up to ten minutes.
-const SECONDS: &[f64] = &[
+const SECONDS_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 /// Milliseconds, up to ten minutes.
-const MILLIS: &[f64] = &[
+const MILLIS_BUCKETS: &[f64] = &[
     1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0,
     60_000.0, 300_000.0, 600_000.0,
 ];
 /// Bytes, up to a gibibyte.
-const BYTES: &[f64] = &[
+const BYTES_BUCKETS: &[f64] = &[
     1_024.0,
     16_384.0,
     131_072.0,
@@ -57,7 +57,7 @@ const TEXTFILE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Counters, gauges and histograms of a run.
 pub struct Metrics {
-    run: Arc<Run>,
+    run: Arc<RunIdentity>,
     clock: Arc<dyn Clock>,
     configured: HashSet<Host>,
     seen: HashMap<Host, u32>,
@@ -65,7 +65,7 @@ pub struct Metrics {
     values: BTreeMap<(Metric, String), f64>,
     histograms: BTreeMap<(Metric, String), Histogram>,
     open_until: BTreeMap<String, Timestamp>,
-    breakers: Breakers,
+    breakers: BreakersConfig,
     store: Option<Arc<dyn StateStore>>,
 }
 
@@ -79,7 +79,7 @@ struct Histogram {
 impl Metrics {
     /// Starts with nothing counted.
     #[must_use]
-    pub fn new(run: Arc<Run>, config: &Config, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(run: Arc<RunIdentity>, config: &Config, clock: Arc<dyn Clock>) -> Self {
         let configured = config
             .limits
             .hosts
@@ -211,7 +211,7 @@ impl Sink for MetricsSink {
 
     fn write(
         &mut self,
-        batch: &[Stamped],
+        batch: &[TimedRecord],
         active: usize,
         dropped: u64,
     ) -> Result<(), WriteFailure> {

@@ -15,11 +15,11 @@ pub use rusqlite::Connection as Database;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::{Sink, WriteFailure};
-use crate::record::Stamped;
-use crate::run::Run;
+use crate::record::TimedRecord;
+use crate::run::RunIdentity;
 pub(crate) use database::BREAKER_CHANGES;
 pub use database::{DatabaseError, open_to_read};
-use database::{FIRST_VERSION, VERSION, add_missing, migrate, schema};
+use database::{FIRST_VERSION, TELEMETRY_TABLES_VERSION, add_missing, migrate, schema};
 use rows::Rows;
 
 /// How long a write waits for another writer.
@@ -27,7 +27,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum records kept for later while the database cannot be written.
 const MAX_PENDING: usize = 200_000;
 /// The tables that hold rows of runs.
-const TABLES: [&str; 10] = [
+const RUN_TABLES: [&str; 10] = [
     "http_events",
     "cache_events",
     "rate_events",
@@ -43,12 +43,12 @@ const TABLES: [&str; 10] = [
 /// Writes records to the database of runs.
 pub struct SqliteSink {
     path: PathBuf,
-    run: Arc<Run>,
+    run: Arc<RunIdentity>,
     clock: Arc<dyn Clock>,
     keep: Option<Duration>,
     database: Option<Connection>,
     begun: bool,
-    pending: Vec<Stamped>,
+    pending: Vec<TimedRecord>,
     lost: u64,
 }
 
@@ -59,7 +59,7 @@ impl SqliteSink {
     /// It cannot be opened at all: a directory that cannot be written, another version.
     pub fn open(
         path: &Path,
-        run: Arc<Run>,
+        run: Arc<RunIdentity>,
         keep: Option<Duration>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DatabaseError> {
@@ -86,7 +86,7 @@ impl SqliteSink {
                     why: error.to_string(),
                 });
             }
-            Ok(found) if found != VERSION => {
+            Ok(found) if found != TELEMETRY_TABLES_VERSION => {
                 return Err(DatabaseError::Version {
                     path: path.display().to_string(),
                     found,
@@ -118,15 +118,15 @@ impl SqliteSink {
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
             database.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+                "BEGIN IMMEDIATE; {} PRAGMA user_version = {TELEMETRY_TABLES_VERSION}; COMMIT;",
                 schema()
             ))?;
-        } else if found != VERSION {
+        } else if found != TELEMETRY_TABLES_VERSION {
             return Ok(found);
         }
         add_missing(&database)?;
         self.database = Some(database);
-        Ok(VERSION)
+        Ok(TELEMETRY_TABLES_VERSION)
     }
 
     /// Deletes runs that are older than `keep`. If that fails, the next run tries again.
@@ -143,7 +143,7 @@ impl SqliteSink {
                     .collect::<rusqlite::Result<Vec<_>>>()
             });
         for id in ids.unwrap_or_default() {
-            for table in TABLES {
+            for table in RUN_TABLES {
                 let _ = database.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), [&id]);
             }
         }
@@ -152,7 +152,7 @@ impl SqliteSink {
 
     fn store(
         &mut self,
-        batch: &[Stamped],
+        batch: &[TimedRecord],
         dropped: u64,
         finished: Option<Timestamp>,
     ) -> rusqlite::Result<()> {
@@ -236,7 +236,7 @@ impl Sink for SqliteSink {
         "sqlite"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, dropped: u64) -> Result<(), WriteFailure> {
+    fn write(&mut self, batch: &[TimedRecord], _: usize, dropped: u64) -> Result<(), WriteFailure> {
         if batch.is_empty() && self.pending.is_empty() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use tracing::{debug, info, warn};
 
 use super::jsonl::millis;
 use super::{Sink, WriteFailure};
-use crate::record::{Record, Stamped};
+use crate::record::{Record, TimedRecord};
 
 /// Emits records as `tracing` events.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ impl Sink for TraceSink {
         "tracing"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), WriteFailure> {
+    fn write(&mut self, batch: &[TimedRecord], _: usize, _: u64) -> Result<(), WriteFailure> {
         batch.iter().for_each(emit);
         Ok(())
     }
@@ -25,7 +25,7 @@ impl Sink for TraceSink {
     }
 }
 
-fn emit(Stamped { at, record }: &Stamped) {
+fn emit(TimedRecord { at, record }: &TimedRecord) {
     match record {
         Record::Http(http) => debug!(
             target: "docstokg::http",

@@ -2,28 +2,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::load::{Key, Reader, SummaryError, integer, key, per_hour};
-use super::{BreakerSummary, Distribution, share, shares};
+use super::load::{GroupKey, RunReader, SummaryError, integer, key, per_hour};
+use super::{BreakerSummary, Distribution, share_of_whole, shares};
 use crate::record::EARLY_PROBE_FAILED;
 use crate::sink::sqlite::BREAKER_CHANGES;
 
 /// Breakers, while the tables are read one after the other.
 #[derive(Default)]
-struct Breakers {
-    found: BTreeMap<Key, BreakerSummary>,
+struct BreakerCollector {
+    found: BTreeMap<GroupKey, BreakerSummary>,
     /// The breaker of each host, where it is not one of its own.
-    of_host: HashMap<String, Key>,
+    of_host: HashMap<String, GroupKey>,
     /// Since when, and until when at most, a breaker is open.
-    open: HashMap<Key, (f64, f64)>,
+    open: HashMap<GroupKey, (f64, f64)>,
     /// The lengths of inferred opens, in seconds.
-    lengths: HashMap<Key, Vec<f64>>,
+    lengths: HashMap<GroupKey, Vec<f64>>,
     /// The early probes that failed.
-    early: HashMap<Key, EarlyProbes>,
+    early: HashMap<GroupKey, EarlyProbes>,
 }
 
 /// How an outage ended, as far as the run saw it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum OutageEnd {
     BySuccess,
     Lasting,
 }
@@ -48,14 +48,14 @@ struct EarlyProbes {
 }
 
 impl EarlyProbes {
-    fn end_outage(&mut self, ended: Ended) {
-        self.lasting += u64::from(self.in_outage && ended == Ended::Lasting);
+    fn end_outage(&mut self, ended: OutageEnd) {
+        self.lasting += u64::from(self.in_outage && ended == OutageEnd::Lasting);
         self.in_outage = false;
     }
 }
 
-impl Breakers {
-    fn at(&mut self, key: Key) -> &mut BreakerSummary {
+impl BreakerCollector {
+    fn at(&mut self, key: GroupKey) -> &mut BreakerSummary {
         let (scope, name) = key.clone();
         self.found.entry(key).or_insert_with(|| BreakerSummary {
             scope,
@@ -64,7 +64,7 @@ impl Breakers {
         })
     }
 
-    fn key_of(&self, host: &str) -> Key {
+    fn key_of(&self, host: &str) -> GroupKey {
         self.of_host
             .get(host)
             .cloned()
@@ -72,22 +72,22 @@ impl Breakers {
     }
 
     /// Ends the current open of a breaker, if there is one.
-    fn end_open(&mut self, key: &Key, ts: f64) {
+    fn end_open(&mut self, key: &GroupKey, ts: f64) {
         if let Some((since, until)) = self.open.remove(key) {
             self.at(key.clone()).open_s += ts.min(until) - since;
         }
     }
 
     /// Counts the failed early probes of a breaker, by its changes of state in this run.
-    fn count_early_probe(&mut self, key: &Key, to: &str, reason: Option<&str>) {
+    fn count_early_probe(&mut self, key: &GroupKey, to: &str, reason: Option<&str>) {
         let early = self.early.entry(key.clone()).or_default();
         match to {
             "open" if reason == Some(EARLY_PROBE_FAILED) => {
                 early.failed += 1;
                 early.in_outage = true;
             }
-            "open" => early.end_outage(Ended::Lasting),
-            "closed" => early.end_outage(Ended::BySuccess),
+            "open" => early.end_outage(OutageEnd::Lasting),
+            "closed" => early.end_outage(OutageEnd::BySuccess),
             _ => {}
         }
     }
@@ -95,7 +95,7 @@ impl Breakers {
     /// Takes in that a breaker is open. An open that was only met counts elsewhere.
     fn start_open(
         &mut self,
-        key: &Key,
+        key: &GroupKey,
         (ts, reset): (f64, f64),
         reason: Option<String>,
         by: OpenedBy,
@@ -118,30 +118,31 @@ impl Breakers {
     }
 }
 
-impl Reader<'_> {
+impl RunReader<'_> {
     pub(super) fn breakers(&self, duration_s: f64) -> Result<Vec<BreakerSummary>, SummaryError> {
-        let mut breakers = Breakers::default();
+        let mut breakers = BreakerCollector::default();
         let resets = self.resets()?;
         self.read_transitions(&mut breakers)?;
         self.read_probes(&mut breakers)?;
         self.read_denials(&mut breakers)?;
         self.read_retry_after(&mut breakers, &resets)?;
-        let Breakers {
+        let BreakerCollector {
             mut found,
             of_host,
             mut lengths,
             mut early,
             ..
         } = breakers;
-        let host_of: HashMap<&Key, &String> =
+        let host_of: HashMap<&GroupKey, &String> =
             of_host.iter().map(|(host, key)| (key, host)).collect();
         for (key, breaker) in &mut found {
             breaker.opens_per_hour = per_hour(breaker.opens, duration_s);
             breaker.reason_shares = shares(&breaker.reasons);
             let mut early = early.remove(key).unwrap_or_default();
-            early.end_outage(Ended::Lasting);
+            early.end_outage(OutageEnd::Lasting);
             breaker.probed_opens = breaker.probes.saturating_sub(early.failed) + early.lasting;
-            breaker.success_after_open = share(breaker.probe_successes, breaker.probed_opens);
+            breaker.success_after_open =
+                share_of_whole(breaker.probe_successes, breaker.probed_opens);
             let host = host_of.get(key).map_or(&key.1, |host| *host);
             let reset = resets.get(host).filter(|reset| **reset > 0.0);
             if let (Some(lengths), Some(reset)) = (lengths.get_mut(key), reset) {
@@ -153,7 +154,7 @@ impl Reader<'_> {
     }
 
     /// Reads how often and how long breakers were open.
-    fn read_transitions(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
+    fn read_transitions(&self, breakers: &mut BreakerCollector) -> Result<(), SummaryError> {
         self.each(
             &format!(
                 "SELECT scope, key, host, to_state, ts, reset_timeout_s, reason, elsewhere,
@@ -192,7 +193,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_probes(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
+    fn read_probes(&self, breakers: &mut BreakerCollector) -> Result<(), SummaryError> {
         self.each(
             "SELECT host, count(*), sum(breaker_recorded = 'success') FROM http_events
              WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 AND breaker_host_state = 'half_open'
@@ -209,7 +210,7 @@ impl Reader<'_> {
 
     /// Reads the requests that breakers denied. Each saves the smaller of the remaining cooldown
     /// and the host's mean latency.
-    fn read_denials(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
+    fn read_denials(&self, breakers: &mut BreakerCollector) -> Result<(), SummaryError> {
         self.each(
             "SELECT d.host, d.error, d.resolver, count(*),
                     sum(min(coalesce(d.breaker_host_cooldown_ms, e.expected),
@@ -242,7 +243,7 @@ impl Reader<'_> {
 
     fn read_retry_after(
         &self,
-        breakers: &mut Breakers,
+        breakers: &mut BreakerCollector,
         resets: &HashMap<String, f64>,
     ) -> Result<(), SummaryError> {
         self.each(

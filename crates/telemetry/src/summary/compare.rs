@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::Summary;
+use super::RunSummary;
 
 /// One figure of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct FigureChange {
     /// The figure.
     pub figure: &'static str,
     /// In the earlier run.
@@ -19,17 +19,17 @@ pub struct Compared {
 
 /// Compares a run with an earlier one.
 #[must_use]
-pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
-    let worst_delay = |summary: &Summary| {
+pub fn compare(before: &RunSummary, after: &RunSummary) -> Vec<FigureChange> {
+    let worst_delay = |summary: &RunSummary| {
         summary
             .hosts
             .iter()
             .map(|host| host.delay.p95_ms)
             .fold(0.0, f64::max)
     };
-    let figure = |name, of: &dyn Fn(&Summary) -> f64| {
+    let figure = |name, of: &dyn Fn(&RunSummary) -> f64| {
         let (was, is) = (of(before), of(after));
-        Compared {
+        FigureChange {
             figure: name,
             before: was,
             after: is,
@@ -59,7 +59,7 @@ pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
         }),
     ];
     // Short runs have no such rate.
-    let rate = |summary: &Summary| summary.totals.opens_per_hour;
+    let rate = |summary: &RunSummary| summary.totals.opens_per_hour;
     if rate(before).and(rate(after)).is_some() {
         let figure = figure("opens_per_hour", &|summary| rate(summary).unwrap_or(0.0));
         compared.push(figure);

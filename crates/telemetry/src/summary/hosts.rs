@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::load::{Key, Reader, SummaryError, integer, key};
-use super::{Distribution, HostSummary, Throttled, share};
+use super::load::{GroupKey, RunReader, SummaryError, integer, key};
+use super::{Distribution, HostSummary, ThrottleCounts, share_of_whole};
 
-type Hosts = BTreeMap<Key, HostSummary>;
+type HostSummaries = BTreeMap<GroupKey, HostSummary>;
 /// One distribution of a host.
-type Field = fn(&mut HostSummary) -> &mut Distribution;
+type DistributionField = fn(&mut HostSummary) -> &mut Distribution;
 
-fn at(hosts: &mut Hosts, key: Key) -> &mut HostSummary {
+fn at(hosts: &mut HostSummaries, key: GroupKey) -> &mut HostSummary {
     let (host, role) = key.clone();
     hosts.entry(key).or_insert_with(|| HostSummary {
         host,
@@ -18,9 +18,9 @@ fn at(hosts: &mut Hosts, key: Key) -> &mut HostSummary {
     })
 }
 
-impl Reader<'_> {
+impl RunReader<'_> {
     pub(super) fn hosts(&self) -> Result<Vec<HostSummary>, SummaryError> {
-        let mut hosts = Hosts::new();
+        let mut hosts = HostSummaries::new();
         self.read_attempts(&mut hosts)?;
         self.read_cache_hits(&mut hosts)?;
         self.read_tokens(&mut hosts)?;
@@ -41,7 +41,7 @@ impl Reader<'_> {
         Ok(hosts.into_values().collect())
     }
 
-    fn read_attempts(&self, hosts: &mut Hosts) -> Result<(), SummaryError> {
+    fn read_attempts(&self, hosts: &mut HostSummaries) -> Result<(), SummaryError> {
         self.each(
             "SELECT host, role, sum(sent), sum(sent = 0),
                     sum(status IS 429 AND retry_after_s IS NOT NULL),
@@ -55,11 +55,11 @@ impl Reader<'_> {
                 let host = at(hosts, key(row)?);
                 host.requests = integer(row, 2)?;
                 host.denied = integer(row, 3)?;
-                host.status_429 = Throttled {
+                host.status_429 = ThrottleCounts {
                     with_retry_after: integer(row, 4)?,
                     without_retry_after: integer(row, 5)?,
                 };
-                host.status_503 = Throttled {
+                host.status_503 = ThrottleCounts {
                     with_retry_after: integer(row, 6)?,
                     without_retry_after: integer(row, 7)?,
                 };
@@ -71,9 +71,9 @@ impl Reader<'_> {
         )
     }
 
-    fn read_cache_hits(&self, hosts: &mut Hosts) -> Result<(), SummaryError> {
+    fn read_cache_hits(&self, hosts: &mut HostSummaries) -> Result<(), SummaryError> {
         for host in hosts.values_mut() {
-            host.cache_hit_ratio = share(0, host.requests);
+            host.cache_hit_ratio = share_of_whole(0, host.requests);
         }
         if !self.has_cache_events()? {
             return Ok(());
@@ -85,13 +85,13 @@ impl Reader<'_> {
             |row| {
                 let host = at(hosts, key(row)?);
                 let hits = integer(row, 2)?;
-                host.cache_hit_ratio = share(hits, host.requests + hits);
+                host.cache_hit_ratio = share_of_whole(hits, host.requests + hits);
                 Ok(())
             },
         )
     }
 
-    fn read_tokens(&self, hosts: &mut Hosts) -> Result<(), SummaryError> {
+    fn read_tokens(&self, hosts: &mut HostSummaries) -> Result<(), SummaryError> {
         self.each(
             "SELECT host, role,
                     sum(CASE action WHEN 'acquire' THEN weight
@@ -111,16 +111,16 @@ impl Reader<'_> {
     /// Reads the distribution of a column; rows of a host and role follow each other, in order.
     fn read_distribution(
         &self,
-        hosts: &mut Hosts,
+        hosts: &mut HostSummaries,
         column: &str,
-        field: Field,
+        field: DistributionField,
     ) -> Result<(), SummaryError> {
         let sql = format!(
             "SELECT host, role, {column} FROM http_events
              WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 ORDER BY host, role, {column}"
         );
         let mut values: Vec<f64> = Vec::new();
-        let mut current: Option<Key> = None;
+        let mut current: Option<GroupKey> = None;
         self.each(&sql, |row| {
             let this = key(row)?;
             if current.as_ref() != Some(&this)
@@ -138,7 +138,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_stops(&self, hosts: &mut Hosts) -> Result<(), SummaryError> {
+    fn read_stops(&self, hosts: &mut HostSummaries) -> Result<(), SummaryError> {
         self.each(
             "SELECT host, role, stopped, count(*) FROM request_ends
              WHERE (run_id = ?1 OR ?1 IS NULL) AND stopped IS NOT NULL

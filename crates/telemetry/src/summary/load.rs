@@ -5,7 +5,7 @@ use std::path::Path;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{BreakerSummary, HostSummary, RunInfo, Summary, Top, Totals, shares};
+use super::{BreakerSummary, HostSummary, RankedEntry, RunInfo, RunSummary, RunTotals, shares};
 use crate::sink::sqlite::DatabaseError;
 
 /// The shortest run that has a rate per hour, in seconds: a shorter one is not extrapolated.
@@ -83,11 +83,11 @@ pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
 ///
 /// # Errors
 /// There is no such run, or the database cannot be read.
-pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, SummaryError> {
+pub fn load(database: &Connection, choice: &RunChoice) -> Result<RunSummary, SummaryError> {
     // All queries see the same state of the database, even while a run writes to it.
     let snapshot = database.unchecked_transaction()?;
     let id = find(&snapshot, choice)?;
-    let reader = Reader {
+    let reader = RunReader {
         database: &snapshot,
         run: id.as_deref(),
     };
@@ -109,7 +109,7 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
             .cmp(&a.requests)
             .then_with(|| (&a.host, &a.role).cmp(&(&b.host, &b.role)))
     });
-    Ok(Summary {
+    Ok(RunSummary {
         run,
         totals,
         makespan,
@@ -122,7 +122,7 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
 }
 
 /// Adds the figures that are sums over hosts and breakers.
-fn add_up(totals: &mut Totals, hosts: &[HostSummary], breakers: &[BreakerSummary]) {
+fn add_up(totals: &mut RunTotals, hosts: &[HostSummary], breakers: &[BreakerSummary]) {
     for host in hosts {
         totals.tokens_acquired += host.acquired;
         totals.limiter_blocks += host.blocked;
@@ -142,10 +142,10 @@ fn add_up(totals: &mut Totals, hosts: &[HostSummary], breakers: &[BreakerSummary
 }
 
 /// Ranks hosts by a figure, largest first.
-fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<Top> {
-    let mut all: Vec<Top> = hosts
+fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<RankedEntry> {
+    let mut all: Vec<RankedEntry> = hosts
         .iter()
-        .map(|host| Top {
+        .map(|host| RankedEntry {
             host: host.host.clone(),
             role: host.role.clone(),
             value: value(host),
@@ -197,15 +197,15 @@ pub(super) fn per_hour(count: u64, duration_s: f64) -> Option<f64> {
 }
 
 /// The rows of one run, or of all.
-pub(super) struct Reader<'a> {
+pub(super) struct RunReader<'a> {
     database: &'a Connection,
     run: Option<&'a str>,
 }
 
 /// What rows are grouped by: host and role, or scope and key.
-pub(super) type Key = (String, String);
+pub(super) type GroupKey = (String, String);
 
-impl Reader<'_> {
+impl RunReader<'_> {
     /// Runs a query whose `?1` is the run, or NULL for all runs, and passes every row to `take`.
     pub(super) fn each(
         &self,
@@ -278,7 +278,7 @@ impl Reader<'_> {
     }
 }
 
-pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<GroupKey> {
     Ok((row.get(0)?, row.get(1)?))
 }
 

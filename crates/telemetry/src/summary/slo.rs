@@ -1,14 +1,14 @@
 //! Targets, and whether a run meets them.
 
-use docstokg_config::Sourced;
+use docstokg_config::SourcedValue;
 use serde::Serialize;
 
-use super::{Summary, share};
+use super::{RunSummary, share_of_whole};
 use crate::config::SloSettings;
 
 /// One target and the figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Check {
+pub struct TargetCheck {
     /// The target, as its key in the configuration.
     pub target: &'static str,
     /// The target value.
@@ -22,11 +22,11 @@ pub struct Check {
 }
 
 /// A figure, and the host or breaker where it is worst.
-type Figure = (f64, Option<String>);
+type TargetFigure = (f64, Option<String>);
 
 /// Compares a run with the targets.
 #[must_use]
-pub fn check(summary: &Summary, targets: &SloSettings) -> Vec<Check> {
+pub fn check(summary: &RunSummary, targets: &SloSettings) -> Vec<TargetCheck> {
     let totals = &summary.totals;
     let of_attempts = |ratio: f64| (totals.attempts > 0).then_some((ratio, None));
     let checks = [
@@ -63,12 +63,12 @@ pub fn check(summary: &Summary, targets: &SloSettings) -> Vec<Check> {
 
 fn at_most(
     target: &'static str,
-    wanted: Option<Sourced<f64>>,
-    figure: Option<Figure>,
-) -> Option<Check> {
+    wanted: Option<SourcedValue<f64>>,
+    figure: Option<TargetFigure>,
+) -> Option<TargetCheck> {
     let wanted = wanted?.value;
     let (found, place) = figure.map_or((None, None), |(found, place)| (Some(found), place));
-    Some(Check {
+    Some(TargetCheck {
         target,
         wanted,
         found,
@@ -77,15 +77,15 @@ fn at_most(
     })
 }
 
-fn success_after_open(summary: &Summary, targets: &SloSettings) -> Check {
+fn success_after_open(summary: &RunSummary, targets: &SloSettings) -> TargetCheck {
     let wanted = targets.success_after_open_min().value;
     let probed = summary.breakers.iter().map(|breaker| breaker.probed_opens);
     let successes = summary
         .breakers
         .iter()
         .map(|breaker| breaker.probe_successes);
-    let found = share(successes.sum(), probed.sum());
-    Check {
+    let found = share_of_whole(successes.sum(), probed.sum());
+    TargetCheck {
         target: "success_after_open_min",
         wanted,
         found,
@@ -95,13 +95,13 @@ fn success_after_open(summary: &Summary, targets: &SloSettings) -> Check {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
-fn telemetry_lost(summary: &Summary, targets: &SloSettings) -> Option<Check> {
+fn telemetry_lost(summary: &RunSummary, targets: &SloSettings) -> Option<TargetCheck> {
     let wanted = targets.telemetry_lost_max().map(|most| most as f64);
     let lost = summary.totals.telemetry_lost as f64;
     at_most("telemetry_lost_max", Some(wanted), Some((lost, None)))
 }
 
-fn longest_block(summary: &Summary) -> Option<Figure> {
+fn longest_block(summary: &RunSummary) -> Option<TargetFigure> {
     worst(
         summary
             .breakers
@@ -110,7 +110,7 @@ fn longest_block(summary: &Summary) -> Option<Figure> {
     )
 }
 
-fn longest_delay(summary: &Summary) -> Option<Figure> {
+fn longest_delay(summary: &RunSummary) -> Option<TargetFigure> {
     worst(
         summary
             .hosts
@@ -119,7 +119,7 @@ fn longest_delay(summary: &Summary) -> Option<Figure> {
     )
 }
 
-fn most_opens(summary: &Summary) -> Option<Figure> {
+fn most_opens(summary: &RunSummary) -> Option<TargetFigure> {
     worst(
         summary
             .breakers
@@ -128,7 +128,7 @@ fn most_opens(summary: &Summary) -> Option<Figure> {
     )
 }
 
-fn worst(figures: impl Iterator<Item = (f64, String)>) -> Option<Figure> {
+fn worst(figures: impl Iterator<Item = (f64, String)>) -> Option<TargetFigure> {
     figures
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(value, place)| (value, Some(place)))

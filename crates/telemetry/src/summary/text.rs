@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::compare::Compared;
-use super::{BreakerSummary, Check, HostSummary, Makespan, Summary, Totals, shares};
+use super::compare::FigureChange;
+use super::{BreakerSummary, HostSummary, Makespan, RunSummary, RunTotals, TargetCheck, shares};
 
 /// Maximum rows of a table; the rest is only counted.
 const MAX_ROWS: usize = 20;
 
 /// Writes a summary as text, at most 80 columns wide where names allow.
 #[must_use]
-pub fn text(summary: &Summary, checks: &[Check]) -> String {
+pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     let mut out = overview(summary);
     for section in [
         hosts(summary),
@@ -29,7 +29,7 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
 }
 
 /// Writes the figures over all hosts.
-fn overview(summary: &Summary) -> String {
+fn overview(summary: &RunSummary) -> String {
     let (run, totals) = (&summary.run, &summary.totals);
     let mut out = format!(
         "run {} ({}, {}), started {}\n",
@@ -92,7 +92,7 @@ fn makespan(makespan: &Makespan) -> String {
 }
 
 /// Writes what the cache saved.
-fn reuse(totals: &Totals) -> String {
+fn reuse(totals: &RunTotals) -> String {
     let reused = totals.cache_hits + totals.cache_revalidated;
     if reused == 0 {
         return String::new();
@@ -105,7 +105,7 @@ fn reuse(totals: &Totals) -> String {
     )
 }
 
-fn hosts(summary: &Summary) -> String {
+fn hosts(summary: &RunSummary) -> String {
     if summary.hosts.is_empty() {
         return String::new();
     }
@@ -125,7 +125,7 @@ fn hosts(summary: &Summary) -> String {
 }
 
 /// Writes at what share of their rates adaptive hosts ended.
-fn adapted(summary: &Summary) -> String {
+fn adapted(summary: &RunSummary) -> String {
     let shares: Vec<String> = summary
         .hosts
         .iter()
@@ -140,7 +140,7 @@ fn adapted(summary: &Summary) -> String {
     format!("adaptive rate at the end: {}\n", shares.join(", "))
 }
 
-fn breakers(summary: &Summary) -> String {
+fn breakers(summary: &RunSummary) -> String {
     if summary.breakers.is_empty() {
         return String::new();
     }
@@ -164,7 +164,7 @@ fn breakers(summary: &Summary) -> String {
     out
 }
 
-fn failures(summary: &Summary) -> String {
+fn failures(summary: &RunSummary) -> String {
     if summary.failures.is_empty() {
         return String::new();
     }
@@ -182,7 +182,7 @@ fn failures(summary: &Summary) -> String {
 }
 
 /// Writes which hosts and roles waited longest and were refused most, where there are several.
-fn tops(summary: &Summary) -> String {
+fn tops(summary: &RunSummary) -> String {
     let lists = [
         (
             "waited longest, all requests together",
@@ -206,7 +206,7 @@ fn tops(summary: &Summary) -> String {
     lines.join("\n")
 }
 
-fn targets(checks: &[Check]) -> String {
+fn targets(checks: &[TargetCheck]) -> String {
     if checks.is_empty() {
         return String::new();
     }
@@ -230,7 +230,7 @@ fn targets(checks: &[Check]) -> String {
 
 /// Writes a comparison as text.
 #[must_use]
-pub fn comparison_text(before: &str, after: &str, compared: &[Compared]) -> String {
+pub fn comparison_text(before: &str, after: &str, compared: &[FigureChange]) -> String {
     let rows: Vec<Vec<String>> = compared
         .iter()
         .map(|line| {
@@ -266,7 +266,8 @@ fn breaker_row(breaker: &BreakerSummary) -> Vec<String> {
 }
 
 fn host_row(host: &HostSummary) -> Vec<String> {
-    let throttled = |t: super::Throttled| (t.with_retry_after + t.without_retry_after).to_string();
+    let throttled =
+        |t: super::ThrottleCounts| (t.with_retry_after + t.without_retry_after).to_string();
     vec![
         host.host.clone(),
         host.role.clone(),

@@ -3,14 +3,16 @@
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::policy::rate::window_in_words;
 
-use super::load::{Reader, SummaryError, integer};
-use super::{FAILED_REQUEST, FailureSummary, HostSummary, Makespan, Totals, minimum, share};
+use super::load::{RunReader, SummaryError, integer};
+use super::{
+    FAILED_REQUEST, FailureSummary, HostSummary, Makespan, RunTotals, minimum, share_of_whole,
+};
 
-impl Reader<'_> {
-    pub(super) fn totals(&self, duration_s: f64) -> Result<Totals, SummaryError> {
-        let mut totals = Totals {
+impl RunReader<'_> {
+    pub(super) fn totals(&self, duration_s: f64) -> Result<RunTotals, SummaryError> {
+        let mut totals = RunTotals {
             duration_s,
-            ..Totals::default()
+            ..RunTotals::default()
         };
         self.each(
             "SELECT count(*), coalesce(sum(retry_count > 0), 0),
@@ -28,8 +30,8 @@ impl Reader<'_> {
             },
         )?;
         self.read_cache(&mut totals)?;
-        totals.http_429_ratio = share(totals.status_429, totals.attempts).unwrap_or(0.0);
-        totals.http_503_ratio = share(totals.status_503, totals.attempts).unwrap_or(0.0);
+        totals.http_429_ratio = share_of_whole(totals.status_429, totals.attempts).unwrap_or(0.0);
+        totals.http_503_ratio = share_of_whole(totals.status_503, totals.attempts).unwrap_or(0.0);
         let ends = format!(
             "SELECT count(*), coalesce(sum({FAILED_REQUEST}), 0),
                     coalesce(sum(error IS 'cancelled'), 0)
@@ -52,7 +54,7 @@ impl Reader<'_> {
         Ok(totals)
     }
 
-    fn read_cache(&self, totals: &mut Totals) -> Result<(), SummaryError> {
+    fn read_cache(&self, totals: &mut RunTotals) -> Result<(), SummaryError> {
         if !self.has_cache_events()? {
             return Ok(());
         }
@@ -68,7 +70,7 @@ impl Reader<'_> {
             },
         )?;
         let look_ups = totals.attempts + totals.cache_hits;
-        totals.cache_hit_ratio = share(totals.cache_hits, look_ups);
+        totals.cache_hit_ratio = share_of_whole(totals.cache_hits, look_ups);
         Ok(())
     }
 

@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Repeatable, Request, RobotsPolicy, Role};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use docstokg_telemetry::sink::metrics::Metrics;
 use promql_parser::label::Matcher;
 use promql_parser::parser::{self, Expr};
@@ -13,7 +13,7 @@ use crate::support::{World, get, ms};
 
 /// The metrics of a run in which every counted event occurs at least once.
 fn exported() -> String {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec!["a.example:metadata=rates:5/SECOND,max_delay_ms:10".into()],
         breaker: vec![
             "a.example=fail_max:1,reset:10".into(),
@@ -21,32 +21,35 @@ fn exported() -> String {
         ],
         breaker_resolver: vec!["finder=fail_max:1,reset:10".into()],
         aimd: Some("enabled=true,high_429_ratio=0.01,window_s=1".into()),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .latency(ms(10))
         .route(
             "/429",
             [
-                Reply::status(429).header("retry-after", "1"),
-                Reply::ok("fine"),
+                ScriptedReply::status(429).header("retry-after", "1"),
+                ScriptedReply::ok("fine"),
             ],
         )
         .route(
             "/500",
-            [Reply::status(500).body("sorry"), Reply::ok("fine")],
+            [
+                ScriptedReply::status(500).body("sorry"),
+                ScriptedReply::ok("fine"),
+            ],
         )
-        .route("/bad", [Reply::status(500)]);
-    let later = Reply::status(429).header("retry-after", "90");
+        .route("/bad", [ScriptedReply::status(500)]);
+    let later = ScriptedReply::status(429).header("retry-after", "90");
     let world = World::sharing(
         [
             origin,
-            Origin::new("later.example").route("/", [later]),
-            Origin::new("b.example")
-                .route("/bad", [Reply::status(500)])
+            OriginScript::new("later.example").route("/", [later]),
+            OriginScript::new("b.example")
+                .route("/bad", [ScriptedReply::status(500)])
                 .route(
                     "/kept",
-                    [Reply::ok("kept").header("cache-control", "max-age=60")],
+                    [ScriptedReply::ok("kept").header("cache-control", "max-age=60")],
                 ),
         ],
         flags,
@@ -224,10 +227,10 @@ fn every_metric_has_a_type_and_a_help_text() {
 
 #[test]
 fn a_request_that_is_deferred_does_not_count_as_failed() {
-    let busy = Reply::status(429).header("retry-after", "3600");
+    let busy = ScriptedReply::status(429).header("retry-after", "3600");
     let world = World::new(
-        [Origin::new("a.example").route("/", [busy])],
-        Flags::default(),
+        [OriginScript::new("a.example").route("/", [busy])],
+        CommandLineFlags::default(),
     );
     world.fetch(get("http://a.example/").deadline(ms(30_000)));
     let text = world.end().metrics.lock().text();
@@ -264,11 +267,11 @@ fn selected_sum(query: &str, texts: &[String]) -> u64 {
 
 #[test]
 fn an_open_that_two_processes_see_counts_once() {
-    let flags = || Flags {
+    let flags = || CommandLineFlags {
         breaker: vec!["a.example=fail_max:1,reset:60".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let origin = || Origin::new("a.example").route("/bad", [Reply::status(500)]);
+    let origin = || OriginScript::new("a.example").route("/bad", [ScriptedReply::status(500)]);
     let one = World::sharing([origin()], flags());
     let other = one.beside([origin()], flags());
     for world in [&one, &other] {
@@ -302,14 +305,14 @@ fn an_open_that_two_processes_see_counts_once() {
 
 #[test]
 fn only_failures_count_as_failed() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=fail_max:1,reset:60".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let origin = Origin::new("a.example")
-        .route("/robots.txt", [Reply::status(404)])
-        .route("/unknown", [Reply::status(404)])
-        .route("/bad", [Reply::status(500)]);
+    let origin = OriginScript::new("a.example")
+        .route("/robots.txt", [ScriptedReply::status(404)])
+        .route("/unknown", [ScriptedReply::status(404)])
+        .route("/bad", [ScriptedReply::status(500)]);
     let world = World::new([origin], flags);
     let obeying = RobotsPolicy::Obey {
         exempt: Arc::default(),

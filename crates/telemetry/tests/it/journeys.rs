@@ -1,19 +1,19 @@
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Repeatable, Request};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use crate::support::{World, get, ms};
 
-fn world(origin: Origin, breaker: &str) -> World {
-    let flags = Flags {
+fn world(origin: OriginScript, breaker: &str) -> World {
+    let flags = CommandLineFlags {
         breaker: vec![format!("a.example={breaker}")],
         rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     World::exact(
         [
             origin.latency(ms(40)),
-            Origin::new("b.example").latency(ms(10)),
+            OriginScript::new("b.example").latency(ms(10)),
         ],
         flags,
     )
@@ -22,11 +22,11 @@ fn world(origin: Origin, breaker: &str) -> World {
 #[test]
 fn a_retry_after_429() {
     let world = world(
-        Origin::new("a.example").route(
+        OriginScript::new("a.example").route(
             "/",
             [
-                Reply::status(429).header("retry-after", "3"),
-                Reply::ok("fine"),
+                ScriptedReply::status(429).header("retry-after", "3"),
+                ScriptedReply::ok("fine"),
             ],
         ),
         "fail_max:5",
@@ -38,9 +38,13 @@ fn a_retry_after_429() {
 #[test]
 fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
     let world = world(
-        Origin::new("a.example").route(
+        OriginScript::new("a.example").route(
             "/",
-            [Reply::status(503), Reply::status(503), Reply::ok("fine")],
+            [
+                ScriptedReply::status(503),
+                ScriptedReply::status(503),
+                ScriptedReply::ok("fine"),
+            ],
         ),
         "fail_max:1,reset:10,early_probes:false",
     );
@@ -57,9 +61,9 @@ fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
 #[test]
 fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
     let world = world(
-        Origin::new("a.example").route(
+        OriginScript::new("a.example").route(
             "/go",
-            [Reply::redirect(
+            [ScriptedReply::redirect(
                 302,
                 "http://b.example/there?api_key=SECRET",
             )],
@@ -76,7 +80,7 @@ fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
 #[test]
 fn a_dropped_request_is_recorded_as_cancelled() {
     let world = world(
-        Origin::new("a.example").route("/", [Reply::ok("slow").after(ms(60_000))]),
+        OriginScript::new("a.example").route("/", [ScriptedReply::ok("slow").after(ms(60_000))]),
         "fail_max:5",
     );
     let hub = world.hub.clone();

@@ -8,13 +8,13 @@
 // the events of scripted requests, as JSON lines
 mod journeys;
 // figures against the origin's own ledger
-mod figures;
+mod figures_against_ledger;
 // planted secrets are in no output
 mod secrets;
 // locked databases, failing sinks, other versions; dropped events
-mod losses;
+mod lost_records;
 // which breaker refused, how long, who opened it; an older database
-mod truth;
+mod recorded_refusals;
 // the queries in deploy/ use metrics that are exported
 mod deploy;
 mod support;

@@ -1,5 +1,5 @@
-use docstokg_hub::config::flags::Flags;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use http::header::AUTHORIZATION;
 
@@ -17,12 +17,12 @@ const PLANTED: [&str; 7] = [
 
 /// A run whose URLs and headers hold the planted secrets.
 fn run_with_secrets() -> Ended {
-    let origin = Origin::new("a.example")
-        .route("/token/PATHTOKEN/file", [Reply::status(404)])
-        .route("/d/aB3dE5fG7hI9jK1lM3nO5", [Reply::status(500)])
+    let origin = OriginScript::new("a.example")
+        .route("/token/PATHTOKEN/file", [ScriptedReply::status(404)])
+        .route("/d/aB3dE5fG7hI9jK1lM3nO5", [ScriptedReply::status(500)])
         .route(
             "/go",
-            [Reply::redirect(
+            [ScriptedReply::redirect(
                 302,
                 "http://b.example/x?signature=REDIRECTKEY",
             )],
@@ -30,9 +30,9 @@ fn run_with_secrets() -> Ended {
     let world = World::new(
         [
             origin,
-            Origin::new("b.example").route("/x", [Reply::status(403)]),
+            OriginScript::new("b.example").route("/x", [ScriptedReply::status(403)]),
         ],
-        Flags::default(),
+        CommandLineFlags::default(),
     );
     for url in [
         "http://a.example/works?api_key=QUERYKEY&mailto=me@QUERYKEY.org",

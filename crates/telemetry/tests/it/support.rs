@@ -3,19 +3,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Hub, RateWait, Request};
-use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{OriginScript, SimTransport, SimulatedWeb, Simulation};
 use docstokg_telemetry::config::TelemetryConfig;
-use docstokg_telemetry::recorder::Recorded;
+use docstokg_telemetry::recorder::RecordingLoss;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
 use docstokg_telemetry::sink::metrics::{Metrics, MetricsSink};
 use docstokg_telemetry::sink::sqlite::{SqliteSink, open_to_read};
-use docstokg_telemetry::summary::{self, RunChoice, Summary};
-use docstokg_telemetry::{Recorder, Run};
+use docstokg_telemetry::summary::{self, RunChoice, RunSummary};
+use docstokg_telemetry::{Recorder, RunIdentity};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -32,36 +32,49 @@ pub(crate) fn get(url: &str) -> Request {
 pub(crate) struct World {
     pub(crate) simulation: Simulation,
     store: Arc<dyn StateStore>,
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     pub(crate) hub: Hub,
     pub(crate) directory: TempDir,
-    pub(crate) run: Arc<Run>,
+    pub(crate) run: Arc<RunIdentity>,
     pub(crate) metrics: Arc<Mutex<Metrics>>,
     recorder: Recorder,
 }
 
 impl World {
-    pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    pub(crate) fn new(
+        origins: impl IntoIterator<Item = OriginScript>,
+        flags: CommandLineFlags,
+    ) -> Self {
         let simulation = Simulation::new();
         let store = simulation.store();
         Self::on(simulation, store, origins, flags)
     }
 
     /// A world whose store other processes share.
-    pub(crate) fn sharing(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    pub(crate) fn sharing(
+        origins: impl IntoIterator<Item = OriginScript>,
+        flags: CommandLineFlags,
+    ) -> Self {
         let simulation = Simulation::new();
         let store = simulation.shared_store();
         Self::on(simulation, store, origins, flags)
     }
 
     /// Another process in this world, with origins of its own.
-    pub(crate) fn beside(&self, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    pub(crate) fn beside(
+        &self,
+        origins: impl IntoIterator<Item = OriginScript>,
+        flags: CommandLineFlags,
+    ) -> Self {
         let store = Arc::clone(&self.store);
         Self::on(self.simulation.clone(), store, origins, flags)
     }
 
     /// A world in which everything wakes at the exact instant.
-    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    pub(crate) fn exact(
+        origins: impl IntoIterator<Item = OriginScript>,
+        flags: CommandLineFlags,
+    ) -> Self {
         let simulation = Simulation::exact();
         let store = simulation.store();
         Self::on(simulation, store, origins, flags)
@@ -70,19 +83,19 @@ impl World {
     fn on(
         simulation: Simulation,
         store: Arc<dyn StateStore>,
-        origins: impl IntoIterator<Item = Origin>,
-        flags: Flags,
+        origins: impl IntoIterator<Item = OriginScript>,
+        flags: CommandLineFlags,
     ) -> Self {
         let directory = TempDir::new().expect("a directory");
-        let web = Web::new(origins, simulation.boot());
-        let (config, settings) = load(&Sources {
+        let web = SimulatedWeb::new(origins, simulation.boot());
+        let (config, settings) = load(&ConfigSources {
             caches: true,
             flags,
-            ..Sources::default()
+            ..ConfigSources::default()
         })
         .expect("a configuration");
         let (shared, clock) = (Arc::new(config.clone()), Arc::new(simulation.clone()));
-        let run = Arc::new(Run::begin("test", &settings, &simulation));
+        let run = Arc::new(RunIdentity::begin("test", &settings, &simulation));
         let metrics = Arc::new(Mutex::new(Metrics::new(
             Arc::clone(&run),
             &config,
@@ -161,10 +174,10 @@ impl World {
 /// A run that is over.
 pub(crate) struct Ended {
     pub(crate) directory: TempDir,
-    pub(crate) web: Web,
-    pub(crate) run: Arc<Run>,
+    pub(crate) web: SimulatedWeb,
+    pub(crate) run: Arc<RunIdentity>,
     pub(crate) metrics: Arc<Mutex<Metrics>>,
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: RecordingLoss,
 }
 
 impl Ended {
@@ -172,7 +185,7 @@ impl Ended {
         self.directory.path().join(name)
     }
 
-    pub(crate) fn summary(&self) -> Summary {
+    pub(crate) fn summary(&self) -> RunSummary {
         let database = open_to_read(&self.path("telemetry.sqlite3")).expect("a database");
         summary::load(&database, &RunChoice::Latest).expect("a summary")
     }

@@ -1,6 +1,6 @@
 //! The events of a record, under the names that operators search for.
 
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn breaker_check(call: &CallRecord) -> Value {
     let fields = json!({
         "breaker_host_state": call.host_state.as_str(),
         "breaker_host_cooldown_ms": call.host_cooldown.map(millis),
-        "breaker_resolver_state": call.resolver_state.map(State::as_str),
+        "breaker_resolver_state": call.resolver_state.map(BreakerState::as_str),
     });
     with_context(&call.context, fields)
 }
@@ -135,7 +135,9 @@ fn error_class(http: &HttpRecord) -> String {
 }
 
 fn attempt(http: &HttpRecord) -> Value {
-    let cooldown = http.cooldown.filter(|_| http.host_state != State::Closed);
+    let cooldown = http
+        .cooldown
+        .filter(|_| http.host_state != BreakerState::Closed);
     let fields = json!({
         "method": http.method.as_str(),
         "url": &*http.url,
@@ -149,7 +151,7 @@ fn attempt(http: &HttpRecord) -> Value {
         "breaker_wait_ms": millis(http.breaker_wait),
         "breaker_host_state": http.host_state.as_str(),
         "breaker_host_cooldown_ms": cooldown.map(millis),
-        "breaker_resolver_state": http.resolver_state.map(State::as_str),
+        "breaker_resolver_state": http.resolver_state.map(BreakerState::as_str),
         "breaker_recorded": http.breaker_recorded,
         "header_ms": http.header_time.map(millis),
         "body_ms": http.body_time.map(millis),

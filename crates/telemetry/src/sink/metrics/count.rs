@@ -1,18 +1,18 @@
 //! What each record adds to the metrics.
 
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::breaker::BreakerState;
 
 use super::catalogue::Metric;
 use super::render::labels;
-use super::{BYTES, MILLIS, Metrics, SECONDS, float};
+use super::{BYTES_BUCKETS, MILLIS_BUCKETS, Metrics, SECONDS_BUCKETS, float};
 use crate::record::{
-    EndRecord, HttpRecord, RateAction, RateRecord, Record, Stamped, TransitionRecord,
+    EndRecord, HttpRecord, RateAction, RateRecord, Record, TimedRecord, TransitionRecord,
 };
 use crate::sink::jsonl::millis;
 
 impl Metrics {
-    pub(super) fn take(&mut self, stamped: &Stamped) {
+    pub(super) fn take(&mut self, stamped: &TimedRecord) {
         match &stamped.record {
             Record::Http(http) if http.sent => self.count_attempt(http),
             Record::Http(http) => {
@@ -74,8 +74,8 @@ impl Metrics {
         let host = self.label(&http.context.host);
         let both = labels(&[("host", &host), ("role", http.context.role.as_str())]);
         let (rate_delay, slot_wait) = (millis(http.rate_delay), millis(http.slot_wait));
-        self.observe(Metric::RateDelay, MILLIS, both.clone(), rate_delay);
-        self.observe(Metric::SlotWait, MILLIS, both.clone(), slot_wait);
+        self.observe(Metric::RateDelay, MILLIS_BUCKETS, both.clone(), rate_delay);
+        self.observe(Metric::SlotWait, MILLIS_BUCKETS, both.clone(), slot_wait);
         if http.attempt > 1 {
             self.add(Metric::Retries, both, 1.0);
         }
@@ -105,16 +105,21 @@ impl Metrics {
         );
         pairs.extend(http.error.map(|error| ("error_type", error)));
         let elapsed = http.elapsed.as_secs_f64();
-        self.observe(Metric::Duration, SECONDS, labels(&pairs), elapsed);
+        self.observe(Metric::Duration, SECONDS_BUCKETS, labels(&pairs), elapsed);
         let server = labels(&[("server_address", host)]);
         if let Some(took) = http.header_time {
             let took = took.as_secs_f64();
-            self.observe(Metric::HeaderTime, SECONDS, server.clone(), took);
+            self.observe(Metric::HeaderTime, SECONDS_BUCKETS, server.clone(), took);
         }
         if let Some(took) = http.body_time {
             let took = took.as_secs_f64();
-            self.observe(Metric::BodyTime, SECONDS, server.clone(), took);
-            self.observe(Metric::BodySize, BYTES, server.clone(), float(http.bytes));
+            self.observe(Metric::BodyTime, SECONDS_BUCKETS, server.clone(), took);
+            self.observe(
+                Metric::BodySize,
+                BYTES_BUCKETS,
+                server.clone(),
+                float(http.bytes),
+            );
         }
         if http.wasted && http.bytes > 0 {
             self.add(Metric::Wasted, server, float(http.bytes));
@@ -138,9 +143,9 @@ impl Metrics {
 
     fn count_transition(&mut self, at: Timestamp, change: &TransitionRecord) {
         let state = match change.to {
-            State::Closed => 0.0,
-            State::HalfOpen => 1.0,
-            State::Open => 2.0,
+            BreakerState::Closed => 0.0,
+            BreakerState::HalfOpen => 1.0,
+            BreakerState::Open => 2.0,
         };
         let (key, role) = match change.scope {
             "host" => (self.label(&change.host), None),
@@ -179,7 +184,7 @@ impl Metrics {
             self.add(Metric::Opens, counted, 1.0);
         }
         if metric == Metric::HostState {
-            let until = if change.to == State::Open {
+            let until = if change.to == BreakerState::Open {
                 at + change.reset.unwrap_or_default()
             } else {
                 at

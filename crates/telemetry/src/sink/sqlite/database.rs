@@ -6,13 +6,13 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// The version of the tables. A database of an unknown version is not changed.
-pub(super) const VERSION: i64 = 2;
+pub(super) const TELEMETRY_TABLES_VERSION: i64 = 2;
 /// The version whose tables are migrated when it is opened.
 pub(super) const FIRST_VERSION: i64 = 1;
 /// How long a reader waits for a lock.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The tables, indexes and views.
-const SCHEMA: &str = include_str!("../schema.sql");
+const CREATE_TELEMETRY_TABLES: &str = include_str!("../schema.sql");
 /// The query of the view `breaker_changes`.
 pub(crate) const BREAKER_CHANGES: &str = include_str!("../breaker_changes.sql");
 
@@ -24,12 +24,14 @@ const LATER_TABLES: &str = include_str!("../later_tables.sql");
 
 /// Returns the statements that make the tables, indexes and views.
 pub(super) fn schema() -> String {
-    format!("{SCHEMA} CREATE VIEW IF NOT EXISTS breaker_changes AS {BREAKER_CHANGES};")
+    format!(
+        "{CREATE_TELEMETRY_TABLES} CREATE VIEW IF NOT EXISTS breaker_changes AS {BREAKER_CHANGES};"
+    )
 }
 
 /// Returns the statements that drop the views.
 fn dropped_views() -> String {
-    SCHEMA
+    CREATE_TELEMETRY_TABLES
         .split("CREATE VIEW IF NOT EXISTS ")
         .skip(1)
         .filter_map(|view| view.split_whitespace().next())
@@ -86,7 +88,7 @@ pub enum DatabaseError {
     },
     /// It was made by another version.
     #[error(
-        "the telemetry database {path} has format {found}, this program knows {VERSION}; \
+        "the telemetry database {path} has format {found}, this program knows {TELEMETRY_TABLES_VERSION}; \
          move the file away and a new one is created"
     )]
     Version {
@@ -149,7 +151,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
             _ => failed(error),
         })?;
     }
-    if found != VERSION {
+    if found != TELEMETRY_TABLES_VERSION {
         return Err(DatabaseError::Version { path: shown, found });
     }
     // A reader that may not write finds no such table and reports nothing of the cache.
@@ -167,7 +169,7 @@ pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
         let (dropped, made) = (dropped_views(), schema());
         let steps = include_str!("../migrate_1.sql");
         database.execute_batch(&format!(
-            "{dropped} {steps} {made} PRAGMA user_version = {VERSION};"
+            "{dropped} {steps} {made} PRAGMA user_version = {TELEMETRY_TABLES_VERSION};"
         ))
     } else {
         Ok(())
@@ -175,7 +177,7 @@ pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     database.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     done?;
     Ok(if found == FIRST_VERSION {
-        VERSION
+        TELEMETRY_TABLES_VERSION
     } else {
         found
     })

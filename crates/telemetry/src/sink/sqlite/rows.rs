@@ -1,13 +1,13 @@
 //! One row per record.
 
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
 use rusqlite::{Params, Transaction, params};
 
 use super::integer;
 use crate::record::{
     AdjustRecord, BudgetRecord, CacheRecord, EndRecord, HttpRecord, RateRecord, Record,
-    RobotsRecord, Stamped, TransitionRecord,
+    RobotsRecord, TimedRecord, TransitionRecord,
 };
 use crate::run::hash_prefix;
 use crate::sink::jsonl::millis;
@@ -21,7 +21,7 @@ pub(super) struct Rows<'a> {
 impl Rows<'_> {
     /// Inserts the row of a record. Some records have none: the row of their attempt has the same
     /// facts.
-    pub(super) fn insert(&self, stamped: &Stamped) -> rusqlite::Result<()> {
+    pub(super) fn insert(&self, stamped: &TimedRecord) -> rusqlite::Result<()> {
         let ts = stamped.at.as_secs_f64();
         match &stamped.record {
             Record::Http(http) => self.attempt(ts, http),
@@ -215,7 +215,7 @@ impl Rows<'_> {
                 integer(http.bytes),
                 http.wasted,
                 http.error,
-                http.resolver_state.map(State::as_str)
+                http.resolver_state.map(BreakerState::as_str)
             ],
         )
     }

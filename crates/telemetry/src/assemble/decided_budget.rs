@@ -56,27 +56,27 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use docstokg_hub::config::flags::Flags;
-    use docstokg_hub::config::load::{Sources, load};
-    use docstokg_hub::config::{BudgetLimits, Source, Sourced};
+    use docstokg_hub::config::flags::CommandLineFlags;
+    use docstokg_hub::config::load::{ConfigSources, load};
+    use docstokg_hub::config::{BudgetLimits, SourcedValue, ValueSource};
     use docstokg_hub::{Host, Role};
 
     use super::*;
 
     fn config() -> Config {
-        let flags = Flags {
+        let flags = CommandLineFlags {
             rate: vec!["files.test:artifact=rates:8/SECOND+300/MINUTE".to_owned()],
-            ..Flags::default()
+            ..CommandLineFlags::default()
         };
-        let (mut config, _) = load(&Sources {
+        let (mut config, _) = load(&ConfigSources {
             flags,
-            ..Sources::default()
+            ..ConfigSources::default()
         })
         .expect("a configuration");
         let rates = ["2/SECOND", "300/MINUTE"].map(rate);
         let limits = BudgetLimits {
-            rates: Sourced::new(rates.to_vec(), Source::Program),
-            max_concurrent: Sourced::new(None, Source::Program),
+            rates: SourcedValue::new(rates.to_vec(), ValueSource::Program),
+            max_concurrent: SourcedValue::new(None, ValueSource::Program),
             shared_slots: false,
             pacing: None,
         };

@@ -66,12 +66,12 @@ impl Drop for ActiveScrape {
 
 /// A connection with one deadline for all its reads and writes, so that a client that sends a byte
 /// now and then does not extend it.
-struct Timed {
+struct DeadlineStream {
     stream: TcpStream,
     deadline: BootInstant,
 }
 
-impl Timed {
+impl DeadlineStream {
     fn remaining(&self) -> std::io::Result<Duration> {
         let remaining = self.deadline.since(SystemClock.boot());
         if remaining.is_zero() {
@@ -82,14 +82,14 @@ impl Timed {
     }
 }
 
-impl Read for Timed {
+impl Read for DeadlineStream {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.stream.set_read_timeout(Some(self.remaining()?))?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineStream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.stream.set_write_timeout(Some(self.remaining()?))?;
         self.stream.write(bytes)
@@ -102,7 +102,7 @@ impl Write for Timed {
 
 fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
     let deadline = SystemClock.boot() + SCRAPE_TIMEOUT;
-    let mut request = BufReader::new(Timed {
+    let mut request = BufReader::new(DeadlineStream {
         stream: stream.try_clone()?,
         deadline,
     })
@@ -141,7 +141,7 @@ fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
          Connection: close\r\n\r\n",
         body.len()
     );
-    let mut stream = Timed { stream, deadline };
+    let mut stream = DeadlineStream { stream, deadline };
     stream.write_all(head.as_bytes())?;
     if method != "HEAD" {
         stream.write_all(body.as_bytes())?;

@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::SystemClock;
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::config::settings::Settings;
-use docstokg_origin_sim::{Origin, Simulation};
+use docstokg_origin_sim::{OriginScript, Simulation};
 use docstokg_telemetry::config::TelemetryConfig;
-use docstokg_telemetry::record::Stamped;
+use docstokg_telemetry::record::TimedRecord;
 use docstokg_telemetry::sink::sqlite::{DatabaseError, SqliteSink, open_to_read};
 use docstokg_telemetry::sink::{Sink, WriteFailure};
 use docstokg_telemetry::summary::{self, RunChoice};
-use docstokg_telemetry::{Recorder, Run};
+use docstokg_telemetry::{Recorder, RunIdentity};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -18,7 +18,10 @@ use crate::support::{World, get};
 
 #[test]
 fn a_locked_database_delays_no_request_and_its_records_are_written_later() {
-    let world = World::new([Origin::new("a.example")], Flags::default());
+    let world = World::new(
+        [OriginScript::new("a.example")],
+        CommandLineFlags::default(),
+    );
     let path = world.directory.path().join("telemetry.sqlite3");
     let other = rusqlite::Connection::open(&path).expect("the database");
     other.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
@@ -46,7 +49,7 @@ impl Sink for Broken {
         "broken"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), WriteFailure> {
+    fn write(&mut self, batch: &[TimedRecord], _: usize, _: u64) -> Result<(), WriteFailure> {
         *self.0.lock() += batch.len() as u64;
         Err(WriteFailure {
             lost: batch.len() as u64,
@@ -61,16 +64,16 @@ impl Sink for Broken {
 
 #[test]
 fn a_sink_that_fails_is_reported_once_and_its_losses_are_counted() {
-    let (config, settings) = load(&Sources::default()).expect("a configuration");
+    let (config, settings) = load(&ConfigSources::default()).expect("a configuration");
     let simulation = Simulation::new();
-    let web = docstokg_origin_sim::Web::new(
-        [Origin::new("a.example")],
+    let web = docstokg_origin_sim::SimulatedWeb::new(
+        [OriginScript::new("a.example")],
         docstokg_hub::clock::Clock::boot(&simulation),
     );
     let notices = Arc::new(Mutex::new(Vec::<String>::new()));
     let seen = Arc::new(Mutex::new(0));
     let sink = Arc::clone(&notices);
-    let run = Arc::new(Run::begin("test", &settings, &SystemClock));
+    let run = Arc::new(RunIdentity::begin("test", &settings, &SystemClock));
     let notice = Arc::new(move |text: &str| sink.lock().push(text.to_owned()));
     let recorder = Recorder::start(
         run,
@@ -105,14 +108,14 @@ fn a_sink_that_fails_is_reported_once_and_its_losses_are_counted() {
 
 #[test]
 fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
-    let (config, settings) = load(&Sources::default()).expect("a configuration");
+    let (config, settings) = load(&ConfigSources::default()).expect("a configuration");
     let telemetry = TelemetryConfig {
         queue: 8,
         ..TelemetryConfig::default()
     };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
-    let run = Arc::new(Run::begin("test", &settings, &SystemClock));
+    let run = Arc::new(RunIdentity::begin("test", &settings, &SystemClock));
     let sink =
         SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock)).expect("a database");
     let recorder = Recorder::start(
@@ -131,7 +134,7 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
             request,
             host: host.clone(),
             role: docstokg_hub::Role::Metadata,
-            what: docstokg_hub::event::What::HeadSkipped,
+            what: docstokg_hub::event::EventKind::HeadSkipped,
         });
     }
     let dropped = recorder.close().dropped;
@@ -150,7 +153,13 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
 fn a_database_of_another_version_and_a_corrupt_one_are_refused_in_a_sentence() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
-    let run = || Arc::new(Run::begin("test", &Settings::default(), &SystemClock));
+    let run = || {
+        Arc::new(RunIdentity::begin(
+            "test",
+            &Settings::default(),
+            &SystemClock,
+        ))
+    };
     let open = || SqliteSink::open(&path, run(), None, Arc::new(SystemClock)).map(|_| ());
     rusqlite::Connection::open(&path)
         .expect("a file")
@@ -185,7 +194,11 @@ fn old_runs_are_deleted_and_recent_ones_kept() {
     let path = directory.path().join("t.sqlite3");
     let keep = Some(std::time::Duration::from_secs(86_400));
     let begin = || {
-        let run = Arc::new(Run::begin("test", &Settings::default(), &SystemClock));
+        let run = Arc::new(RunIdentity::begin(
+            "test",
+            &Settings::default(),
+            &SystemClock,
+        ));
         let mut sink = SqliteSink::open(&path, Arc::clone(&run), keep, Arc::new(SystemClock))
             .expect("a database");
         sink.close(0).expect("closed");

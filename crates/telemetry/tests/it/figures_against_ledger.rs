@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::{Patience, Repeatable, Request, Role};
-use docstokg_origin_sim::{Ledger, Origin, Outage, Reply, Throttle};
+use docstokg_origin_sim::{Ledger, OriginScript, Outage, ScriptedReply, Throttle};
 use docstokg_telemetry::sink::sqlite::open_to_read;
-use docstokg_telemetry::summary::{self, BreakerSummary, HostSummary, RunChoice, Summary};
+use docstokg_telemetry::summary::{self, BreakerSummary, HostSummary, RunChoice, RunSummary};
 
 use crate::support::{World, get, ms};
 
@@ -13,32 +13,36 @@ use crate::support::{World, get, ms};
 fn busy_run() -> crate::support::Ended {
     let _ = Outage {
         during: ms(0)..ms(1),
-        reply: Reply::status(503),
+        reply: ScriptedReply::status(503),
     };
     let origins = [
-        Origin::new("calm.example").latency(ms(20)),
-        Origin::new("strict.example")
+        OriginScript::new("calm.example").latency(ms(20)),
+        OriginScript::new("strict.example")
             .latency(ms(20))
             .limit("5/SECOND")
             .throttle(Throttle::Seconds),
-        Origin::new("silent.example")
+        OriginScript::new("silent.example")
             .latency(ms(20))
             .limit("5/SECOND")
             .throttle(Throttle::Silent),
-        Origin::new("down.example")
+        OriginScript::new("down.example")
             .latency(ms(20))
-            .outage(ms(2_000)..ms(20_000), Reply::status(503)),
-        Origin::new("cut.example")
-            .latency(ms(20))
-            .route("/0", [Reply::ok("short").claiming(500), Reply::ok("whole")]),
+            .outage(ms(2_000)..ms(20_000), ScriptedReply::status(503)),
+        OriginScript::new("cut.example").latency(ms(20)).route(
+            "/0",
+            [
+                ScriptedReply::ok("short").claiming(500),
+                ScriptedReply::ok("whole"),
+            ],
+        ),
     ];
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: ["calm", "strict", "silent", "down", "cut"]
             .iter()
             .map(|host| format!("{host}.example:metadata=rates:10/SECOND,max_delay_ms:60000"))
             .collect(),
         breaker: vec!["down.example=fail_max:2,reset:5,early_probes:false".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     let world = World::new(origins, flags);
     let mut requests: Vec<Request> = Vec::new();
@@ -68,7 +72,7 @@ fn the_figures_agree_with_the_origins_own_ledger() {
     let ended = busy_run();
     assert_eq!(
         ended.recorded,
-        docstokg_telemetry::recorder::Recorded::default()
+        docstokg_telemetry::recorder::RecordingLoss::default()
     );
     let (summary, ledger) = (ended.summary(), ended.web.ledger());
     assert_attempts_agree(&summary, ledger);
@@ -82,12 +86,12 @@ fn the_figures_agree_with_the_origins_own_ledger() {
 
 #[test]
 fn the_adaptive_rate_is_in_the_text_and_on_the_page() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         aimd: Some("enabled=true,window_s=1,decrease=50".into()),
         breaker: vec!["a.example=fail_max:1000".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let busy = Origin::new("a.example").handler(|_, _| Reply::status(429));
+    let busy = OriginScript::new("a.example").handler(|_, _| ScriptedReply::status(429));
     let world = World::new([busy], flags);
     for _ in 0..5 {
         world.fetch(get("http://a.example/").repeatable(Repeatable::No));
@@ -106,7 +110,7 @@ fn the_adaptive_rate_is_in_the_text_and_on_the_page() {
     assert!(page.contains(&format!("<td>{percent}</td></tr>")), "{page}");
 }
 
-fn row<'a>(summary: &'a Summary, host: &str) -> &'a HostSummary {
+fn row<'a>(summary: &'a RunSummary, host: &str) -> &'a HostSummary {
     summary
         .hosts
         .iter()
@@ -114,7 +118,7 @@ fn row<'a>(summary: &'a Summary, host: &str) -> &'a HostSummary {
         .expect("a row")
 }
 
-fn assert_attempts_agree(summary: &Summary, ledger: &Ledger) {
+fn assert_attempts_agree(summary: &RunSummary, ledger: &Ledger) {
     let mut sent: BTreeMap<String, u64> = BTreeMap::new();
     for host in &summary.hosts {
         *sent.entry(host.host.clone()).or_default() += host.requests;
@@ -131,7 +135,7 @@ fn assert_attempts_agree(summary: &Summary, ledger: &Ledger) {
     assert_eq!(calm.requests, 61);
 }
 
-fn assert_statuses_agree(summary: &Summary, ledger: &Ledger) {
+fn assert_statuses_agree(summary: &RunSummary, ledger: &Ledger) {
     let with_status = |host: &str, status: u16| {
         let arrivals = ledger.at(host);
         let with_status = arrivals.iter().filter(|arrival| arrival.status == status);
@@ -161,7 +165,7 @@ fn assert_statuses_agree(summary: &Summary, ledger: &Ledger) {
 }
 
 /// The wait for the rate, recomputed: the windows of the calm host determine all its arrivals.
-fn assert_waits_agree(summary: &Summary, ledger: &Ledger) {
+fn assert_waits_agree(summary: &RunSummary, ledger: &Ledger) {
     let arrivals = ledger.at("calm.example");
     let first = arrivals[0].at;
     let mut waits: Vec<f64> = arrivals
@@ -186,7 +190,7 @@ fn assert_waits_agree(summary: &Summary, ledger: &Ledger) {
 }
 
 /// Sixty requests at ten a second cannot take less than five seconds.
-fn assert_makespan_agrees(summary: &Summary, ledger: &Ledger) {
+fn assert_makespan_agrees(summary: &RunSummary, ledger: &Ledger) {
     assert!(summary.makespan.minimum_s >= 5.0, "{:?}", summary.makespan);
     assert!(summary.makespan.ratio.expect("a ratio") >= 1.0);
     let arrivals = ledger.arrivals();
@@ -200,7 +204,7 @@ fn assert_makespan_agrees(summary: &Summary, ledger: &Ledger) {
 }
 
 /// The breaker of the host with an outage.
-fn assert_the_breaker_agrees(summary: &Summary) {
+fn assert_the_breaker_agrees(summary: &RunSummary) {
     let breaker = breaker(summary, "down.example");
     assert!(
         breaker.opens >= 2
@@ -217,7 +221,7 @@ fn assert_the_breaker_agrees(summary: &Summary) {
     assert!(breaker.block_p95_over_reset.expect("opens") <= 1.0);
 }
 
-fn breaker<'a>(summary: &'a Summary, key: &str) -> &'a BreakerSummary {
+fn breaker<'a>(summary: &'a RunSummary, key: &str) -> &'a BreakerSummary {
     summary
         .breakers
         .iter()
@@ -226,7 +230,7 @@ fn breaker<'a>(summary: &'a Summary, key: &str) -> &'a BreakerSummary {
 }
 
 /// Queries of views, the figures that they have to return, and how exactly.
-fn expected_of_views(summary: &Summary) -> [(&'static str, f64, f64); 9] {
+fn expected_of_views(summary: &RunSummary) -> [(&'static str, f64, f64); 9] {
     let totals = &summary.totals;
     let down = breaker(summary, "down.example");
     let calm = row(summary, "calm.example");

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use docstokg_hub::clock::SystemClock;
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::policy::breaker::{OpenReason, State};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::policy::breaker::{BreakerState, OpenReason};
 use docstokg_hub::policy::site::SiteOperation;
-use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_hub::stores::conformance::wrapper::{HookedStore, Treatment};
 use docstokg_hub::stores::fallback::Fallback;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{StateStore, StoreError};
 use docstokg_hub::{Host, Repeatable, Role};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{RunChoice, load};
 
@@ -31,12 +31,12 @@ fn text(database: &rusqlite::Connection, query: &str) -> Vec<String> {
 
 #[test]
 fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker_resolver: vec!["finder=fail_max:1,reset:60".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
     let world = World::new(
-        [Origin::new("a.example").route("/bad", [Reply::status(500)])],
+        [OriginScript::new("a.example").route("/bad", [ScriptedReply::status(500)])],
         flags,
     );
     world.fetch(
@@ -63,15 +63,15 @@ fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
 
 #[test]
 fn an_outage_is_one_open_however_many_early_probes_fail() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=fail_max:1".into(), "b.example=fail_max:1".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let down = std::iter::repeat_n(Reply::status(503), 4);
-    let lasting = Origin::new("b.example").route("/", [Reply::status(503)]);
+    let down = std::iter::repeat_n(ScriptedReply::status(503), 4);
+    let lasting = OriginScript::new("b.example").route("/", [ScriptedReply::status(503)]);
     let world = World::new(
         [
-            Origin::new("a.example").route("/", down.chain([Reply::ok("up")])),
+            OriginScript::new("a.example").route("/", down.chain([ScriptedReply::ok("up")])),
             lasting,
         ],
         flags,
@@ -126,11 +126,11 @@ fn an_outage_is_one_open_however_many_early_probes_fail() {
 /// Five more processes meet the open of one, and one that an operator caused is met by two.
 #[test]
 fn an_open_counts_once_however_many_processes_meet_it() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=fail_max:1,reset:60,early_probes:false".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let bad = Origin::new("a.example").route("/", [Reply::status(500)]);
+    let bad = OriginScript::new("a.example").route("/", [ScriptedReply::status(500)]);
     let world = World::new([bad], flags);
     world.fetch(get("http://a.example/").repeatable(Repeatable::No));
     let ended = world.end();
@@ -197,11 +197,14 @@ fn an_open_counts_once_however_many_processes_meet_it() {
 
 #[test]
 fn a_role_that_is_open_alone_is_named() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["a.example=roles.artifact.fail_max:1,early_probes:false".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let bad = Origin::new("a.example").route("/file", [Reply::status(500), Reply::ok("fine")]);
+    let bad = OriginScript::new("a.example").route(
+        "/file",
+        [ScriptedReply::status(500), ScriptedReply::ok("fine")],
+    );
     let world = World::new([bad], flags);
     let file = || {
         get("http://a.example/file")
@@ -232,11 +235,11 @@ fn a_role_that_is_open_alone_is_named() {
 
 #[test]
 fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         breaker: vec!["gone.example=fail_max:1,reset:60".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::sharing([Origin::new("a.example")], flags);
+    let world = World::sharing([OriginScript::new("a.example")], flags);
     for _ in 0..2 {
         world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
     }
@@ -271,11 +274,11 @@ fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
 
 #[test]
 fn a_refusal_records_the_time_it_waited_and_the_estimate_apart() {
-    let flags = Flags {
+    let flags = CommandLineFlags {
         rate: vec!["a.example:metadata=rates:1/10SECOND,max_delay_ms:100".into()],
-        ..Flags::default()
+        ..CommandLineFlags::default()
     };
-    let world = World::new([Origin::new("a.example")], flags);
+    let world = World::new([OriginScript::new("a.example")], flags);
     world.fetch(get("http://a.example/1"));
     world.fetch(get("http://a.example/2").rate_wait(docstokg_hub::RateWait::Policy));
     let ended = world.end();
@@ -295,7 +298,10 @@ fn a_refusal_records_the_time_it_waited_and_the_estimate_apart() {
 
 #[test]
 fn an_open_by_an_operator_shows_in_state_and_counts() {
-    let world = World::new([Origin::new("a.example")], Flags::default());
+    let world = World::new(
+        [OriginScript::new("a.example")],
+        CommandLineFlags::default(),
+    );
     let host = Host::parse("a.example").expect("a host");
     let hub = world.hub.clone();
     world.simulation.block_on(async move {
@@ -320,12 +326,15 @@ fn an_open_by_an_operator_shows_in_state_and_counts() {
         OpenReason::Operator("maintenance".into()).to_string(),
         "cli-open:maintenance"
     );
-    assert_eq!(State::Open.as_str(), "open");
+    assert_eq!(BreakerState::Open.as_str(), "open");
 }
 
 #[test]
 fn a_store_that_is_unavailable_has_a_metric() {
-    let world = World::new([Origin::new("a.example")], Flags::default());
+    let world = World::new(
+        [OriginScript::new("a.example")],
+        CommandLineFlags::default(),
+    );
     let unavailable = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&unavailable);
     let hook = move |_: Option<&SiteOperation<'_>>| {
@@ -339,7 +348,7 @@ fn a_store_that_is_unavailable_has_a_metric() {
             Treatment::Forward
         }
     };
-    let shared = Wrapped::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))), hook);
+    let shared = HookedStore::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))), hook);
     let store: Arc<dyn StateStore> = Arc::new(Fallback::new(
         Arc::new(shared),
         Arc::new(SystemClock),
