@@ -9,14 +9,14 @@ const UNBOUNDED_SITE: usize = 64;
 
 /// How much a lane may have active at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LaneBounds {
     /// Steps at once.
     pub steps: usize,
     /// Items per step.
     pub batch: usize,
 }
 
-impl Bounds {
+impl LaneBounds {
     /// Returns the bounds of a lane with so many steps at once, one item each.
     #[must_use]
     pub const fn steps(steps: usize) -> Self {
@@ -53,7 +53,7 @@ fn max_concurrent(config: &Config, site: &str, role: Role) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-    use docstokg_hub::config::load::{Sources, load};
+    use docstokg_hub::config::load::{ConfigSources, load};
 
     use super::*;
 
@@ -61,9 +61,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("c.yaml");
         std::fs::write(&file, format!("version: 1\n{yaml}")).unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             file: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         load(&sources)
             .unwrap_or_else(|problems| panic!("{problems}"))
@@ -78,8 +78,8 @@ mod tests {
         );
         let site = config.site_key(&Host::parse("export.arxiv.org").unwrap());
         assert_eq!(
-            Bounds::of_site(&config, &site, Role::Artifact),
-            Bounds::steps(4)
+            LaneBounds::of_site(&config, &site, Role::Artifact),
+            LaneBounds::steps(4)
         );
     }
 
@@ -90,8 +90,8 @@ mod tests {
         );
         let site = config.site_key(&Host::parse("b.example").unwrap());
         assert_eq!(
-            Bounds::of_site(&config, &site, Role::Artifact),
-            Bounds::steps(14)
+            LaneBounds::of_site(&config, &site, Role::Artifact),
+            LaneBounds::steps(14)
         );
     }
 
@@ -101,12 +101,12 @@ mod tests {
             "limits: { defaults: { artifact: { max_concurrent: 5 } }, hosts: { a.example: { artifact: { max_concurrent: 9, rates: [\"2/SECOND\"] } } } }\n",
         );
         assert_eq!(
-            Bounds::of_site(&config, "a.example", Role::Artifact),
-            Bounds::steps(18)
+            LaneBounds::of_site(&config, "a.example", Role::Artifact),
+            LaneBounds::steps(18)
         );
         assert_eq!(
-            Bounds::of_site(&config, "b.example", Role::Artifact),
-            Bounds::steps(10)
+            LaneBounds::of_site(&config, "b.example", Role::Artifact),
+            LaneBounds::steps(10)
         );
     }
 }

@@ -15,8 +15,8 @@ use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::clock::RunClock;
 use crate::job::BoxFuture;
+use crate::run_clock::RunClock;
 
 /// How long the result of a check holds.
 const CHECK_HOLDS: Duration = Duration::from_secs(10);

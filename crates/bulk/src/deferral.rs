@@ -50,25 +50,25 @@ pub struct WaitingFor {
 
 /// All deferred items, by host.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct HostDeferrals {
     hosts: BTreeMap<String, HostWaits>,
 }
 
 #[derive(Debug, Default)]
 struct HostWaits {
-    due: BTreeMap<Due, u64>,
+    due: BTreeMap<DueTimes, u64>,
     why: String,
 }
 
 /// When items come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueTimes {
     until: Timestamp,
     /// Whether they leave the first tries to other items, and come back with them if these succeed.
     is_resting: bool,
 }
 
-impl Due {
+impl DueTimes {
     fn of(deferral: &Deferral) -> Self {
         Self {
             until: deferral.until,
@@ -83,10 +83,10 @@ impl HostWaits {
     }
 }
 
-impl Waits {
+impl HostDeferrals {
     pub(crate) fn add(&mut self, deferral: &Deferral) {
         let host = self.hosts.entry(deferral.host.clone()).or_default();
-        *host.due.entry(Due::of(deferral)).or_default() += 1;
+        *host.due.entry(DueTimes::of(deferral)).or_default() += 1;
         host.why.clone_from(&deferral.why);
     }
 
@@ -94,7 +94,7 @@ impl Waits {
         let Some(host) = self.hosts.get_mut(&deferral.host) else {
             return;
         };
-        let due = Due::of(deferral);
+        let due = DueTimes::of(deferral);
         if let Some(items) = host.due.get_mut(&due) {
             *items -= 1;
             if *items == 0 {
@@ -159,7 +159,7 @@ mod tests {
             ready_at: None,
         };
         let at = Timestamp::from_secs_f64;
-        let mut waits = Waits::default();
+        let mut waits = HostDeferrals::default();
         waits.add(&deferral("b.example", 20.0));
         waits.add(&deferral("a.example", 30.0));
         waits.add(&deferral("a.example", 10.0));

@@ -9,10 +9,10 @@ use rustix::fs::{FlockOperation, flock};
 use docstokg_stores::private;
 
 use crate::digest::sha256_of;
-use crate::queue::{Mode, Queue, QueueError, Respelling};
-use crate::scheduler::Ended;
+use crate::queue::{CommitMode, QueueError, Respelling, WorkQueue};
+use crate::scheduler::RunEnd;
 use crate::staging::{
-    Unfinished, create_below, is_link, link_below, shards, spread_shards, working_directory,
+    StagingContents, create_below, is_link, link_below, shards, spread_shards, working_directory,
 };
 
 /// The name of the queue's file.
@@ -62,8 +62,8 @@ pub enum UnfinishedFiles {
 impl UnfinishedFiles {
     /// Returns what becomes of them after a run that ended in this way.
     #[must_use]
-    pub fn after(ended: &Ended) -> Self {
-        if *ended == Ended::Complete {
+    pub fn after(ended: &RunEnd) -> Self {
+        if *ended == RunEnd::Complete {
             Self::Remove
         } else {
             Self::Keep
@@ -76,7 +76,7 @@ pub struct Directory {
     /// Where it is.
     pub path: PathBuf,
     /// Its queue.
-    pub queue: Queue,
+    pub queue: WorkQueue,
     lock: PathBuf,
     _held: File,
 }
@@ -88,7 +88,11 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be written, another run works on it, or a directory below it is a link.
-    pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, DirectoryError> {
+    pub fn open(
+        path: &Path,
+        mode: CommitMode,
+        reasons: &[Respelling],
+    ) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
         let own = [working.clone(), working.join("lock")];
         refuse_links(own.into_iter().chain(shards(path)))?;
@@ -102,7 +106,7 @@ impl Directory {
         spread_shards(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
-        let queue = Queue::open(&path.join(QUEUE_FILE), mode, reasons)?;
+        let queue = WorkQueue::open(&path.join(QUEUE_FILE), mode, reasons)?;
         Ok(Self {
             path: path.to_owned(),
             queue,
@@ -119,7 +123,7 @@ impl Directory {
     /// It is a link or cannot be written, or another run works on it.
     pub fn open_private(
         path: &Path,
-        mode: Mode,
+        mode: CommitMode,
         reasons: &[Respelling],
     ) -> Result<Self, DirectoryError> {
         let unwritable = |source| DirectoryError::Unwritable {
@@ -149,7 +153,10 @@ impl Directory {
             path: to.display().to_string(),
             source,
         })?;
-        Ok(Queue::copy(&from.join(QUEUE_FILE), &to.join(QUEUE_FILE))?)
+        Ok(WorkQueue::copy(
+            &from.join(QUEUE_FILE),
+            &to.join(QUEUE_FILE),
+        )?)
     }
 
     /// Tells whether a run has worked here before.
@@ -168,7 +175,7 @@ impl Directory {
             path: working.display().to_string(),
             source,
         };
-        for file in Unfinished::in_directory(&self.path).files {
+        for file in StagingContents::in_directory(&self.path).files {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let Some(item) = name
                 .split('-')
@@ -202,7 +209,7 @@ impl Directory {
     /// Removes what a run that has ended leaves behind.
     pub fn clean_up(&self, unfinished_files: UnfinishedFiles) {
         let working = working_directory(&self.path);
-        let unfinished = Unfinished::in_directory(&self.path);
+        let unfinished = StagingContents::in_directory(&self.path);
         if unfinished_files == UnfinishedFiles::Remove {
             for file in unfinished.files.iter().filter(|file| **file != self.lock) {
                 let _ = fs::remove_file(file);
@@ -279,7 +286,7 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
 
 /// What a check of all files found.
 #[derive(Debug)]
-pub struct Verified {
+pub struct FileCheckReport {
     /// How many files were checked.
     pub checked: u64,
     /// The files whose items are queued anew, and what is wrong with each.
@@ -293,8 +300,8 @@ pub struct Verified {
 ///
 /// # Errors
 /// The queue cannot be read or written, or files lie behind a symbolic link.
-pub async fn verify(directory: &Directory) -> Result<Verified, DirectoryError> {
-    let mut verified = Verified {
+pub async fn verify(directory: &Directory) -> Result<FileCheckReport, DirectoryError> {
+    let mut verified = FileCheckReport {
         checked: 0,
         wrong: Vec::new(),
         unreadable: Vec::new(),
@@ -340,7 +347,7 @@ mod tests {
         fs::write(&precious, "x").unwrap();
         let working = working_directory(out.path());
         std::os::unix::fs::symlink(elsewhere.path(), &working).unwrap();
-        let error = Directory::open(out.path(), Mode::Inline, &[])
+        let error = Directory::open(out.path(), CommitMode::Inline, &[])
             .err()
             .unwrap()
             .to_string();
@@ -352,18 +359,18 @@ mod tests {
         fs::create_dir_all(&working).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), working.join("3")).unwrap();
         assert!(matches!(
-            Directory::open(out.path(), Mode::Inline, &[]),
+            Directory::open(out.path(), CommitMode::Inline, &[]),
             Err(DirectoryError::Link { .. })
         ));
         fs::remove_file(working.join("3")).unwrap();
         // The directory itself is the user's choice.
         let named = elsewhere.path().join("named");
         std::os::unix::fs::symlink(out.path(), &named).unwrap();
-        drop(Directory::open(&named, Mode::Inline, &[]).unwrap());
+        drop(Directory::open(&named, CommitMode::Inline, &[]).unwrap());
         let foreign = working.join("notes.txt");
         fs::write(&foreign, "x").unwrap();
         fs::write(working.join("7-0011223344556677.part"), "x").unwrap();
-        let directory = Directory::open(out.path(), Mode::Inline, &[]).unwrap();
+        let directory = Directory::open(out.path(), CommitMode::Inline, &[]).unwrap();
         directory.clean_up(UnfinishedFiles::Remove);
         assert!(precious.exists() && foreign.exists());
         assert!(!working.join("7-0011223344556677.part").exists());

@@ -1,8 +1,8 @@
 //! What the engine runs: a [`Job`] knows its items, the engine knows queues, lanes and time.
 //!
-//! An item is a [`State`] that takes one step at a time. Which step comes next is a pure function
+//! An item is a [`JobState`] that takes one step at a time. Which step comes next is a pure function
 //! of the state and of `now`; running a step changes the state; an item whose next step is
-//! [`Next::End`] is finished, which records what it gave.
+//! [`NextStep::End`] is finished, which records what it gave.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
 use docstokg_stores::SiteKey;
 
-use crate::bounds::Bounds;
+use crate::bounds::LaneBounds;
 use crate::deferral::Deferral;
-use crate::lane::LaneKey;
-use crate::queue::Item;
+use crate::lane::WorkLaneKey;
+use crate::queue::ClaimedItem;
 use crate::scheduler::RunError;
 
 /// What is known about one item, and what was tried. Persisted between steps, so that an item can
 /// be deferred and continued by another process.
-pub trait State: Sized + Send + Sync + 'static {
-    /// Reads what [`State::encode`] wrote, in this version or an earlier one.
+pub trait JobState: Sized + Send + Sync + 'static {
+    /// Reads what [`JobState::encode`] wrote, in this version or an earlier one.
     fn decode(text: &str) -> Option<Self>;
 
     /// Writes the state without secrets; `None` where it must not be persisted.
@@ -43,7 +43,7 @@ pub trait State: Sized + Send + Sync + 'static {
 
 /// What comes next for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<S> {
+pub enum NextStep<S> {
     /// Run this step.
     Run(S),
     /// Nothing before this time.
@@ -54,7 +54,7 @@ pub enum Next<S> {
 
 /// What a claimed item turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loaded<S> {
+pub enum LoadedItem<S> {
     /// An item that can go on.
     Ready(S),
     /// An item whose input has to be read again, and has not been. It ends if that never happens.
@@ -65,7 +65,7 @@ pub enum Loaded<S> {
 
 /// What a deferred item waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct AwaitedHost {
     /// The host.
     pub host: String,
     /// Why, in a few words.
@@ -83,7 +83,7 @@ pub struct ActiveItem<J: Job> {
     /// What is known about it.
     pub state: Box<J::State>,
     /// What comes next.
-    pub next: Next<J::Step>,
+    pub next: NextStep<J::Step>,
     /// Its end is recorded already, together with its file.
     pub is_end_recorded: bool,
     /// Its input has not been read again.
@@ -93,30 +93,30 @@ pub struct ActiveItem<J: Job> {
 /// A kind of items, and how they are worked on.
 pub trait Job: Send + Sync + Sized + 'static {
     /// What is known about an item.
-    type State: State;
+    type State: JobState;
     /// One step of an item.
     type Step: Clone + PartialEq + Send + Sync;
 
     /// Reads a claimed item: what was persisted about it, or what its name says.
-    fn load(&self, item: &Item) -> Loaded<Self::State>;
+    fn load(&self, item: &ClaimedItem) -> LoadedItem<Self::State>;
 
     /// Says what comes next. Pure: the same state at the same time gives the same step, and an end
     /// stays an end.
-    fn next(&self, state: &Self::State, now: Timestamp) -> Next<Self::Step>;
+    fn next(&self, state: &Self::State, now: Timestamp) -> NextStep<Self::Step>;
 
     /// Returns the lane of a step.
-    fn lane(&self, state: &Self::State, step: &Self::Step) -> LaneKey;
+    fn lane(&self, state: &Self::State, step: &Self::Step) -> WorkLaneKey;
 
     /// Returns how much a lane may have active at once.
-    fn bounds(&self, lane: &LaneKey) -> Bounds;
+    fn bounds(&self, lane: &WorkLaneKey) -> LaneBounds;
 
     /// Returns the site and role that a lane's requests go to, where one is known for all of them.
-    fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
+    fn site(&self, lane: &WorkLaneKey) -> Option<(SiteKey, Role)> {
         lane.site()
     }
 
     /// Says what an item waits for until a time.
-    fn awaited(&self, state: &Self::State, until: Timestamp) -> Awaited;
+    fn awaited(&self, state: &Self::State, until: Timestamp) -> AwaitedHost;
 
     /// Returns when the time for an item is over; `None` where it is not bounded. The engine drops
     /// a step that takes longer.

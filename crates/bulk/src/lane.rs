@@ -2,7 +2,7 @@
 //!
 //! A key is persisted with its item and compared in memory; [`fmt::Display`] and [`FromStr`] are
 //! the only code that writes and reads its text. Version 9 of the queue wrote other texts:
-//! [`LaneKey::from_version_9`] reads those, once, when such a file is opened.
+//! [`WorkLaneKey::from_version_9`] reads those, once, when such a file is opened.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 
 /// What an item waits in line for. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LaneKey {
+pub enum WorkLaneKey {
     /// The item's next step is not known yet.
     Start,
     /// The item's input has to be read again.
@@ -45,7 +45,7 @@ const LANDING: &str = "landing";
 #[error("'{0}' is not the key of a lane")]
 pub struct UnknownLane(pub String);
 
-impl LaneKey {
+impl WorkLaneKey {
     /// Returns the site and role of its requests, where it is the lane of a site.
     #[must_use]
     pub fn site(&self) -> Option<(SiteKey, Role)> {
@@ -82,7 +82,7 @@ impl LaneKey {
     }
 }
 
-impl fmt::Display for LaneKey {
+impl fmt::Display for WorkLaneKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start => f.write_str(START),
@@ -94,7 +94,7 @@ impl fmt::Display for LaneKey {
     }
 }
 
-impl FromStr for LaneKey {
+impl FromStr for WorkLaneKey {
     type Err = UnknownLane;
 
     fn from_str(text: &str) -> Result<Self, UnknownLane> {
@@ -120,13 +120,13 @@ impl FromStr for LaneKey {
     }
 }
 
-impl ToSql for LaneKey {
+impl ToSql for WorkLaneKey {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.to_string().into())
     }
 }
 
-impl FromSql for LaneKey {
+impl FromSql for WorkLaneKey {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         value
             .as_str()?
@@ -141,8 +141,8 @@ mod tests {
 
     use super::*;
 
-    fn site(site: &str, role: Role) -> LaneKey {
-        LaneKey::Site {
+    fn site(site: &str, role: Role) -> WorkLaneKey {
+        WorkLaneKey::Site {
             site: site.into(),
             role,
         }
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn keys_have_these_texts() {
         for (key, text) in [
-            (LaneKey::Start, "start"),
-            (LaneKey::MissingInput, "missing-input"),
+            (WorkLaneKey::Start, "start"),
+            (WorkLaneKey::MissingInput, "missing-input"),
             (site("arxiv.org", Role::Landing), "site:landing:arxiv.org"),
             (
                 site("site:arxiv", Role::Artifact),
@@ -162,8 +162,8 @@ mod tests {
                 site("a.example:8080", Role::Metadata),
                 "site:metadata:a.example:8080",
             ),
-            (LaneKey::Source("openalex".into()), "source:openalex"),
-            (LaneKey::Landing("10.1000".into()), "landing:10.1000"),
+            (WorkLaneKey::Source("openalex".into()), "source:openalex"),
+            (WorkLaneKey::Landing("10.1000".into()), "landing:10.1000"),
         ] {
             assert_eq!(key.to_string(), text);
             assert_eq!(text.parse(), Ok(key));
@@ -175,27 +175,33 @@ mod tests {
             "site:nothing:arxiv.org",
             "other:x",
         ] {
-            assert_eq!(text.parse::<LaneKey>(), Err(UnknownLane(text.to_owned())));
+            assert_eq!(
+                text.parse::<WorkLaneKey>(),
+                Err(UnknownLane(text.to_owned()))
+            );
         }
     }
 
     #[test]
     fn keys_of_version_9_are_read() {
         for (text, key) in [
-            ("start", LaneKey::Start),
-            ("input needed", LaneKey::MissingInput),
+            ("start", WorkLaneKey::Start),
+            ("input needed", WorkLaneKey::MissingInput),
             ("arxiv.org|artifact", site("arxiv.org", Role::Artifact)),
             ("site:arxiv|artifact", site("site:arxiv", Role::Artifact)),
             (
                 "a.example:8080|landing",
                 site("a.example:8080", Role::Landing),
             ),
-            ("resolver europe_pmc", LaneKey::Source("europe_pmc".into())),
-            ("landing of 10.1000", LaneKey::Landing("10.1000".into())),
-            ("nothing known", LaneKey::Start),
-            ("a.example|nothing", LaneKey::Start),
+            (
+                "resolver europe_pmc",
+                WorkLaneKey::Source("europe_pmc".into()),
+            ),
+            ("landing of 10.1000", WorkLaneKey::Landing("10.1000".into())),
+            ("nothing known", WorkLaneKey::Start),
+            ("a.example|nothing", WorkLaneKey::Start),
         ] {
-            assert_eq!(LaneKey::from_version_9(text), key, "{text}");
+            assert_eq!(WorkLaneKey::from_version_9(text), key, "{text}");
         }
     }
 
@@ -203,11 +209,11 @@ mod tests {
         #[test]
         fn every_key_is_read_back(kind in 0..5, text in ".*", role in 0..3_usize) {
             let key = match kind {
-                0 => LaneKey::Start,
-                1 => LaneKey::MissingInput,
+                0 => WorkLaneKey::Start,
+                1 => WorkLaneKey::MissingInput,
                 2 => site(&text, Role::ALL[role]),
-                3 => LaneKey::Source(text.as_str().into()),
-                _ => LaneKey::Landing(text.as_str().into()),
+                3 => WorkLaneKey::Source(text.as_str().into()),
+                _ => WorkLaneKey::Landing(text.as_str().into()),
             };
             prop_assert_eq!(key.to_string().parse(), Ok(key));
         }

@@ -8,20 +8,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::bounds::Bounds;
-use crate::lane::LaneKey;
+use crate::bounds::LaneBounds;
+use crate::lane::WorkLaneKey;
 use crate::queue::LaneBacklog;
 
 /// How many lanes are listed at a time. Those beyond wait in the file until some have come to their
 /// end.
-const LANES: usize = 8_192;
+const MAX_LISTED_LANES: usize = 8_192;
 /// How many items wait in memory, all lanes together; but one of each.
-const READY: usize = 8_192;
+const MAX_READY_ITEMS: usize = 8_192;
 /// How many steps are active, most of them waiting in the hub, all sites together; but two of each.
-const ACTIVE: usize = 8_192;
+const MAX_ACTIVE_STEPS: usize = 8_192;
 
-struct Lane<T> {
-    bounds: Bounds,
+struct WorkLane<T> {
+    bounds: LaneBounds,
     ready: VecDeque<T>,
     stored: u64,
     /// How many were thought to stay in the file when items were asked for; `None` when no load is
@@ -31,7 +31,7 @@ struct Lane<T> {
     has_turn: bool,
 }
 
-impl<T> Lane<T> {
+impl<T> WorkLane<T> {
     /// Returns how many items are not active yet.
     fn items(&self) -> u64 {
         // Those that are being loaded are neither in the file nor in memory.
@@ -58,38 +58,38 @@ enum Listing {
     /// There may be others; those up to this key have been looked at. `missed` when one of them
     /// found no room.
     Open {
-        after: Option<LaneKey>,
+        after: Option<WorkLaneKey>,
         missed: bool,
         asked: bool,
     },
 }
 
 /// The lanes that are listed.
-pub(crate) struct Lanes<T> {
-    by_key: BTreeMap<LaneKey, Lane<T>>,
-    turns: VecDeque<LaneKey>,
+pub(crate) struct WorkLanes<T> {
+    by_key: BTreeMap<WorkLaneKey, WorkLane<T>>,
+    turns: VecDeque<WorkLaneKey>,
     listing: Listing,
     most: usize,
 }
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Turn<T> {
+pub(crate) enum ScheduleAction<T> {
     /// Start a step with these items.
-    Start(LaneKey, Vec<T>),
+    Start(WorkLaneKey, Vec<T>),
     /// Bring so many items of this lane into memory.
-    Load(LaneKey, usize),
+    Load(WorkLaneKey, usize),
     /// Look in the file for up to so many lanes after this one.
-    List(Option<LaneKey>, usize),
+    List(Option<WorkLaneKey>, usize),
 }
 
-impl<T> Default for Lanes<T> {
+impl<T> Default for WorkLanes<T> {
     fn default() -> Self {
-        Self::with_room_for(LANES)
+        Self::with_room_for(MAX_LISTED_LANES)
     }
 }
 
-impl<T> Lanes<T> {
+impl<T> WorkLanes<T> {
     fn with_room_for(most: usize) -> Self {
         Self {
             by_key: BTreeMap::new(),
@@ -104,12 +104,16 @@ impl<T> Lanes<T> {
     }
 
     /// Returns a lane, listing it where there is room.
-    fn lane(&mut self, key: &LaneKey, bounds: impl FnOnce() -> Bounds) -> Option<&mut Lane<T>> {
+    fn lane(
+        &mut self,
+        key: &WorkLaneKey,
+        bounds: impl FnOnce() -> LaneBounds,
+    ) -> Option<&mut WorkLane<T>> {
         if self.by_key.len() >= self.most && !self.by_key.contains_key(key) {
             self.miss();
             return None;
         }
-        Some(self.by_key.entry(key.clone()).or_insert_with(|| Lane {
+        Some(self.by_key.entry(key.clone()).or_insert_with(|| WorkLane {
             bounds: bounds(),
             ready: VecDeque::new(),
             stored: 0,
@@ -133,7 +137,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    fn give_turn(&mut self, key: &LaneKey) {
+    fn give_turn(&mut self, key: &WorkLaneKey) {
         if let Some(lane) = self.by_key.get_mut(key)
             && !lane.has_turn
         {
@@ -143,7 +147,12 @@ impl<T> Lanes<T> {
     }
 
     /// There are more items of a lane in the queue's file.
-    pub(crate) fn stored(&mut self, key: &LaneKey, items: u64, bounds: impl FnOnce() -> Bounds) {
+    pub(crate) fn stored(
+        &mut self,
+        key: &WorkLaneKey,
+        items: u64,
+        bounds: impl FnOnce() -> LaneBounds,
+    ) {
         if let Some(lane) = self.lane(key, bounds) {
             lane.stored += items;
             self.give_turn(key);
@@ -155,9 +164,9 @@ impl<T> Lanes<T> {
         &mut self,
         found: Vec<LaneBacklog>,
         asked: usize,
-        bounds: impl Fn(&LaneKey) -> Bounds,
+        bounds: impl Fn(&WorkLaneKey) -> LaneBounds,
     ) {
-        let last: Option<LaneKey> = found
+        let last: Option<WorkLaneKey> = found
             .last()
             .filter(|_| found.len() >= asked)
             .map(|found| found.lane.clone());
@@ -186,16 +195,18 @@ impl<T> Lanes<T> {
     }
 
     /// Returns how many steps of a lane may be active: a share where there are very many sites.
-    fn steps(&self, key: &LaneKey, bounds: Bounds) -> usize {
+    fn steps(&self, key: &WorkLaneKey, bounds: LaneBounds) -> usize {
         match key {
-            LaneKey::Site { .. } => bounds.steps.min((ACTIVE / self.by_key.len().max(1)).max(2)),
+            WorkLaneKey::Site { .. } => bounds
+                .steps
+                .min((MAX_ACTIVE_STEPS / self.by_key.len().max(1)).max(2)),
             _ => bounds.steps,
         }
     }
 
     /// Returns how many items of a lane may wait in memory.
-    fn room(&self, bounds: Bounds) -> usize {
-        let share = (READY / self.by_key.len().max(1)).max(1);
+    fn room(&self, bounds: LaneBounds) -> usize {
+        let share = (MAX_READY_ITEMS / self.by_key.len().max(1)).max(1);
         (bounds.steps * bounds.batch).min(share.max(bounds.batch))
     }
 
@@ -203,9 +214,9 @@ impl<T> Lanes<T> {
     /// the file then.
     pub(crate) fn push(
         &mut self,
-        key: &LaneKey,
+        key: &WorkLaneKey,
         item: T,
-        bounds: impl FnOnce() -> Bounds,
+        bounds: impl FnOnce() -> LaneBounds,
     ) -> Option<T> {
         let Some(lane) = self.lane(key, bounds) else {
             return Some(item);
@@ -223,7 +234,7 @@ impl<T> Lanes<T> {
     }
 
     /// Items that were asked for have been found in the file.
-    pub(crate) fn loaded(&mut self, key: &LaneKey, asked: usize, found: usize) {
+    pub(crate) fn loaded(&mut self, key: &WorkLaneKey, asked: usize, found: usize) {
         if let Some(lane) = self.by_key.get_mut(key) {
             let rest = lane.loading.take().unwrap_or(0);
             if found < asked {
@@ -239,7 +250,7 @@ impl<T> Lanes<T> {
     }
 
     /// A step of a lane has ended.
-    pub(crate) fn ended(&mut self, key: &LaneKey) {
+    pub(crate) fn ended(&mut self, key: &WorkLaneKey) {
         if let Some(lane) = self.by_key.get_mut(key) {
             lane.active = lane.active.saturating_sub(1);
         }
@@ -248,20 +259,20 @@ impl<T> Lanes<T> {
     }
 
     /// Drops a lane that nothing is left of.
-    fn forget(&mut self, key: &LaneKey) {
-        if self.by_key.get(key).is_some_and(Lane::is_empty) {
+    fn forget(&mut self, key: &WorkLaneKey) {
+        if self.by_key.get(key).is_some_and(WorkLane::is_empty) {
             self.by_key.remove(key);
         }
     }
 
     /// Says what is to be done next; `None` when nothing can be started.
-    pub(crate) fn next(&mut self) -> Option<Turn<T>> {
+    pub(crate) fn next(&mut self) -> Option<ScheduleAction<T>> {
         if let Listing::Open { after, asked, .. } = &mut self.listing
             && !*asked
             && self.by_key.len() <= self.most / 2
         {
             *asked = true;
-            return Some(Turn::List(after.clone(), self.most / 2));
+            return Some(ScheduleAction::List(after.clone(), self.most / 2));
         }
         while let Some(key) = self.turns.pop_front() {
             let Some(bounds) = self.by_key.get(&key).map(|lane| lane.bounds) else {
@@ -277,7 +288,7 @@ impl<T> Lanes<T> {
                 lane.stored = lane.stored.saturating_sub(room as u64);
                 lane.loading = Some(lane.stored);
                 self.give_turn(&key);
-                return Some(Turn::Load(key, room));
+                return Some(ScheduleAction::Load(key, room));
             }
             if lane.active < steps && !lane.ready.is_empty() {
                 lane.active += 1;
@@ -286,7 +297,7 @@ impl<T> Lanes<T> {
                     .drain(..lane.ready.len().min(bounds.batch))
                     .collect();
                 self.give_turn(&key);
-                return Some(Turn::Start(key, items));
+                return Some(ScheduleAction::Start(key, items));
             }
         }
         None
@@ -303,7 +314,7 @@ impl<T> Lanes<T> {
 
     /// Returns the lanes and how many requests and items are left in each, those that are active
     /// included.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = (&LaneKey, u64, u64)> {
+    pub(crate) fn queues(&self) -> impl Iterator<Item = (&WorkLaneKey, u64, u64)> {
         self.by_key.iter().map(|(key, lane)| {
             let items = lane.items() + (lane.active * lane.bounds.batch.max(1)) as u64;
             (key, lane.requests(), items)
@@ -311,17 +322,17 @@ impl<T> Lanes<T> {
     }
 
     /// Returns how many requests a lane still makes, those that are active included.
-    pub(crate) fn requests(&self, key: &LaneKey) -> u64 {
-        self.by_key.get(key).map_or(0, Lane::requests)
+    pub(crate) fn requests(&self, key: &WorkLaneKey) -> u64 {
+        self.by_key.get(key).map_or(0, WorkLane::requests)
     }
 
     /// Tells whether no item waits in a lane or in the file.
     pub(crate) fn is_idle(&self) -> bool {
-        self.listing == Listing::Complete && self.by_key.values().all(Lane::is_empty)
+        self.listing == Listing::Complete && self.by_key.values().all(WorkLane::is_empty)
     }
 
     /// Takes everything out that has not been started; the rest stays in the file.
-    pub(crate) fn drain(&mut self) -> Vec<(LaneKey, T)> {
+    pub(crate) fn drain(&mut self) -> Vec<(WorkLaneKey, T)> {
         let mut items = Vec::new();
         for (key, lane) in &mut self.by_key {
             items.extend(lane.ready.drain(..).map(|item| (key.clone(), item)));

@@ -10,9 +10,8 @@
 
 pub mod blocking;
 pub mod bounds;
-pub mod clock;
+pub mod bulk_request;
 pub mod connectivity;
-pub mod contained;
 pub mod deferral;
 pub mod digest;
 pub mod directory;
@@ -20,10 +19,11 @@ pub mod job;
 pub mod lane;
 mod lanes;
 pub mod manifest;
-pub mod patience;
+pub mod panic_containment;
 pub mod progress;
 pub mod queue;
 mod remaining;
+pub mod run_clock;
 pub mod run_context;
 pub mod scheduler;
 pub mod seconds;

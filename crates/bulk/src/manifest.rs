@@ -11,12 +11,12 @@ use std::sync::Arc;
 use docstokg_hub::files::beside;
 use parking_lot::Mutex;
 
-use crate::queue::{AttemptRow, End, ManifestRow, Queue, QueueError};
+use crate::queue::{AttemptRow, ItemEnd, ManifestRow, QueueError, WorkQueue};
 
 /// Writes `manifest.jsonl` beside the queue. Cheap to clone.
 #[derive(Clone)]
 pub struct ManifestWriter {
-    queue: Queue,
+    queue: WorkQueue,
     file: Arc<Mutex<BufWriter<File>>>,
 }
 
@@ -25,7 +25,7 @@ impl ManifestWriter {
     ///
     /// # Errors
     /// The queue cannot be read, or the file cannot be written.
-    pub async fn begin(path: &Path, queue: &Queue) -> Result<Self, QueueError> {
+    pub async fn begin(path: &Path, queue: &WorkQueue) -> Result<Self, QueueError> {
         let failed = |error: io::Error| QueueError::Sqlite {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -68,7 +68,7 @@ impl ManifestWriter {
         &self,
         attempts: Vec<AttemptRow>,
         manifests: Vec<ManifestRow>,
-        end: Option<End>,
+        end: Option<ItemEnd>,
     ) -> Result<(), QueueError> {
         let records = self.commit(attempts, manifests, end).await?;
         self.append(&records);
@@ -84,7 +84,7 @@ impl ManifestWriter {
         &self,
         attempts: Vec<AttemptRow>,
         manifests: Vec<ManifestRow>,
-        end: Option<End>,
+        end: Option<ItemEnd>,
     ) -> Result<Vec<Arc<str>>, QueueError> {
         let of_attempts = attempts.iter().map(|row| Arc::clone(&row.record));
         let of_manifests = manifests.iter().map(|row| Arc::clone(&row.record));

@@ -9,20 +9,20 @@ use docstokg_hub::{RequestGroup, Transfer};
 use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
 
-use crate::deferral::{Deferral, WaitingFor, Waits};
-use crate::lane::LaneKey;
+use crate::deferral::{Deferral, HostDeferrals, WaitingFor};
+use crate::lane::WorkLaneKey;
 
 /// The progress of a run. Written by the run, read by the display.
 #[derive(Default)]
-pub struct Progress {
+pub struct RunProgress {
     counters: Mutex<Counters>,
     requests: Arc<RequestGroup>,
     notices: Mutex<Vec<String>>,
-    waits: Mutex<Waits>,
+    waits: Mutex<HostDeferrals>,
     offline: AtomicBool,
     only_waiting: AtomicBool,
     end: Mutex<Option<Timestamp>>,
-    planned: Mutex<BTreeMap<LaneKey, u64>>,
+    planned: Mutex<BTreeMap<WorkLaneKey, u64>>,
     listed: Mutex<Vec<(String, String)>>,
     files: Mutex<Vec<Weak<ActiveFile>>>,
 }
@@ -79,7 +79,7 @@ pub struct Counters {
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
-impl Progress {
+impl RunProgress {
     /// Shows a file as long as the returned value lives.
     pub fn work_on(&self, name: &str) -> Arc<ActiveFile> {
         let file = Arc::new(ActiveFile {
@@ -202,13 +202,13 @@ impl Progress {
     }
 
     /// Counts where the first request of an item would go, in a dry run.
-    pub fn plan(&self, lane: LaneKey) {
+    pub fn plan(&self, lane: WorkLaneKey) {
         *self.planned.lock().entry(lane).or_default() += 1;
     }
 
     /// Returns how many items of a dry run would go where first.
     #[must_use]
-    pub fn planned(&self) -> BTreeMap<LaneKey, u64> {
+    pub fn planned(&self) -> BTreeMap<WorkLaneKey, u64> {
         self.planned.lock().clone()
     }
 

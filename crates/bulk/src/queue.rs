@@ -23,17 +23,17 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use commit::Batches;
 
-pub use cursors::Cursor;
-pub use items::{Added, Item, ItemState, LaneBacklog, NewItem, PutBack};
+pub use cursors::QueryCursor;
+pub use items::{AddedItem, ClaimedItem, ItemState, LaneBacklog, NewItem, PutBack};
 pub use migrate::Respelling;
-pub use records::{AttemptRow, End, FileRow, ItemRow, ManifestRow};
-pub use totals::{Counts, Totals};
+pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow};
+pub use totals::{ItemCounts, QueueTotals};
 
 /// The version of the tables, as `PRAGMA user_version` has it.
-const VERSION: i64 = 10;
+const TABLES_VERSION: i64 = 10;
 
 /// The oldest version whose files are taken up.
-const OLDEST: i64 = 8;
+const OLDEST_SUPPORTED_VERSION: i64 = 8;
 
 /// Why the queue cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum QueueError {
     },
     /// It was made by another version.
     #[error(
-        "the run's file {path} has format {found}, this program knows {VERSION}; finish that run with the program that began it, or choose another --out"
+        "the run's file {path} has format {found}, this program knows {TABLES_VERSION}; finish that run with the program that began it, or choose another --out"
     )]
     Version {
         /// The file.
@@ -60,11 +60,11 @@ pub enum QueueError {
 
 /// The queue. Cheap to clone.
 #[derive(Clone)]
-pub struct Queue {
-    shared: Arc<Shared>,
+pub struct WorkQueue {
+    shared: Arc<SharedQueue>,
 }
 
-struct Shared {
+struct SharedQueue {
     path: PathBuf,
     /// Where changes are committed at once.
     inline: Option<Mutex<Connection>>,
@@ -73,27 +73,27 @@ struct Shared {
 
 /// How changes are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum CommitMode {
     /// By a thread, many at a time.
     Thread,
     /// At once, by the caller: for simulated time.
     Inline,
 }
 
-impl Queue {
+impl WorkQueue {
     /// Opens the queue in a file, creating it where it is missing. Items that were active are
     /// queued again. `reasons` are the words that a file of an earlier version may spell
     /// differently.
     ///
     /// # Errors
     /// The file cannot be used, or is of another version.
-    pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, QueueError> {
+    pub fn open(path: &Path, mode: CommitMode, reasons: &[Respelling]) -> Result<Self, QueueError> {
         let database = open_database(path, reasons)?;
         let (inline, for_thread) = match mode {
-            Mode::Inline => (Some(Mutex::new(database)), None),
-            Mode::Thread => (None, Some(database)),
+            CommitMode::Inline => (Some(Mutex::new(database)), None),
+            CommitMode::Thread => (None, Some(database)),
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedQueue {
             path: path.to_owned(),
             inline,
             batches: Batches::default(),
@@ -176,7 +176,7 @@ fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, Queu
     let found: i64 = database
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(failed)?;
-    if found != 0 && !(OLDEST..=VERSION).contains(&found) {
+    if found != 0 && !(OLDEST_SUPPORTED_VERSION..=TABLES_VERSION).contains(&found) {
         let path = path.display().to_string();
         return Err(QueueError::Version { path, found });
     }
@@ -185,7 +185,7 @@ fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, Queu
     }
     if found == 0 {
         let schema = format!(
-            "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+            "BEGIN IMMEDIATE; {} PRAGMA user_version = {TABLES_VERSION}; COMMIT;",
             include_str!("queue/schema.sql")
         );
         database.execute_batch(&schema).map_err(failed)?;
@@ -196,7 +196,7 @@ fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, Queu
             [],
         )
         .map_err(failed)?;
-    if (OLDEST..VERSION).contains(&found) {
+    if (OLDEST_SUPPORTED_VERSION..TABLES_VERSION).contains(&found) {
         migrate::migrate(&mut database, found, reasons).map_err(failed)?;
     }
     Ok(database)

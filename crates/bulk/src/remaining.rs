@@ -9,10 +9,10 @@ use docstokg_hub::forecast::RoleDemand;
 use docstokg_policy::role::Role;
 use docstokg_stores::SiteKey;
 
-use crate::lane::LaneKey;
+use crate::lane::WorkLaneKey;
 
 /// The time before now in which the pace of a lane is measured.
-const SPAN: Duration = Duration::from_secs(60);
+const PACE_MEASURE_INTERVAL: Duration = Duration::from_secs(60);
 /// The number of ends that are remembered whatever their age.
 const MIN_ENDS: usize = 16;
 /// The greatest number of ends that are remembered of a lane.
@@ -56,7 +56,7 @@ impl LanePace {
     fn note_end(&mut self, now: BootInstant) {
         self.total += 1;
         self.ended.push_back(now);
-        let is_old = |at: &BootInstant| now.since(*at) > SPAN;
+        let is_old = |at: &BootInstant| now.since(*at) > PACE_MEASURE_INTERVAL;
         while self.ended.len() > MAX_ENDS
             || (self.ended.len() > MIN_ENDS && self.ended.front().is_some_and(is_old))
         {
@@ -72,7 +72,7 @@ impl LanePace {
             pairs.map(|(first, second)| second.since(*first)).collect();
         distances.sort_unstable();
         let median = distances.get(distances.len() / 2).copied();
-        let longest = SPAN.max(median.unwrap_or_default() * OUTLYING_FACTOR);
+        let longest = PACE_MEASURE_INTERVAL.max(median.unwrap_or_default() * OUTLYING_FACTOR);
         distances.retain(|distance| *distance <= longest);
         match u32::try_from(distances.len()) {
             Ok(count) if count >= MIN_DISTANCES => distances.iter().sum::<Duration>() / count,
@@ -82,7 +82,7 @@ impl LanePace {
 
     /// Returns the time before now in which ends are counted.
     fn span(&self, now: BootInstant) -> Duration {
-        now.since(self.since).min(SPAN)
+        now.since(self.since).min(PACE_MEASURE_INTERVAL)
     }
 
     fn recent(&self, now: BootInstant) -> u64 {
@@ -94,8 +94,8 @@ impl LanePace {
 
 /// The pace of every lane of a run.
 #[derive(Debug)]
-pub(crate) struct Paces {
-    lanes: BTreeMap<LaneKey, LanePace>,
+pub(crate) struct LanePaces {
+    lanes: BTreeMap<WorkLaneKey, LanePace>,
     /// The ends of the steps of all these lanes: what the run as a whole gets done.
     overall: LanePace,
     /// How many permits the requests of a site use, as last known.
@@ -107,7 +107,7 @@ pub(crate) struct Paces {
 /// What still waits in a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LaneQueue {
-    pub(crate) key: LaneKey,
+    pub(crate) key: WorkLaneKey,
     /// The site and role of its requests, where one is known for all of them.
     pub(crate) site: Option<(SiteKey, Role)>,
     pub(crate) requests: u64,
@@ -135,7 +135,7 @@ impl Outlook {
     }
 }
 
-impl Paces {
+impl LanePaces {
     /// Begins to measure.
     pub(crate) fn new(now: BootInstant) -> Self {
         Self {
@@ -147,8 +147,8 @@ impl Paces {
     }
 
     /// Notes that a step of a lane has ended.
-    pub(crate) fn note_end(&mut self, lane: &LaneKey, now: BootInstant) {
-        if matches!(lane, LaneKey::Start | LaneKey::MissingInput) {
+    pub(crate) fn note_end(&mut self, lane: &WorkLaneKey, now: BootInstant) {
+        if matches!(lane, WorkLaneKey::Start | WorkLaneKey::MissingInput) {
             return;
         }
         self.overall.note_end(now);
@@ -179,7 +179,7 @@ impl Paces {
         self.overall.begin_anew(now);
         for role in Role::ALL {
             let site = SiteKey::clone(site);
-            if let Some(pace) = self.lanes.get_mut(&LaneKey::Site { site, role }) {
+            if let Some(pace) = self.lanes.get_mut(&WorkLaneKey::Site { site, role }) {
                 pace.begin_anew(now);
             }
         }
@@ -200,7 +200,7 @@ impl Paces {
         requests: u64,
         now: BootInstant,
     ) -> RoleDemand {
-        let lane = |role: &Role| LaneKey::Site {
+        let lane = |role: &Role| WorkLaneKey::Site {
             site: SiteKey::clone(site),
             role: *role,
         };
@@ -214,7 +214,7 @@ impl Paces {
     /// Describes requests that are still to come in a lane, by the pace so far.
     fn demand(
         &self,
-        lane: &LaneKey,
+        lane: &WorkLaneKey,
         site: &SiteKey,
         role: Role,
         requests: u64,
@@ -235,8 +235,9 @@ impl Paces {
     /// that has not.
     pub(crate) fn outlook(&self, queues: &[LaneQueue], settled: u64, now: BootInstant) -> Outlook {
         let pending = self.pending(queues, settled);
-        let is_begun =
-            |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Start | LaneKey::MissingInput);
+        let is_begun = |queue: &&LaneQueue| {
+            !matches!(queue.key, WorkLaneKey::Start | WorkLaneKey::MissingInput)
+        };
         let has_unplanned = queues.iter().any(|queue| !is_begun(&queue));
         let elsewhere = queues.iter().filter(|queue| queue.site.is_none());
         let elsewhere: u64 = elsewhere.filter(is_begun).map(|queue| queue.requests).sum();
@@ -270,11 +271,11 @@ impl Paces {
         &'a self,
         queues: &'a [LaneQueue],
         settled: u64,
-    ) -> BTreeMap<&'a LaneKey, (SiteKey, Role, u64)> {
-        let is_site = |key: &LaneKey| matches!(key, LaneKey::Site { .. });
+    ) -> BTreeMap<&'a WorkLaneKey, (SiteKey, Role, u64)> {
+        let is_site = |key: &WorkLaneKey| matches!(key, WorkLaneKey::Site { .. });
         let unsettled = queues.iter().filter(|queue| !is_site(&queue.key));
         let unsettled: u64 = unsettled.map(|queue| queue.items).sum();
-        let mut pending: BTreeMap<&LaneKey, (SiteKey, Role, u64)> = BTreeMap::new();
+        let mut pending: BTreeMap<&WorkLaneKey, (SiteKey, Role, u64)> = BTreeMap::new();
         for queue in queues {
             if let Some((site, role)) = &queue.site {
                 let entry = (SiteKey::clone(site), *role, queue.requests);
@@ -404,19 +405,19 @@ mod tests {
         BootInstant::from_micros(seconds * 1_000_000)
     }
 
-    fn lane(site: &str) -> LaneKey {
-        LaneKey::Site {
+    fn lane(site: &str) -> WorkLaneKey {
+        WorkLaneKey::Site {
             site: site.into(),
             role: Role::Artifact,
         }
     }
 
-    fn distance(paces: &Paces, site: &str) -> Duration {
+    fn distance(paces: &LanePaces, site: &str) -> Duration {
         let demand = paces.demand_of_deferred(&site.into(), 1, at(9_999));
         demand.distance
     }
 
-    fn queue(key: LaneKey, items: u64) -> LaneQueue {
+    fn queue(key: WorkLaneKey, items: u64) -> LaneQueue {
         let site = key.site();
         LaneQueue {
             key,
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_long_window_is_not_a_pace() {
-        let mut paces = Paces::new(at(0));
+        let mut paces = LanePaces::new(at(0));
         for second in (0..40).step_by(2).chain((3_600..3_640).step_by(2)) {
             paces.note_end(&lane("a.example"), at(second));
         }
@@ -437,12 +438,12 @@ mod tests {
         let outlook = paces.outlook(&[queue(lane("a.example"), 9)], 0, at(3_640));
         let demands = &outlook.sites["a.example"];
         assert_eq!((demands[0].requests, demands[0].recent), (9, 20));
-        assert_eq!(demands[0].span, SPAN);
+        assert_eq!(demands[0].span, PACE_MEASURE_INTERVAL);
     }
 
     #[test]
     fn files_that_take_longer_than_a_minute_have_a_pace() {
-        let mut paces = Paces::new(at(0));
+        let mut paces = LanePaces::new(at(0));
         for end in (90..1_000).step_by(90) {
             paces.note_end(&lane("a.example"), at(end));
         }
@@ -451,16 +452,17 @@ mod tests {
 
     #[test]
     fn many_hosts_with_few_files_take_as_long_as_the_run_needs_for_all() {
-        let mut paces = Paces::new(at(0));
-        let hosts: Vec<LaneKey> = (0..2_000)
+        let mut paces = LanePaces::new(at(0));
+        let hosts: Vec<WorkLaneKey> = (0..2_000)
             .map(|host| lane(&format!("h{host}.example")))
             .collect();
         // Two files end in a second, each time of another host.
         for (half, host) in hosts.iter().take(200).enumerate() {
             paces.note_end(host, BootInstant::from_micros(half as u64 * 500_000));
         }
-        let left =
-            |(index, host): (usize, &LaneKey)| queue(host.clone(), if index < 200 { 4 } else { 5 });
+        let left = |(index, host): (usize, &WorkLaneKey)| {
+            queue(host.clone(), if index < 200 { 4 } else { 5 })
+        };
         let queues: Vec<LaneQueue> = hosts.iter().enumerate().map(left).collect();
         let outlook = paces.outlook(&queues, 0, at(100));
         assert_eq!(
@@ -471,7 +473,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_while_less_ends_than_the_limits_explain() {
-        let paces = Paces::new(at(0));
+        let paces = LanePaces::new(at(0));
         let queues = [queue(lane("a.example"), 9)];
         let is_unexplained = |now: u64, busy: u64| {
             let outlook = paces.outlook(&queues, 0, at(now));
@@ -488,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_lost_store_changes_the_pace() {
-        let mut paces = Paces::new(at(0));
+        let mut paces = LanePaces::new(at(0));
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));
         }
@@ -503,11 +505,11 @@ mod tests {
 
     #[test]
     fn items_that_are_still_looked_up_are_expected_where_others_went() {
-        let mut paces = Paces::new(at(0));
+        let mut paces = LanePaces::new(at(0));
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));
         }
-        let source = queue(LaneKey::Source("crossref".into()), 100);
+        let source = queue(WorkLaneKey::Source("crossref".into()), 100);
         // 40 items are looked up; 30 of them went to a host, and 10 wait for it.
         let queues = [source, queue(lane("a.example"), 10)];
         let outlook = paces.outlook(&queues, 40, at(30));
@@ -519,7 +521,7 @@ mod tests {
 
     #[test]
     fn the_pace_before_a_pause_is_forgotten_after_it() {
-        let mut paces = Paces::new(at(0));
+        let mut paces = LanePaces::new(at(0));
         for second in (0..60).step_by(3) {
             paces.note_end(&lane("a.example"), at(second));
             paces.note_end(&lane("b.example"), at(second));

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::Runtime;
 
-use crate::clock::RunClock;
 use crate::connectivity::{Connectivity, Reachability};
 use crate::directory::Directory;
 use crate::manifest::ManifestWriter;
-use crate::progress::Progress;
-use crate::queue::Queue;
+use crate::progress::RunProgress;
+use crate::queue::WorkQueue;
+use crate::run_clock::RunClock;
 use crate::scheduler::RunError;
 
 /// The parts that a scheduler and its [`Job`](crate::job::Job) share. Cheap to clone.
@@ -24,11 +24,11 @@ pub struct RunContext {
     /// The directory of the run.
     pub path: PathBuf,
     /// The queue of the directory.
-    pub queue: Queue,
+    pub queue: WorkQueue,
     /// The manifest of the directory.
     pub manifest: ManifestWriter,
     /// Where the run can be watched and cancelled.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<RunProgress>,
     /// What is known about the machine's network.
     pub connectivity: Arc<Connectivity>,
     /// The name of the run.
@@ -44,7 +44,7 @@ impl RunContext {
         hub: &Hub,
         runtime: Arc<dyn Runtime>,
         directory: &Directory,
-        progress: &Arc<Progress>,
+        progress: &Arc<RunProgress>,
         run_id: &str,
     ) -> Result<Self, RunError> {
         let Directory { path, queue, .. } = directory;

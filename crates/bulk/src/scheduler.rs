@@ -16,11 +16,11 @@ use std::time::Duration;
 use docstokg_hub::clock::before;
 use tokio::sync::mpsc;
 
+use crate::bulk_request::RETRY_WAIT;
 use crate::job::{BoxFuture, Job};
-use crate::patience::RETRY_WAIT;
-use crate::queue::{Added, NewItem, QueueError};
+use crate::queue::{AddedItem, NewItem, QueueError};
 use crate::run_context::RunContext;
-use event::Event;
+use event::SchedulerEvent;
 use schedule::Schedule;
 
 /// Why a run could not go on. What is done is done, and the rest is in the queue.
@@ -36,7 +36,7 @@ pub enum RunError {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// Nothing is left to do.
     Complete,
     /// It was cancelled.
@@ -77,7 +77,7 @@ pub enum RunMode {
 
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RunBounds {
     /// The most steps at once; those that only wait for a host do not count.
     pub workers: usize,
     /// The most bytes of files.
@@ -87,7 +87,7 @@ pub struct Limits {
 }
 
 /// Where items come from.
-pub trait Feed: Send {
+pub trait ItemFeed: Send {
     /// Returns the next few; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>>;
 }
@@ -99,7 +99,7 @@ pub struct Scheduler<J: Job> {
     /// What scheduler and job share.
     pub context: RunContext,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: RunBounds,
     /// How much is really done.
     pub mode: RunMode,
 }
@@ -109,7 +109,7 @@ impl<J: Job> Scheduler<J> {
     ///
     /// # Errors
     /// The run cannot go on; what is left stays queued.
-    pub async fn run(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<Ended, RunError> {
+    pub async fn run(self: &Arc<Self>, feed: Box<dyn ItemFeed>) -> Result<RunEnd, RunError> {
         let (events, mut arrived) = mpsc::unbounded_channel();
         let retry_limit = self.limits.max_wait.max(RETRY_WAIT);
         self.context.progress.requests().bound_retries(retry_limit);
@@ -149,8 +149,8 @@ impl<J: Job> Scheduler<J> {
     async fn next_event(
         &self,
         schedule: &Schedule<J>,
-        arrived: &mut mpsc::UnboundedReceiver<Event<J>>,
-    ) -> Option<Event<J>> {
+        arrived: &mut mpsc::UnboundedReceiver<SchedulerEvent<J>>,
+    ) -> Option<SchedulerEvent<J>> {
         if schedule.has_free_worker() {
             return arrived.recv().await;
         }
@@ -161,11 +161,11 @@ impl<J: Job> Scheduler<J> {
     }
 
     /// Sends an event whenever a breaker changes.
-    fn watch_breakers(&self, events: mpsc::UnboundedSender<Event<J>>) {
+    fn watch_breakers(&self, events: mpsc::UnboundedSender<SchedulerEvent<J>>) {
         let mut changes = self.context.hub.changes();
         self.context.clock.runtime().spawn(Box::pin(async move {
             while changes.changed().await.is_ok() {
-                if events.send(Event::BreakerChanged).is_err() {
+                if events.send(SchedulerEvent::BreakerChanged).is_err() {
                     return;
                 }
             }
@@ -173,12 +173,16 @@ impl<J: Job> Scheduler<J> {
     }
 
     /// Reads all inputs into the queue, beside the loop.
-    fn read_inputs(self: &Arc<Self>, feed: Box<dyn Feed>, events: mpsc::UnboundedSender<Event<J>>) {
+    fn read_inputs(
+        self: &Arc<Self>,
+        feed: Box<dyn ItemFeed>,
+        events: mpsc::UnboundedSender<SchedulerEvent<J>>,
+    ) {
         let reader = Arc::clone(self);
         self.context.clock.runtime().spawn(Box::pin(async move {
             let end = match reader.ingest(feed, &events).await {
-                Ok(()) => Event::AllRead,
-                Err(error) => Event::Broken(error.into()),
+                Ok(()) => SchedulerEvent::AllRead,
+                Err(error) => SchedulerEvent::Broken(error.into()),
             };
             let _ = events.send(end);
         }));
@@ -186,8 +190,8 @@ impl<J: Job> Scheduler<J> {
 
     async fn ingest(
         &self,
-        mut feed: Box<dyn Feed>,
-        events: &mpsc::UnboundedSender<Event<J>>,
+        mut feed: Box<dyn ItemFeed>,
+        events: &mpsc::UnboundedSender<SchedulerEvent<J>>,
     ) -> Result<(), QueueError> {
         while let Some(items) = feed.next().await {
             if self.context.progress.is_cancelled() {
@@ -204,15 +208,15 @@ impl<J: Job> Scheduler<J> {
             let mut duplicates = 0;
             for (added, lane) in added.into_iter().zip(lanes) {
                 match added {
-                    Added::New(_) => *queued.entry(lane).or_default() += 1,
-                    Added::Known(..) => duplicates += 1,
+                    AddedItem::New(_) => *queued.entry(lane).or_default() += 1,
+                    AddedItem::Known(..) => duplicates += 1,
                 }
             }
             self.context.progress.count(|counters| {
                 counters.items += queued.values().sum::<u64>();
                 counters.duplicates += duplicates;
             });
-            if !queued.is_empty() && events.send(Event::Queued(queued)).is_err() {
+            if !queued.is_empty() && events.send(SchedulerEvent::Queued(queued)).is_err() {
                 return Ok(());
             }
         }

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::digest::Fingerprint;
 
 /// The directories below an out directory that this run knows to be there.
-pub struct Directories {
+pub struct KnownDirectories {
     out: PathBuf,
     known: Mutex<HashSet<PathBuf>>,
 }
 
-impl Directories {
+impl KnownDirectories {
     /// Knows none below an out directory.
     #[must_use]
     pub fn below(out: &Path) -> Self {
@@ -91,14 +91,14 @@ pub fn working_directory(out: &Path) -> PathBuf {
 
 /// How many staging shards unfinished files are spread over: threads that create files in one
 /// directory wait for each other.
-const SHARDS: i64 = 8;
+const STAGING_SHARD_COUNT: i64 = 8;
 
 /// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it
 /// is.
 #[must_use]
 pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
     working_directory(out)
-        .join(item.rem_euclid(SHARDS).to_string())
+        .join(item.rem_euclid(STAGING_SHARD_COUNT).to_string())
         .join(format!("{item}-{url:.16}"))
 }
 
@@ -118,13 +118,13 @@ pub(crate) fn spread_shards(working: &Path) {
 /// Returns the directories below the working directory that unfinished files are spread over.
 pub(crate) fn shards(out: &Path) -> impl Iterator<Item = PathBuf> {
     let working = working_directory(out);
-    (0..SHARDS).map(move |number| working.join(number.to_string()))
+    (0..STAGING_SHARD_COUNT).map(move |number| working.join(number.to_string()))
 }
 
 fn is_shard(directory: &Path) -> bool {
     let name = directory.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.parse::<i64>().ok())
-        .is_some_and(|number| (0..SHARDS).contains(&number))
+        .is_some_and(|number| (0..STAGING_SHARD_COUNT).contains(&number))
 }
 
 /// Returns where a job may record what came with a finished file, beside it.
@@ -155,14 +155,14 @@ fn is_ours(file: &Path) -> bool {
 
 /// What lies in the working directory.
 #[derive(Default)]
-pub struct Unfinished {
+pub struct StagingContents {
     /// The files, in shards and beside them; the lock is one of them.
     pub files: Vec<PathBuf>,
     /// The shards.
     pub shards: Vec<PathBuf>,
 }
 
-impl Unfinished {
+impl StagingContents {
     /// Lists what is there, as far as it can be read.
     #[must_use]
     pub fn in_directory(out: &Path) -> Self {
@@ -209,7 +209,7 @@ mod tests {
         let url = Fingerprint::of("https://a.org/x");
         let (one, other) = (
             staging_file(out.path(), 1, url),
-            staging_file(out.path(), SHARDS + 2, url),
+            staging_file(out.path(), STAGING_SHARD_COUNT + 2, url),
         );
         assert_ne!(one.parent(), other.parent());
         // A run of an earlier version had no shards.
@@ -218,7 +218,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "x").unwrap();
         }
-        let unfinished = Unfinished::in_directory(out.path());
+        let unfinished = StagingContents::in_directory(out.path());
         let mut files = unfinished.files.clone();
         files.sort();
         let mut expected = [one.clone(), other.clone(), beside];
@@ -230,7 +230,7 @@ mod tests {
                 && unfinished.names().contains(other.file_name().unwrap())
         );
         assert!(
-            Unfinished::in_directory(Path::new("/nowhere"))
+            StagingContents::in_directory(Path::new("/nowhere"))
                 .files
                 .is_empty()
         );

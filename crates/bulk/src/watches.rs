@@ -7,22 +7,22 @@ use std::time::Duration;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{Host, HostWatch, Hub};
 
-use crate::job::Awaited;
+use crate::job::AwaitedHost;
 
 /// How many hosts are watched at a time. Items of others come back when they are due.
-const MOST: usize = 1_024;
+const MAX_WATCHED_HOSTS: usize = 1_024;
 /// How many items of a paused host come back to probe it.
 const MAX_PROBERS: usize = 8;
 /// How much later the others come back if the breaker is not seen to close.
-const REST: Duration = Duration::from_secs(300);
+const OPEN_BREAKER_RETRY_DELAY: Duration = Duration::from_secs(300);
 
 /// The hosts that are watched.
 pub(crate) struct Watches {
     hub: Hub,
-    hosts: HashMap<String, Watched>,
+    hosts: HashMap<String, WatchedHost>,
 }
 
-struct Watched {
+struct WatchedHost {
     watches: Vec<HostWatch>,
     /// Whether a breaker of it was seen paused: a wait for another reason is not ended by one that
     /// is closed.
@@ -53,7 +53,7 @@ impl Probers {
             self.items += 1;
             return until;
         }
-        until + REST
+        until + OPEN_BREAKER_RETRY_DELAY
     }
 }
 
@@ -66,20 +66,20 @@ impl Watches {
     }
 
     /// Watches a host that an item waits for, and the source on whose behalf.
-    pub(crate) fn add(&mut self, awaited: &Awaited) {
+    pub(crate) fn add(&mut self, awaited: &AwaitedHost) {
         self.insert(awaited, false);
     }
 
     /// Watches a host again that was paused when an item began to wait for it, and was back before
     /// the item was in the file. Returns whether it was: its items come back, that one included.
-    pub(crate) fn add_missed(&mut self, awaited: &Awaited) -> bool {
+    pub(crate) fn add_missed(&mut self, awaited: &AwaitedHost) -> bool {
         self.insert(awaited, true)
     }
 
     /// Watches a host unless it is watched already.
-    fn insert(&mut self, awaited: &Awaited, was_paused: bool) -> bool {
-        let Awaited { host, source, .. } = awaited;
-        if self.hosts.contains_key(host) || self.hosts.len() >= MOST {
+    fn insert(&mut self, awaited: &AwaitedHost, was_paused: bool) -> bool {
+        let AwaitedHost { host, source, .. } = awaited;
+        if self.hosts.contains_key(host) || self.hosts.len() >= MAX_WATCHED_HOSTS {
             return false;
         }
         let Ok(name) = Host::parse(host) else {
@@ -88,7 +88,7 @@ impl Watches {
         let mut watches = vec![self.hub.watch(&name)];
         let source = source.as_deref();
         watches.extend(source.map(|source| self.hub.watch_resolver(source)));
-        let entry = Watched {
+        let entry = WatchedHost {
             watches,
             was_paused,
             probers: Probers::default(),

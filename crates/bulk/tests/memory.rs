@@ -12,22 +12,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::directory::Directory;
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::progress::RunProgress;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, Limits, RunMode, Scheduler};
+use docstokg_bulk::scheduler::{RunBounds, RunEnd, RunMode, Scheduler};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::Random;
-use docstokg_hub::config::load::{Sources, load};
-use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::config::load::{ConfigSources, load};
+use docstokg_hub::transport::{
+    Body, DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_origin_sim::Simulation;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
-use crate::pages::{Pages, Urls};
+use crate::page_job::{Pages, Urls};
 
 // A job that is not about works.
-#[path = "it/pages.rs"]
-mod pages;
+#[path = "it/page_job.rs"]
+mod page_job;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -48,10 +50,10 @@ impl Body for Nothing {
 impl Transport for Instant {
     fn send(
         &self,
-        _: Outgoing,
-        _: Arc<dyn Dial>,
-    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        let answer = Incoming {
+        _: OutgoingRequest,
+        _: Arc<dyn DialObserver>,
+    ) -> Pin<Box<dyn Future<Output = Result<IncomingResponse, SendError>> + Send + '_>> {
+        let answer = IncomingResponse {
             status: http::StatusCode::OK,
             version: http::Version::HTTP_11,
             headers: http::HeaderMap::new(),
@@ -70,9 +72,9 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
     let free = "{ rates: [], max_concurrent: 8 }";
     let yaml = format!("version: 1\nlimits: {{ defaults: {{ metadata: {free} }} }}\n");
     std::fs::write(&file, yaml).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         file: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let (config, _) = load(&sources).unwrap();
     let urls: Vec<String> = (0..hosts)
@@ -87,8 +89,8 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
         .transport(Arc::new(Instant))
         .build()
         .unwrap();
-    let directory = Directory::open(out.path(), Mode::Inline, &[]).unwrap();
-    let progress = Arc::new(Progress::default());
+    let directory = Directory::open(out.path(), CommitMode::Inline, &[]).unwrap();
+    let progress = Arc::new(RunProgress::default());
     let runtime = simulation.runtime();
     let (used, shown) = (hub.clone(), Arc::clone(&progress));
     let ended = simulation.block_on(async move {
@@ -100,7 +102,7 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
                 context: context.clone(),
             }),
             context,
-            limits: Limits {
+            limits: RunBounds {
                 workers: 50,
                 max_bytes: None,
                 max_wait: Duration::from_secs(60),
@@ -113,7 +115,7 @@ fn kept_after_a_run_over(hosts: usize) -> usize {
             .await
             .unwrap()
     });
-    assert_eq!(ended, Ended::Complete);
+    assert_eq!(ended, RunEnd::Complete);
     assert_eq!(progress.counters().done, hosts as u64);
     // What hosts leave in the hub is bounded, and counted there.
     drop(hub);

@@ -4,18 +4,18 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn lane(name: &str) -> LaneKey {
-    LaneKey::Source(name.into())
+fn lane(name: &str) -> WorkLaneKey {
+    WorkLaneKey::Source(name.into())
 }
 
-fn bounds() -> Bounds {
-    Bounds::steps(2)
+fn bounds() -> LaneBounds {
+    LaneBounds::steps(2)
 }
 
 /// Lanes of a file that has none.
-fn complete<T: PartialEq + std::fmt::Debug>() -> Lanes<T> {
-    let mut lanes = Lanes::default();
-    assert!(matches!(lanes.next(), Some(Turn::List(..))));
+fn complete<T: PartialEq + std::fmt::Debug>() -> WorkLanes<T> {
+    let mut lanes = WorkLanes::default();
+    assert!(matches!(lanes.next(), Some(ScheduleAction::List(..))));
     lanes.listed(Vec::new(), 1, |_| bounds());
     lanes
 }
@@ -30,7 +30,7 @@ fn lanes_take_turns_and_none_starts_more_than_it_may() {
     assert_eq!(lanes.push(&b, 10, bounds), None);
     assert_eq!(lanes.push(&a, 99, bounds), Some(99), "the lane has enough");
     let mut started = Vec::new();
-    while let Some(Turn::Start(name, works)) = lanes.next() {
+    while let Some(ScheduleAction::Start(name, works)) = lanes.next() {
         started.push((name, works[0]));
     }
     assert_eq!(
@@ -38,7 +38,10 @@ fn lanes_take_turns_and_none_starts_more_than_it_may() {
         vec![(a.clone(), 0), (b.clone(), 10), (a.clone(), 1)]
     );
     lanes.ended(&a);
-    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![2])));
+    assert_eq!(
+        lanes.next(),
+        Some(ScheduleAction::Start(a.clone(), vec![2]))
+    );
     assert!(!lanes.is_idle());
 }
 
@@ -47,34 +50,43 @@ fn what_is_stored_is_loaded_before_it_is_needed_and_counted() {
     let mut lanes = complete();
     let a = lane("a");
     lanes.stored(&a, 3, bounds);
-    assert_eq!(lanes.next(), Some(Turn::Load(a.clone(), 2)));
+    assert_eq!(lanes.next(), Some(ScheduleAction::Load(a.clone(), 2)));
     lanes.loaded(&a, 2, 2);
     assert!(lanes.push(&a, 1, bounds).is_none() && lanes.push(&a, 2, bounds).is_none());
-    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![1])));
-    assert_eq!(lanes.next(), Some(Turn::Load(a.clone(), 2)));
+    assert_eq!(
+        lanes.next(),
+        Some(ScheduleAction::Start(a.clone(), vec![1]))
+    );
+    assert_eq!(lanes.next(), Some(ScheduleAction::Load(a.clone(), 2)));
     // One was put back after the load had looked, and is counted before it.
     lanes.stored(&a, 1, bounds);
     lanes.loaded(&a, 2, 1);
     assert!(lanes.push(&a, 3, bounds).is_none());
-    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![2])));
+    assert_eq!(
+        lanes.next(),
+        Some(ScheduleAction::Start(a.clone(), vec![2]))
+    );
     lanes.ended(&a);
     lanes.ended(&a);
     assert_eq!(
         lanes.next(),
-        Some(Turn::Load(a.clone(), 2)),
+        Some(ScheduleAction::Load(a.clone(), 2)),
         "the one that was put back is not forgotten"
     );
     lanes.loaded(&a, 2, 0);
-    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![3])));
+    assert_eq!(
+        lanes.next(),
+        Some(ScheduleAction::Start(a.clone(), vec![3]))
+    );
     lanes.ended(&a);
     assert!(lanes.is_idle() && lanes.by_key.is_empty());
 }
 
 #[test]
 fn a_list_that_overtakes_a_load_strands_nothing() {
-    let mut lanes: Lanes<u32> = Lanes::with_room_for(2);
+    let mut lanes: WorkLanes<u32> = WorkLanes::with_room_for(2);
     let [a, b, c] = ["a", "b", "c"].map(lane);
-    assert!(matches!(lanes.next(), Some(Turn::List(..))));
+    assert!(matches!(lanes.next(), Some(ScheduleAction::List(..))));
     lanes.listed(Vec::new(), 1, |_| bounds());
     for (lane, work) in [(&a, 1), (&b, 2)] {
         assert_eq!(lanes.push(lane, work, bounds), None);
@@ -83,13 +95,13 @@ fn a_list_that_overtakes_a_load_strands_nothing() {
     lanes.stored(&c, 3, bounds);
     while let Some(turn) = lanes.next() {
         // The file is asked for its lanes as soon as there is room, and takes its time.
-        if let Turn::Start(name, _) = turn {
+        if let ScheduleAction::Start(name, _) = turn {
             lanes.ended(&name);
         }
     }
     // One more, now that there is room.
     lanes.stored(&c, 1, bounds);
-    assert_eq!(lanes.next(), Some(Turn::Load(c.clone(), 2)));
+    assert_eq!(lanes.next(), Some(ScheduleAction::Load(c.clone(), 2)));
     // Two of four are loaded, then the file is listed; the list is heard of first.
     lanes.listed(
         vec![LaneBacklog {
@@ -106,13 +118,13 @@ fn a_list_that_overtakes_a_load_strands_nothing() {
     let mut loaded = 0;
     while let Some(turn) = lanes.next() {
         match turn {
-            Turn::Start(name, _) => lanes.ended(&name),
-            Turn::Load(name, most) => {
+            ScheduleAction::Start(name, _) => lanes.ended(&name),
+            ScheduleAction::Load(name, most) => {
                 let found = most.min(2 - loaded);
                 loaded += found;
                 lanes.loaded(&name, most, found);
             }
-            Turn::List(..) => lanes.listed(Vec::new(), 9, |_| bounds()),
+            ScheduleAction::List(..) => lanes.listed(Vec::new(), 9, |_| bounds()),
         }
     }
     assert_eq!(loaded, 2, "the other two are asked for");
@@ -122,20 +134,20 @@ fn a_list_that_overtakes_a_load_strands_nothing() {
 /// What the file answers, on its way.
 enum Answer {
     Listed(Vec<LaneBacklog>, usize),
-    Loaded(LaneKey, usize, Vec<(u8, u8)>),
-    Stepped(LaneKey, Vec<(u8, u8)>),
+    Loaded(WorkLaneKey, usize, Vec<(u8, u8)>),
+    Stepped(WorkLaneKey, Vec<(u8, u8)>),
 }
 
 /// The queue's file.
 #[derive(Default)]
-struct World {
+struct LanesWorld {
     file: BTreeMap<String, VecDeque<(u8, u8)>>,
     started: usize,
 }
 
-impl World {
+impl LanesWorld {
     /// A work is put into the file and counted in its lane.
-    fn store(&mut self, lanes: &mut Lanes<(u8, u8)>, name: &LaneKey, work: (u8, u8)) {
+    fn store(&mut self, lanes: &mut WorkLanes<(u8, u8)>, name: &WorkLaneKey, work: (u8, u8)) {
         self.file
             .entry(name.to_string())
             .or_default()
@@ -143,7 +155,7 @@ impl World {
         lanes.stored(name, 1, bounds);
     }
 
-    fn push(&mut self, lanes: &mut Lanes<(u8, u8)>, work: (u8, u8)) {
+    fn push(&mut self, lanes: &mut WorkLanes<(u8, u8)>, work: (u8, u8)) {
         let name = lane(&format!("lane {}", work.0));
         if let Some(back) = lanes.push(&name, work, bounds) {
             self.store(lanes, &name, back);
@@ -151,9 +163,9 @@ impl World {
     }
 
     /// The file does what was asked of it.
-    fn make(&mut self, turn: Turn<(u8, u8)>) -> Answer {
+    fn make(&mut self, turn: ScheduleAction<(u8, u8)>) -> Answer {
         match turn {
-            Turn::List(after, most) => {
+            ScheduleAction::List(after, most) => {
                 let after = after.map_or_else(String::new, |after| after.to_string());
                 let found = self
                     .file
@@ -170,12 +182,12 @@ impl World {
                     most,
                 )
             }
-            Turn::Load(name, most) => {
+            ScheduleAction::Load(name, most) => {
                 let stored = self.file.entry(name.to_string()).or_default();
                 let found = stored.drain(..stored.len().min(most)).collect();
                 Answer::Loaded(name, most, found)
             }
-            Turn::Start(name, works) => {
+            ScheduleAction::Start(name, works) => {
                 self.started += works.len();
                 Answer::Stepped(name, works)
             }
@@ -183,7 +195,7 @@ impl World {
     }
 
     /// The lanes hear what came of it.
-    fn tell(&mut self, lanes: &mut Lanes<(u8, u8)>, answer: Answer) {
+    fn tell(&mut self, lanes: &mut WorkLanes<(u8, u8)>, answer: Answer) {
         match answer {
             Answer::Listed(found, most) => lanes.listed(found, most, |_| bounds()),
             Answer::Loaded(name, most, found) => {
@@ -211,8 +223,8 @@ proptest! {
         works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
         draws in prop::collection::vec(any::<u8>(), 1..80),
     ) {
-        let mut lanes: Lanes<(u8, u8)> = Lanes::with_room_for(6);
-        let mut world = World::default();
+        let mut lanes: WorkLanes<(u8, u8)> = WorkLanes::with_room_for(6);
+        let mut world = LanesWorld::default();
         let expected: usize = works.iter().map(|(_, times)| usize::from(*times)).sum();
         let (mut to_come, mut draws) = (works.into_iter(), draws.into_iter().chain([1, 2]).cycle());
         let (mut asked, mut arriving) = (VecDeque::new(), Vec::new());

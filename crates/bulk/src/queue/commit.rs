@@ -9,24 +9,26 @@ use tokio::sync::oneshot;
 
 /// How long a commit waits for the next change to join it, and how many changes it waits for at
 /// most.
-const GATHER: Duration = Duration::from_millis(4);
-const MOST_GATHERED: usize = 24;
+const COMMIT_GATHER_INTERVAL: Duration = Duration::from_millis(4);
+const MAX_GATHERED_CHANGES: usize = 24;
 
 /// A change of the queue, and the caller that waits for its result.
-trait Change: Send {
+trait QueueChange: Send {
     /// Makes it, within a transaction.
     fn make(&mut self, to: &Connection) -> rusqlite::Result<()>;
     /// Answers the caller: the change is committed, or nothing was written for this reason.
     fn answer(self: Box<Self>, failed: Option<rusqlite::Error>);
 }
 
-struct Awaited<F, T> {
+struct AwaitedChange<F, T> {
     change: Option<F>,
     made: Option<T>,
     caller: oneshot::Sender<rusqlite::Result<T>>,
 }
 
-impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Change for Awaited<F, T> {
+impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> QueueChange
+    for AwaitedChange<F, T>
+{
     fn make(&mut self, to: &Connection) -> rusqlite::Result<()> {
         self.made = self.change.take().map(|change| change(to)).transpose()?;
         Ok(())
@@ -45,13 +47,13 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Change for A
 /// Changes that wait for the thread.
 #[derive(Default)]
 pub(super) struct Batches {
-    state: Mutex<Gathered>,
+    state: Mutex<GatheredChanges>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Gathered {
-    changes: Vec<Box<dyn Change>>,
+struct GatheredChanges {
+    changes: Vec<Box<dyn QueueChange>>,
     closed: bool,
 }
 
@@ -64,7 +66,7 @@ impl Batches {
         let (caller, answer) = oneshot::channel();
         let gathered = {
             let mut state = self.state.lock();
-            state.changes.push(Box::new(Awaited {
+            state.changes.push(Box::new(AwaitedChange {
                 change: Some(change),
                 made: None,
                 caller,
@@ -72,7 +74,7 @@ impl Batches {
             state.changes.len()
         };
         // Changes in between find the thread awake, or waiting for more.
-        if gathered == 1 || gathered == MOST_GATHERED {
+        if gathered == 1 || gathered == MAX_GATHERED_CHANGES {
             self.changed.notify_one();
         }
         answer
@@ -98,8 +100,8 @@ impl Batches {
                 }
                 // A commit costs as much as many changes: where more than one comes at a time, it
                 // waits a little for others to join.
-                if last > 1 && state.changes.len() < MOST_GATHERED && !state.closed {
-                    let _ = self.changed.wait_for(&mut state, GATHER);
+                if last > 1 && state.changes.len() < MAX_GATHERED_CHANGES && !state.closed {
+                    let _ = self.changed.wait_for(&mut state, COMMIT_GATHER_INTERVAL);
                 }
                 std::mem::take(&mut state.changes)
             };
@@ -112,7 +114,7 @@ impl Batches {
 /// Commits a batch. A change that fails takes its batch along: nothing of it is written, and every
 /// caller gets the error. A run whose queue cannot be written ends, and the next one goes on from
 /// what was committed.
-fn commit(database: &mut Connection, mut batch: Vec<Box<dyn Change>>) {
+fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     let outcome = database
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .and_then(|transaction| {

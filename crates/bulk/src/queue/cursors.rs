@@ -3,14 +3,14 @@
 use docstokg_policy::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
-use super::{Queue, QueueError};
+use super::{QueueError, WorkQueue};
 
 /// The row that stands for all inputs among the cursors. No query is called so.
-const INPUTS: &str = "inputs";
+const INPUTS_ROW: &str = "inputs";
 
 /// How far a query has been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cursor {
+pub struct QueryCursor {
     /// Where to go on; `None` at the end.
     pub position: Option<String>,
     /// Pages read.
@@ -19,7 +19,7 @@ pub struct Cursor {
     pub found: u64,
 }
 
-impl Queue {
+impl WorkQueue {
     /// Keeps the summary of a run.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Queue {
             } else {
                 "DELETE FROM cursors WHERE query = ?1"
             };
-            to.execute(change, [INPUTS]).map(|_| ())
+            to.execute(change, [INPUTS_ROW]).map(|_| ())
         })
         .await
     }
@@ -63,7 +63,7 @@ impl Queue {
     pub async fn is_unread(&self) -> Result<bool, QueueError> {
         self.change(|to| {
             to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?
-                .exists([INPUTS])
+                .exists([INPUTS_ROW])
         })
         .await
     }
@@ -72,7 +72,7 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn cursor(&self, query: String) -> Result<Option<Cursor>, QueueError> {
+    pub async fn cursor(&self, query: String) -> Result<Option<QueryCursor>, QueueError> {
         self.change(move |to| {
             to.query_row(
                 "SELECT cursor, page, found FROM cursors WHERE query = ?1",
@@ -82,7 +82,7 @@ impl Queue {
                         row.get::<_, i64>(column)
                             .map(|number| u64::try_from(number).unwrap_or(0))
                     };
-                    Ok(Cursor {
+                    Ok(QueryCursor {
                         position: row.get(0)?,
                         page: number(1)?,
                         found: number(2)?,
@@ -98,7 +98,7 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn set_cursor(&self, query: String, cursor: Cursor) -> Result<(), QueueError> {
+    pub async fn set_cursor(&self, query: String, cursor: QueryCursor) -> Result<(), QueueError> {
         self.change(move |to| {
             let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
             to.execute(

@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use docstokg_policy::time::Timestamp;
 
-use super::{Queue, QueueError};
+use super::{QueueError, WorkQueue};
 use crate::deferral::Deferral;
-use crate::job::State;
-use crate::lane::LaneKey;
+use crate::job::JobState;
+use crate::lane::WorkLaneKey;
 
 /// An item that is to be queued.
 #[derive(Clone, Debug)]
@@ -23,14 +23,14 @@ pub struct NewItem {
     /// Whether the line has to be read again to know it.
     pub hidden: bool,
     /// The lane it stands in first.
-    pub lane: LaneKey,
+    pub lane: WorkLaneKey,
     /// What is known of it beyond its name, as JSON.
     pub saved_state: Option<String>,
 }
 
 /// What became of an item that was to be queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddedItem {
     /// It is queued under this number.
     New(i64),
     /// It was there already: its number and state.
@@ -63,7 +63,7 @@ impl ItemState {
 
 /// An item that was claimed.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct ClaimedItem {
     /// Its number.
     pub id: i64,
     /// The name under which it is recorded.
@@ -84,7 +84,7 @@ pub struct PutBack {
     /// Its number.
     pub id: i64,
     /// The lane it goes on in.
-    pub lane: LaneKey,
+    pub lane: WorkLaneKey,
     /// What is known about it, as JSON.
     pub saved_state: Option<String>,
     /// Requests made for it so far.
@@ -97,13 +97,13 @@ pub struct PutBack {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneBacklog {
     /// The lane.
-    pub lane: LaneKey,
+    pub lane: WorkLaneKey,
     /// How many items.
     pub items: u64,
 }
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    Ok(Item {
+fn item(row: &Row<'_>) -> rusqlite::Result<ClaimedItem> {
+    Ok(ClaimedItem {
         id: row.get(0)?,
         name: row.get(1)?,
         hidden: row.get(2)?,
@@ -117,13 +117,17 @@ fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
 
-impl Queue {
+impl WorkQueue {
     /// Adds items and says what became of each, in order. Those that are there already are not
     /// added again.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn add(&self, items: Vec<NewItem>, now: Timestamp) -> Result<Vec<Added>, QueueError> {
+    pub async fn add(
+        &self,
+        items: Vec<NewItem>,
+        now: Timestamp,
+    ) -> Result<Vec<AddedItem>, QueueError> {
         self.change(move |to| {
             let mut insert = to.prepare_cached(
                 "INSERT INTO items (key_hash, work_id, source, line, hidden, state, lane, progress, updated_at)
@@ -144,11 +148,11 @@ impl Queue {
                 ];
                 let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
                 if let Some(id) = id {
-                    return Ok(Added::New(id));
+                    return Ok(AddedItem::New(id));
                 }
                 known.query_row(params![item.key_hash], |row| {
                     let state = ItemState::read(&row.get::<_, String>(1)?);
-                    Ok(Added::Known(row.get(0)?, state))
+                    Ok(AddedItem::Known(row.get(0)?, state))
                 })
             };
             items.into_iter().map(&mut add).collect()
@@ -160,7 +164,11 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn claim(&self, lane: LaneKey, most: usize) -> Result<Vec<Item>, QueueError> {
+    pub async fn claim(
+        &self,
+        lane: WorkLaneKey,
+        most: usize,
+    ) -> Result<Vec<ClaimedItem>, QueueError> {
         self.change(move |to| {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased' WHERE id IN
@@ -180,7 +188,11 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn claim_due(&self, now: Timestamp, most: usize) -> Result<Vec<Item>, QueueError> {
+    pub async fn claim_due(
+        &self,
+        now: Timestamp,
+        most: usize,
+    ) -> Result<Vec<ClaimedItem>, QueueError> {
         self.change(move |to| {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased', not_before = 0 WHERE id IN
@@ -225,7 +237,7 @@ impl Queue {
     /// The file cannot be read.
     pub async fn backlog(
         &self,
-        after: Option<LaneKey>,
+        after: Option<WorkLaneKey>,
         most: usize,
     ) -> Result<Vec<LaneBacklog>, QueueError> {
         self.change(move |to| {
@@ -261,7 +273,7 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn reopen<S: State>(&self, host: String) -> Result<Vec<Deferral>, QueueError> {
+    pub async fn reopen<S: JobState>(&self, host: String) -> Result<Vec<Deferral>, QueueError> {
         self.change(move |to| {
             let mut ended = Vec::new();
             for (id, saved) in deferred(to)? {
@@ -285,7 +297,7 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn deferrals<S: State>(&self) -> Result<Vec<(String, Deferral)>, QueueError> {
+    pub async fn deferrals<S: JobState>(&self) -> Result<Vec<(String, Deferral)>, QueueError> {
         self.change(move |to| {
             let mut query = to.prepare(
                 "SELECT work_id, progress FROM items WHERE state = 'queued' AND not_before > 0 ORDER BY id",
@@ -308,7 +320,7 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn replan<S: State>(&self) -> Result<u64, QueueError> {
+    pub async fn replan<S: JobState>(&self) -> Result<u64, QueueError> {
         self.change(move |to| {
             let items = deferred(to)?;
             let replanned = items.len() as u64;
@@ -395,7 +407,7 @@ impl Queue {
         self.change(move |to| {
             let changed = to.execute(
                 "UPDATE items SET state = 'queued', lane = ?1, attempts = 0, progress = NULL, not_before = 0, reason = NULL WHERE state = 'failed'",
-                [LaneKey::Start],
+                [WorkLaneKey::Start],
             )?;
             Ok(changed as u64)
         })
@@ -414,6 +426,6 @@ fn deferred(to: &Connection) -> rusqlite::Result<Vec<(i64, Option<String>)>> {
 /// Brings a deferred item back into the first lane.
 fn resume(to: &Connection, id: i64, saved_state: Option<&str>) -> rusqlite::Result<()> {
     to.prepare_cached("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?
-        .execute(params![id, LaneKey::Start, saved_state])
+        .execute(params![id, WorkLaneKey::Start, saved_state])
         .map(|_| ())
 }

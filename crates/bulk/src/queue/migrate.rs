@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::VERSION;
-use crate::lane::LaneKey;
+use super::TABLES_VERSION;
+use crate::lane::WorkLaneKey;
 
 /// A word of a job's records, and how earlier versions spelled it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) fn migrate(
     if found < 10 {
         encode_lanes(&transaction)?;
     }
-    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.pragma_update(None, "user_version", TABLES_VERSION)?;
     transaction.commit()
 }
 
@@ -59,7 +59,7 @@ fn encode_lanes(to: &Connection) -> rusqlite::Result<()> {
     let mut update =
         to.prepare("UPDATE items SET lane = ?1 WHERE state = 'queued' AND lane = ?2")?;
     for earlier in lanes {
-        update.execute(params![LaneKey::from_version_9(&earlier), earlier])?;
+        update.execute(params![WorkLaneKey::from_version_9(&earlier), earlier])?;
     }
     Ok(())
 }

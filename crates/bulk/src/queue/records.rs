@@ -6,9 +6,9 @@ use std::sync::Arc;
 use docstokg_policy::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{ItemState, Queue, QueueError};
+use super::{ItemState, QueueError, WorkQueue};
 use crate::digest::Fingerprint;
-use crate::lane::LaneKey;
+use crate::lane::WorkLaneKey;
 
 /// One attempt, as a row and as the JSON that goes into `manifest.jsonl`.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct ManifestRow {
 
 /// How an item ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ItemEnd {
     /// Its file is there, after so many attempts.
     Done(i64, u32),
     /// Nothing could be got, after so many attempts.
@@ -105,7 +105,7 @@ pub struct FileRow {
     pub recorded_at: Timestamp,
 }
 
-const FILES: &str =
+const SELECT_FILES: &str =
     "SELECT item, path, sha256, classification, coalesce(content_length, 0), timestamp FROM manifests
                      WHERE path IS NOT NULL AND sha256 IS NOT NULL";
 
@@ -120,7 +120,7 @@ fn file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
     })
 }
 
-impl Queue {
+impl WorkQueue {
     /// Records attempts and manifest records in one commit, and with `end` also the end of the
     /// item.
     ///
@@ -130,7 +130,7 @@ impl Queue {
         &self,
         attempts: Vec<AttemptRow>,
         manifests: Vec<ManifestRow>,
-        end: Option<End>,
+        end: Option<ItemEnd>,
     ) -> Result<(), QueueError> {
         self.change(move |to| {
             insert_attempts(to, attempts)?;
@@ -145,9 +145,11 @@ impl Queue {
     /// The file cannot be read.
     pub async fn file_of(&self, item: i64) -> Result<Option<FileRow>, QueueError> {
         self.change(move |to| {
-            to.prepare_cached(&format!("{FILES} AND item = ?1 ORDER BY id DESC LIMIT 1"))?
-                .query_row([item], file)
-                .optional()
+            to.prepare_cached(&format!(
+                "{SELECT_FILES} AND item = ?1 ORDER BY id DESC LIMIT 1"
+            ))?
+            .query_row([item], file)
+            .optional()
         })
         .await
     }
@@ -158,7 +160,7 @@ impl Queue {
     /// The file cannot be read.
     pub async fn files_of(&self, item: i64) -> Result<Vec<FileRow>, QueueError> {
         self.change(move |to| {
-            let mut query = to.prepare_cached(&format!("{FILES} AND item = ?1"))?;
+            let mut query = to.prepare_cached(&format!("{SELECT_FILES} AND item = ?1"))?;
             query.query_map([item], file)?.collect()
         })
         .await
@@ -170,7 +172,7 @@ impl Queue {
     /// The file cannot be read.
     pub async fn files(&self) -> Result<Vec<FileRow>, QueueError> {
         self.change(|to| {
-            let mut query = to.prepare(&format!("{FILES} ORDER BY id"))?;
+            let mut query = to.prepare(&format!("{SELECT_FILES} ORDER BY id"))?;
             query.query_map([], file)?.collect()
         })
         .await
@@ -261,14 +263,14 @@ impl Queue {
             let mut queue = to.prepare(
                 "UPDATE items SET state = 'queued', lane = ?2, attempts = 0, progress = NULL, not_before = 0 WHERE id = ?1",
             )?;
-            queue.execute(params![item, LaneKey::Start])?;
+            queue.execute(params![item, WorkLaneKey::Start])?;
             // Those that share the file have a record of it without owning it.
             let mut shared = to.prepare(
                 "DELETE FROM manifests WHERE path IS NULL AND classification = 'cached' AND payload ->> '$.path' = ?1 RETURNING item",
             )?;
             let mut sharing = shared.query([&path])?;
             while let Some(row) = sharing.next()? {
-                queue.execute(params![row.get::<_, i64>(0)?, LaneKey::Start])?;
+                queue.execute(params![row.get::<_, i64>(0)?, WorkLaneKey::Start])?;
             }
             Ok(())
         })
@@ -299,7 +301,7 @@ fn insert_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<(
 fn insert_manifests(
     to: &Connection,
     rows: Vec<ManifestRow>,
-    end: Option<End>,
+    end: Option<ItemEnd>,
 ) -> rusqlite::Result<()> {
     let mut insert = to.prepare_cached(
         "INSERT INTO manifests (timestamp, run_id, item, work_id, classification, reason, url, path, sha256, content_length, payload)
@@ -328,8 +330,8 @@ fn insert_manifests(
         last = (row.reason, row.detail, row.at.as_secs_f64());
     }
     let (id, state, attempts) = match end {
-        Some(End::Done(id, attempts)) => (id, "done", attempts),
-        Some(End::Failed(id, attempts)) => (id, "failed", attempts),
+        Some(ItemEnd::Done(id, attempts)) => (id, "done", attempts),
+        Some(ItemEnd::Failed(id, attempts)) => (id, "failed", attempts),
         None => return Ok(()),
     };
     to.prepare_cached(

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::{Queue, QueueError};
+use super::{QueueError, WorkQueue};
 
 /// How many items stand where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ItemCounts {
     /// To do.
     pub queued: u64,
     /// Active.
@@ -19,7 +19,7 @@ pub struct Counts {
     pub failed: u64,
 }
 
-impl Counts {
+impl ItemCounts {
     /// Returns how many items have not ended.
     #[must_use]
     pub const fn left(self) -> u64 {
@@ -35,7 +35,7 @@ impl Counts {
 
 /// Sums of what became of items and attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct QueueTotals {
     /// Records by classification.
     pub classifications: BTreeMap<String, u64>,
     /// Items whose files are all of one classification, by that.
@@ -52,16 +52,16 @@ pub struct Totals {
     pub errors: BTreeMap<String, u64>,
 }
 
-impl Queue {
+impl WorkQueue {
     /// Counts items by where they stand.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn counts(&self) -> Result<Counts, QueueError> {
+    pub async fn counts(&self) -> Result<ItemCounts, QueueError> {
         self.change(|to| {
             let by_state = pairs(to, "SELECT state, count(*) FROM items GROUP BY state")?;
             let of = |state| by_state.get(state).copied().unwrap_or(0);
-            Ok(Counts {
+            Ok(ItemCounts {
                 queued: of("queued"),
                 leased: of("leased"),
                 done: of("done"),
@@ -75,10 +75,10 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn totals(&self) -> Result<Totals, QueueError> {
+    pub async fn totals(&self) -> Result<QueueTotals, QueueError> {
         self.change(|to| {
             let of = |sql| pairs(to, sql);
-            Ok(Totals {
+            Ok(QueueTotals {
                 classifications: of("SELECT classification, count(*) FROM manifests GROUP BY classification")?,
                 only: of(
                     "SELECT classification, count(*) FROM (SELECT min(classification) AS classification FROM manifests WHERE path IS NOT NULL

@@ -11,8 +11,10 @@ use parking_lot::Mutex;
 
 use super::Scheduler;
 use crate::job::Job;
-use crate::lane::LaneKey;
-use crate::remaining::{DeferredWork, HostBacklog, LaneQueue, MAX_SITES, Paces, end_of_run, times};
+use crate::lane::WorkLaneKey;
+use crate::remaining::{
+    DeferredWork, HostBacklog, LanePaces, LaneQueue, MAX_SITES, end_of_run, times,
+};
 
 /// Deferred items of a host that are due within this time are computed together.
 const DUE_TOGETHER: Duration = Duration::from_secs(10);
@@ -27,7 +29,7 @@ struct SiteEnd {
 
 /// The time at which a forecast is computed, on both clocks.
 #[derive(Clone, Copy)]
-struct Now {
+struct ForecastTime {
     boot: BootInstant,
     wall: Timestamp,
 }
@@ -38,13 +40,13 @@ impl<J: Job> Scheduler<J> {
         &self,
         queues: &[LaneQueue],
         mut waits: Vec<HostBacklog>,
-        paces: &Mutex<Paces>,
+        paces: &Mutex<LanePaces>,
         boot: BootInstant,
     ) {
         let wall = self.context.clock.now();
-        let now = Now { boot, wall };
+        let now = ForecastTime { boot, wall };
         let counters = self.context.progress.counters();
-        let is_lookup = |queue: &&LaneQueue| !matches!(queue.key, LaneKey::Site { .. });
+        let is_lookup = |queue: &&LaneQueue| !matches!(queue.key, WorkLaneKey::Site { .. });
         let unsettled: u64 = queues
             .iter()
             .filter(is_lookup)
@@ -99,8 +101,8 @@ impl<J: Job> Scheduler<J> {
         site: &SiteKey,
         demands: &[RoleDemand],
         from: Duration,
-        paces: &Mutex<Paces>,
-        now: Now,
+        paces: &Mutex<LanePaces>,
+        now: ForecastTime,
     ) -> Option<SiteEnd> {
         let found = self.context.hub.forecast(site, demands, from).await;
         let is_store_lost = match &found {
@@ -137,8 +139,8 @@ impl<J: Job> Scheduler<J> {
         wait: &HostBacklog,
         exact: usize,
         queued: &BTreeMap<SiteKey, Vec<RoleDemand>>,
-        paces: &Mutex<Paces>,
-        now: Now,
+        paces: &Mutex<LanePaces>,
+        now: ForecastTime,
     ) -> Vec<DeferredWork> {
         let site = self.site_of(&wait.host);
         let queued = queued.get(&site).map_or(&[][..], Vec::as_slice);

@@ -8,14 +8,14 @@ use docstokg_hub::clock::{BootInstant, Timestamp, before};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::event::{Event, Sender};
+use super::event::{EventSender, SchedulerEvent};
 use super::{RunError, Scheduler};
 use crate::deferral::Deferral;
-use crate::job::{ActiveItem, Job, Loaded, Next, State};
-use crate::lane::LaneKey;
-use crate::lanes::Lanes;
-use crate::queue::{Item, PutBack};
-use crate::remaining::Paces;
+use crate::job::{ActiveItem, Job, JobState, LoadedItem, NextStep};
+use crate::lane::WorkLaneKey;
+use crate::lanes::WorkLanes;
+use crate::queue::{ClaimedItem, PutBack};
+use crate::remaining::LanePaces;
 use crate::silence::Silences;
 use crate::watches::Watches;
 
@@ -29,8 +29,8 @@ const AFTER_DEADLINE: Duration = Duration::from_millis(5);
 /// The state of the loop.
 pub(super) struct Schedule<J: Job> {
     pub(super) run: Arc<Scheduler<J>>,
-    pub(super) lanes: Lanes<ActiveItem<J>>,
-    events: mpsc::UnboundedSender<Event<J>>,
+    pub(super) lanes: WorkLanes<ActiveItem<J>>,
+    events: mpsc::UnboundedSender<SchedulerEvent<J>>,
     /// Steps under way.
     pub(super) active: usize,
     /// Changes of the file that are under way.
@@ -43,7 +43,7 @@ pub(super) struct Schedule<J: Job> {
     /// When the remaining time was last computed.
     pub(super) estimated: Option<BootInstant>,
     /// How fast each lane has been.
-    pub(super) paces: Arc<Mutex<Paces>>,
+    pub(super) paces: Arc<Mutex<LanePaces>>,
     /// The hosts that deferred items wait for.
     pub(super) watches: Watches,
     /// How long these hosts have been silent.
@@ -61,14 +61,14 @@ pub(super) struct Schedule<J: Job> {
 impl<J: Job> Schedule<J> {
     pub(super) fn new(
         run: Arc<Scheduler<J>>,
-        events: mpsc::UnboundedSender<Event<J>>,
+        events: mpsc::UnboundedSender<SchedulerEvent<J>>,
         due: Option<Timestamp>,
     ) -> Self {
         let watches = Watches::new(run.context.hub.clone());
         let now = run.context.clock.runtime().boot();
         Self {
             run,
-            lanes: Lanes::default(),
+            lanes: WorkLanes::default(),
             events,
             active: 0,
             pending: 0,
@@ -76,7 +76,7 @@ impl<J: Job> Schedule<J> {
             due,
             missing_input: 0,
             estimated: None,
-            paces: Arc::new(Mutex::new(Paces::new(now))),
+            paces: Arc::new(Mutex::new(LanePaces::new(now))),
             watches,
             silences: Silences::default(),
             has_breaker_changed: false,
@@ -109,31 +109,31 @@ impl<J: Job> Schedule<J> {
     }
 
     /// Takes in what has happened.
-    pub(super) fn take(&mut self, event: Event<J>) -> Result<(), RunError> {
+    pub(super) fn take(&mut self, event: SchedulerEvent<J>) -> Result<(), RunError> {
         match event {
-            Event::Queued(lanes) => {
+            SchedulerEvent::Queued(lanes) => {
                 for (lane, items) in lanes {
                     self.stored(&lane, items);
                 }
             }
-            Event::AllRead => {
+            SchedulerEvent::AllRead => {
                 self.all_read = true;
                 // What was computed before counts what had been read by then.
                 self.estimated = None;
                 self.run.context.progress.set_end(None);
                 let items = std::mem::take(&mut self.missing_input);
-                self.stored(&LaneKey::MissingInput, items);
+                self.stored(&WorkLaneKey::MissingInput, items);
                 self.run
                     .context
                     .progress
                     .count(|counters| counters.all_read = true);
             }
-            Event::Listed(asked, found) => {
+            SchedulerEvent::Listed(asked, found) => {
                 self.pending -= 1;
                 let job = &self.run.job;
                 self.lanes.listed(found, asked, |lane| job.bounds(lane));
             }
-            Event::Loaded(lane, asked, found, items) => {
+            SchedulerEvent::Loaded(lane, asked, found, items) => {
                 self.pending -= 1;
                 self.lanes.loaded(&lane, asked, found);
                 // Most go on in the lane they were stored in; some learn only now where they
@@ -142,12 +142,12 @@ impl<J: Job> Schedule<J> {
                     self.place(item);
                 }
             }
-            Event::Stepped(lane, items) => {
+            SchedulerEvent::Stepped(lane, items) => {
                 self.active -= 1;
                 self.lanes.ended(&lane);
                 self.note_backlog(&lane);
                 // What was refused says nothing about the pace of what is served.
-                let is_deferred = |item: &ActiveItem<J>| matches!(item.next, Next::Wait(_));
+                let is_deferred = |item: &ActiveItem<J>| matches!(item.next, NextStep::Wait(_));
                 if items.is_empty() || !items.iter().all(is_deferred) {
                     let now = self.run.context.clock.runtime().boot();
                     self.paces.lock().note_end(&lane, now);
@@ -156,15 +156,15 @@ impl<J: Job> Schedule<J> {
                     self.place(item);
                 }
             }
-            Event::PutBack(LaneKey::MissingInput) if !self.all_read => {
+            SchedulerEvent::PutBack(WorkLaneKey::MissingInput) if !self.all_read => {
                 self.pending -= 1;
                 self.missing_input += 1;
             }
-            Event::PutBack(lane) => {
+            SchedulerEvent::PutBack(lane) => {
                 self.pending -= 1;
                 self.stored(&lane, 1);
             }
-            Event::Deferred(until, awaited) => {
+            SchedulerEvent::Deferred(until, awaited) => {
                 self.pending -= 1;
                 self.deferring -= 1;
                 if self.missed_by_replan > 0 {
@@ -175,14 +175,14 @@ impl<J: Job> Schedule<J> {
                 // The host may have come back while the item was on its way to the file.
                 self.has_breaker_changed |= self.watches.add_missed(&awaited);
             }
-            Event::BreakerChanged => self.has_breaker_changed = true,
-            Event::Broken(error) => return Err(error),
+            SchedulerEvent::BreakerChanged => self.has_breaker_changed = true,
+            SchedulerEvent::Broken(error) => return Err(error),
         }
         Ok(())
     }
 
     /// Counts items that were put into a lane of the file.
-    pub(super) fn stored(&mut self, lane: &LaneKey, items: u64) {
+    pub(super) fn stored(&mut self, lane: &WorkLaneKey, items: u64) {
         let job = &self.run.job;
         self.lanes.stored(lane, items, || job.bounds(lane));
     }
@@ -191,15 +191,15 @@ impl<J: Job> Schedule<J> {
     pub(super) fn place(&mut self, item: ActiveItem<J>) {
         if item.is_input_missing && !self.all_read {
             // Its line may still come.
-            return self.put_back(item, LaneKey::MissingInput);
+            return self.put_back(item, WorkLaneKey::MissingInput);
         }
         match &item.next {
-            Next::Wait(until) => {
+            NextStep::Wait(until) => {
                 let until = *until;
                 self.defer(item, until);
             }
-            Next::End => self.finish(item),
-            Next::Run(step) => {
+            NextStep::End => self.finish(item),
+            NextStep::Run(step) => {
                 let lane = self.run.job.lane(&item.state, step);
                 if self.run.context.progress.is_cancelled() {
                     return self.put_back(item, lane);
@@ -213,8 +213,8 @@ impl<J: Job> Schedule<J> {
     }
 
     /// Puts an item back into a lane of the file.
-    pub(super) fn put_back(&mut self, item: ActiveItem<J>, lane: LaneKey) {
-        let done = Event::PutBack(lane.clone());
+    pub(super) fn put_back(&mut self, item: ActiveItem<J>, lane: WorkLaneKey) {
+        let done = SchedulerEvent::PutBack(lane.clone());
         self.write_back(item, lane, None, done);
     }
 
@@ -236,16 +236,16 @@ impl<J: Job> Schedule<J> {
         self.run.context.progress.defer(&deferral);
         *item.state.deferral() = Some(deferral);
         self.deferring += 1;
-        let done = Event::Deferred(due, awaited);
-        self.write_back(item, LaneKey::Start, Some(due), done);
+        let done = SchedulerEvent::Deferred(due, awaited);
+        self.write_back(item, WorkLaneKey::Start, Some(due), done);
     }
 
     fn write_back(
         &mut self,
         item: ActiveItem<J>,
-        lane: LaneKey,
+        lane: WorkLaneKey,
         not_before: Option<Timestamp>,
-        done: Event<J>,
+        done: SchedulerEvent<J>,
     ) {
         self.pending += 1;
         let run = Arc::clone(&self.run);
@@ -268,7 +268,7 @@ impl<J: Job> Schedule<J> {
                 .await
             {
                 Ok(()) => done,
-                Err(error) => Event::Broken(error.into()),
+                Err(error) => SchedulerEvent::Broken(error.into()),
             }
         });
     }
@@ -280,26 +280,26 @@ impl<J: Job> Schedule<J> {
         let run = Arc::clone(&self.run);
         self.spawn(async move {
             match run.job.finish(item).await {
-                Ok(()) => Event::Stepped(LaneKey::Start, Vec::new()),
-                Err(error) => Event::Broken(error),
+                Ok(()) => SchedulerEvent::Stepped(WorkLaneKey::Start, Vec::new()),
+                Err(error) => SchedulerEvent::Broken(error),
             }
         });
     }
 
     /// Looks in the file for lanes.
-    pub(super) fn list(&mut self, after: Option<LaneKey>, most: usize) {
+    pub(super) fn list(&mut self, after: Option<WorkLaneKey>, most: usize) {
         self.pending += 1;
         let run = Arc::clone(&self.run);
         self.spawn(async move {
             match run.context.queue.backlog(after, most).await {
-                Ok(found) => Event::Listed(most, found),
-                Err(error) => Event::Broken(error.into()),
+                Ok(found) => SchedulerEvent::Listed(most, found),
+                Err(error) => SchedulerEvent::Broken(error.into()),
             }
         });
     }
 
     /// Brings items of a lane into memory.
-    pub(super) fn load(&mut self, lane: LaneKey, most: usize) {
+    pub(super) fn load(&mut self, lane: WorkLaneKey, most: usize) {
         self.pending += 1;
         let run = Arc::clone(&self.run);
         self.spawn(async move {
@@ -307,28 +307,28 @@ impl<J: Job> Schedule<J> {
                 Ok(items) => {
                     let found = items.len();
                     let items = items.into_iter().filter_map(|item| run.activate(item));
-                    Event::Loaded(lane, most, found, items.collect())
+                    SchedulerEvent::Loaded(lane, most, found, items.collect())
                 }
-                Err(error) => Event::Broken(error.into()),
+                Err(error) => SchedulerEvent::Broken(error.into()),
             }
         });
     }
 
     /// Starts a step of a lane.
-    pub(super) fn start(&mut self, lane: LaneKey, items: Vec<ActiveItem<J>>) {
+    pub(super) fn start(&mut self, lane: WorkLaneKey, items: Vec<ActiveItem<J>>) {
         self.active += 1;
         self.note_backlog(&lane);
         let run = Arc::clone(&self.run);
         self.spawn(async move {
             match run.step(items).await {
-                Ok(items) => Event::Stepped(lane, items),
-                Err(error) => Event::Broken(error),
+                Ok(items) => SchedulerEvent::Stepped(lane, items),
+                Err(error) => SchedulerEvent::Broken(error),
             }
         });
     }
 
     /// Says how many requests a lane still makes: the limiter spreads long windows over them.
-    fn note_backlog(&self, lane: &LaneKey) {
+    fn note_backlog(&self, lane: &WorkLaneKey) {
         if let Some((site, role)) = self.run.job.site(lane) {
             let requests = u32::try_from(self.lanes.requests(lane)).unwrap_or(u32::MAX);
             let group = self.run.context.progress.requests();
@@ -337,8 +337,8 @@ impl<J: Job> Schedule<J> {
     }
 
     /// Runs a task beside the loop, which gets its event.
-    fn spawn(&self, task: impl Future<Output = Event<J>> + Send + 'static) {
-        let sender = Sender::new(self.events.clone());
+    fn spawn(&self, task: impl Future<Output = SchedulerEvent<J>> + Send + 'static) {
+        let sender = EventSender::new(self.events.clone());
         self.run.context.clock.runtime().spawn(Box::pin(async move {
             let event = task.await;
             sender.send(event);
@@ -348,11 +348,11 @@ impl<J: Job> Schedule<J> {
 
 impl<J: Job> Scheduler<J> {
     /// Makes a claimed item active; `None` for a row that cannot be read.
-    pub(super) fn activate(&self, item: Item) -> Option<ActiveItem<J>> {
+    pub(super) fn activate(&self, item: ClaimedItem) -> Option<ActiveItem<J>> {
         let (mut state, is_input_missing) = match self.job.load(&item) {
-            Loaded::Ready(state) => (Box::new(state), false),
-            Loaded::MissingInput(state) => (Box::new(state), true),
-            Loaded::Unreadable => return None,
+            LoadedItem::Ready(state) => (Box::new(state), false),
+            LoadedItem::MissingInput(state) => (Box::new(state), true),
+            LoadedItem::Unreadable => return None,
         };
         if let Some(deferral) = state.deferral().take() {
             self.context.progress.resume(&deferral);
@@ -386,7 +386,7 @@ impl<J: Job> Scheduler<J> {
         for mut item in items {
             item.next = self.job.next(&item.state, now);
             match item.next {
-                Next::End => self.job.finish(item).await?,
+                NextStep::End => self.job.finish(item).await?,
                 _ => going_on.push(item),
             }
         }

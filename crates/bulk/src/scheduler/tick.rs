@@ -7,21 +7,21 @@ use docstokg_hub::Host;
 use docstokg_hub::clock::Timestamp;
 
 use super::schedule::Schedule;
-use super::{Ended, RunError};
+use super::{RunEnd, RunError};
 use crate::deferral::WaitingFor;
 use crate::job::Job;
-use crate::lane::LaneKey;
-use crate::lanes::Turn;
+use crate::lane::WorkLaneKey;
+use crate::lanes::ScheduleAction;
 use crate::remaining::{HostBacklog, LaneQueue};
 
 /// How many items that are due are claimed at a time.
 const DUE_AT_A_TIME: usize = 200;
 /// How often the remaining time is computed.
-const ESTIMATE: Duration = Duration::from_secs(1);
+const ESTIMATE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<J: Job> Schedule<J> {
     /// Starts what can be started. Returns how the run ended, if it has.
-    pub(super) async fn tick(&mut self) -> Result<Option<Ended>, RunError> {
+    pub(super) async fn tick(&mut self) -> Result<Option<RunEnd>, RunError> {
         if self.are_bytes_spent() {
             self.run.context.progress.cancel();
         }
@@ -45,9 +45,9 @@ impl<J: Job> Schedule<J> {
         }
         while self.has_free_worker() {
             match self.lanes.next() {
-                Some(Turn::Start(lane, items)) => self.start(lane, items),
-                Some(Turn::Load(lane, most)) => self.load(lane, most),
-                Some(Turn::List(after, most)) => self.list(after, most),
+                Some(ScheduleAction::Start(lane, items)) => self.start(lane, items),
+                Some(ScheduleAction::Load(lane, most)) => self.load(lane, most),
+                Some(ScheduleAction::List(after, most)) => self.list(after, most),
                 None => break,
             }
         }
@@ -64,7 +64,7 @@ impl<J: Job> Schedule<J> {
     }
 
     /// Puts back what has not been started; the run ends when the last step has.
-    async fn wind_down(&mut self) -> Result<Option<Ended>, RunError> {
+    async fn wind_down(&mut self) -> Result<Option<RunEnd>, RunError> {
         for (lane, item) in self.lanes.drain() {
             self.put_back(item, lane);
         }
@@ -73,22 +73,22 @@ impl<J: Job> Schedule<J> {
         }
         let left = self.run.context.queue.counts().await?.left();
         Ok(Some(if left == 0 && self.all_read {
-            Ended::Complete
+            RunEnd::Complete
         } else if self.run.context.progress.is_offline() {
-            Ended::Offline { left }
+            RunEnd::Offline { left }
         } else if self.are_bytes_spent() {
-            Ended::BytesSpent { left }
+            RunEnd::BytesSpent { left }
         } else {
-            Ended::Stopped { left }
+            RunEnd::Stopped { left }
         }))
     }
 
     /// Nothing can be started: waits for what is deferred, or ends the run.
-    async fn wait_or_end(&mut self) -> Result<Option<Ended>, RunError> {
+    async fn wait_or_end(&mut self) -> Result<Option<RunEnd>, RunError> {
         let Some(due) = self.due else {
             // Counts are kept in memory; the file has the last word.
             if self.run.context.queue.backlog(None, 1).await?.is_empty() {
-                return Ok(Some(Ended::Complete));
+                return Ok(Some(RunEnd::Complete));
             }
             self.lanes.list_anew();
             return Ok(None);
@@ -100,7 +100,7 @@ impl<J: Job> Schedule<J> {
         }
         let left = self.run.context.queue.counts().await?.left();
         let due_in = due.since(now);
-        Ok(Some(Ended::Deferred { left, due_in }))
+        Ok(Some(RunEnd::Deferred { left, due_in }))
     }
 
     /// Tells whether the network and one of the hosts that items wait for may be back in time.
@@ -140,7 +140,7 @@ impl<J: Job> Schedule<J> {
         if items > 0 {
             self.run.context.progress.resume_all();
             self.due = self.run.context.queue.next_due().await?;
-            self.stored(&LaneKey::Start, items);
+            self.stored(&WorkLaneKey::Start, items);
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl<J: Job> Schedule<J> {
             }
             if !resumed.is_empty() {
                 self.due = self.run.context.queue.next_due().await?;
-                self.stored(&LaneKey::Start, resumed.len() as u64);
+                self.stored(&WorkLaneKey::Start, resumed.len() as u64);
             }
         }
         let progress = &self.run.context.progress;
@@ -171,14 +171,14 @@ impl<J: Job> Schedule<J> {
     /// Computes, now and then, when the run will have ended.
     fn estimate(&mut self) {
         let now = self.run.context.clock.runtime().boot();
-        let is_recent = |last| now.since(last) < ESTIMATE;
+        let is_recent = |last| now.since(last) < ESTIMATE_INTERVAL;
         // A computation under way, of a store that answers late, holds the paces.
         if self.estimated.is_some_and(is_recent) || Arc::strong_count(&self.paces) > 1 {
             return;
         }
         self.estimated = Some(now);
         let queues = self.lanes.queues().filter(|(_, requests, _)| *requests > 0);
-        let queue = |(key, requests, items): (&LaneKey, u64, u64)| LaneQueue {
+        let queue = |(key, requests, items): (&WorkLaneKey, u64, u64)| LaneQueue {
             site: self.run.job.site(key),
             key: key.clone(),
             requests,

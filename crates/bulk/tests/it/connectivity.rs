@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::{Connectivity, Reachability};
 use docstokg_bulk::job::BoxFuture;
+use docstokg_bulk::run_clock::RunClock;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::{
     CacheUse, Cause, Disposition, ErrorKind, FetchError, Host, Journey, RetryLater, StaleReason,

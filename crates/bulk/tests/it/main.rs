@@ -8,7 +8,7 @@
 // What responses and failures say about the network.
 mod connectivity;
 // A job that is not about works: pages, each fetched once and counted.
-mod pages;
+mod page_job;
 // Whole runs of that job under simulated time: all items end, waits have names, runs are resumed.
 mod runs;
 // What becomes of works that share a file which is lost.

@@ -4,42 +4,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::directory::{Directory, UnfinishedFiles};
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::progress::RunProgress;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, Limits, RunMode, Scheduler};
+use docstokg_bulk::scheduler::{RunBounds, RunEnd, RunMode, Scheduler};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::Config;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::stores::StateStore;
-use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation};
 use tempfile::TempDir;
 
-use crate::pages::{Pages, Urls};
+use crate::page_job::{Pages, Urls};
 
-struct World {
+struct RunsWorld {
     simulation: Simulation,
-    web: Web,
+    web: SimulatedWeb,
     config: Config,
     /// What the host has permitted outlives a run.
     store: Arc<dyn StateStore>,
     out: TempDir,
 }
 
-impl World {
-    fn new(origins: Vec<Origin>, yaml: &str) -> Self {
+impl RunsWorld {
+    fn new(origins: Vec<OriginScript>, yaml: &str) -> Self {
         let simulation = Simulation::new();
         let out = TempDir::new().unwrap();
         let file = out.path().join("c.yaml");
         std::fs::write(&file, format!("version: 1\n{yaml}")).unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             file: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         let (config, _) = load(&sources).unwrap_or_else(|problems| panic!("{problems}\n{yaml}"));
         Self {
-            web: Web::new(origins, simulation.boot()),
+            web: SimulatedWeb::new(origins, simulation.boot()),
             store: simulation.store(),
             simulation,
             config,
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Runs until the end, or until `cancel_at` has passed.
-    fn run(&self, urls: Vec<String>, cancel_at: Option<Duration>) -> (Ended, Arc<Progress>) {
+    fn run(&self, urls: Vec<String>, cancel_at: Option<Duration>) -> (RunEnd, Arc<RunProgress>) {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
@@ -56,8 +56,8 @@ impl World {
             .transport(SimTransport::new(&self.simulation, &self.web))
             .build()
             .unwrap();
-        let directory = Directory::open(self.out.path(), Mode::Inline, &[]).unwrap();
-        let progress = Arc::new(Progress::default());
+        let directory = Directory::open(self.out.path(), CommitMode::Inline, &[]).unwrap();
+        let progress = Arc::new(RunProgress::default());
         let runtime = self.simulation.runtime();
         if let Some(after) = cancel_at {
             let (simulation, progress) = (self.simulation.clone(), Arc::clone(&progress));
@@ -76,7 +76,7 @@ impl World {
                     context: context.clone(),
                 }),
                 context,
-                limits: Limits {
+                limits: RunBounds {
                     workers: 50,
                     max_bytes: None,
                     max_wait: Duration::from_secs(3_600),
@@ -105,26 +105,26 @@ fn urls(host: &str, count: usize) -> impl Iterator<Item = String> {
 
 const LIMITS: &str = "limits: { hosts: { a.example: { metadata: { rates: [\"10/SECOND\"], max_concurrent: 5 } }, b.example: { metadata: { rates: [\"10/SECOND\"], max_concurrent: 5 } } } }\n";
 
-fn origins() -> Vec<Origin> {
+fn origins() -> Vec<OriginScript> {
     ["a.example", "b.example"]
         .map(|host| {
-            Origin::new(host)
+            OriginScript::new(host)
                 .limit_under("/p/", "10/SECOND")
                 .latency(Duration::from_millis(50))
-                .handler(|arrival, _| Reply::ok(arrival.path.clone()))
+                .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone()))
         })
         .into()
 }
 
 #[test]
 fn a_job_that_is_not_about_works_runs_to_its_end_within_the_limits() {
-    let world = World::new(origins(), LIMITS);
+    let world = RunsWorld::new(origins(), LIMITS);
     let all: Vec<String> = urls("a.example", 200)
         .chain(urls("b.example", 200))
         .collect();
     let doubled = all.iter().chain(&all[..5]).cloned().collect();
     let (ended, progress) = world.run(doubled, None);
-    assert_eq!(ended, Ended::Complete);
+    assert_eq!(ended, RunEnd::Complete);
     let counters = progress.counters();
     assert_eq!(
         (counters.done, counters.failed, counters.duplicates),
@@ -142,14 +142,14 @@ fn a_job_that_is_not_about_works_runs_to_its_end_within_the_limits() {
 fn a_host_that_asks_to_wait_is_named_and_others_go_on() {
     let paused = origins().remove(1).outage(
         Duration::ZERO..Duration::from_secs(5),
-        Reply::status(503).header("retry-after", "600"),
+        ScriptedReply::status(503).header("retry-after", "600"),
     );
-    let world = World::new(vec![origins().remove(0), paused], LIMITS);
+    let world = RunsWorld::new(vec![origins().remove(0), paused], LIMITS);
     let (ended, progress) = world.run(
         urls("a.example", 20).chain(urls("b.example", 3)).collect(),
         Some(Duration::from_secs(60)),
     );
-    assert_eq!(ended, Ended::Stopped { left: 3 });
+    assert_eq!(ended, RunEnd::Stopped { left: 3 });
     assert_eq!(progress.counters().done, 20);
     let waiting = progress.waiting();
     assert_eq!(
@@ -159,7 +159,7 @@ fn a_host_that_asks_to_wait_is_named_and_others_go_on() {
     assert_eq!(waiting[0].why, "the host asked to wait");
     // The next run goes on with what was persisted, and asks no earlier than the host said.
     let (ended, progress) = world.run(Vec::new(), None);
-    assert_eq!(ended, Ended::Complete);
+    assert_eq!(ended, RunEnd::Complete);
     let counters = progress.counters();
     assert_eq!(
         (counters.done, counters.failed, counters.already),
@@ -175,15 +175,15 @@ fn a_host_that_asks_to_wait_is_named_and_others_go_on() {
 
 #[test]
 fn a_cancelled_run_loses_nothing_and_fetches_nothing_twice() {
-    let world = World::new(origins(), LIMITS);
+    let world = RunsWorld::new(origins(), LIMITS);
     let all: Vec<String> = urls("a.example", 100).collect();
     let (ended, _) = world.run(all, Some(Duration::from_secs(3)));
-    let Ended::Stopped { left } = ended else {
+    let RunEnd::Stopped { left } = ended else {
         panic!("{ended:?}")
     };
     assert!((60..80).contains(&left), "{left}");
     let (ended, progress) = world.run(Vec::new(), None);
-    assert_eq!(ended, Ended::Complete);
+    assert_eq!(ended, RunEnd::Complete);
     assert_eq!(progress.counters().done, 100);
     assert_eq!(world.web.ledger().arrivals().len(), 100);
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::queue::{End, ManifestRow, Mode, NewItem, Queue};
+use docstokg_bulk::lane::WorkLaneKey;
+use docstokg_bulk::queue::{CommitMode, ItemEnd, ManifestRow, NewItem, WorkQueue};
 use docstokg_hub::clock::Timestamp;
 use docstokg_origin_sim::Simulation;
 
@@ -14,7 +14,7 @@ fn item(number: u8) -> NewItem {
         source: "list".to_owned(),
         line: u64::from(number),
         hidden: false,
-        lane: LaneKey::Start,
+        lane: WorkLaneKey::Start,
         saved_state: None,
     }
 }
@@ -41,11 +41,16 @@ fn record(item: i64, path: &str, owns: bool) -> ManifestRow {
 #[test]
 fn works_that_share_a_lost_file_are_queued_with_its_owner() {
     let directory = tempfile::tempdir().unwrap();
-    let queue = Queue::open(&directory.path().join("run.sqlite"), Mode::Inline, &[]).unwrap();
+    let queue = WorkQueue::open(
+        &directory.path().join("run.sqlite"),
+        CommitMode::Inline,
+        &[],
+    )
+    .unwrap();
     Simulation::new().block_on(async move {
         let items = (1..=4).map(item).collect();
         queue.add(items, Timestamp::EPOCH).await.unwrap();
-        queue.claim(LaneKey::Start, 4).await.unwrap();
+        queue.claim(WorkLaneKey::Start, 4).await.unwrap();
         // The second work shares the file of the first, and the fourth that of the third.
         for (item, path, owns) in [
             (1, PATH, true),
@@ -54,11 +59,11 @@ fn works_that_share_a_lost_file_are_queued_with_its_owner() {
             (4, "pdf/b.pdf", false),
         ] {
             let row = record(item, path, owns);
-            let end = Some(End::Done(item, 1));
+            let end = Some(ItemEnd::Done(item, 1));
             queue.record(Vec::new(), vec![row], end).await.unwrap();
         }
         queue.disown(1, PATH.to_owned()).await.unwrap();
-        let queued = queue.claim(LaneKey::Start, 9).await.unwrap();
+        let queued = queue.claim(WorkLaneKey::Start, 9).await.unwrap();
         let queued: Vec<i64> = queued.iter().map(|item| item.id).collect();
         assert_eq!(queued, [1, 2]);
         assert_eq!(queue.counts().await.unwrap().done, 2);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::bounds::Bounds;
+use docstokg_bulk::bounds::LaneBounds;
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::digest::Fingerprint;
-use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State};
-use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::queue::{End, Item, ManifestRow, NewItem};
+use docstokg_bulk::job::{ActiveItem, AwaitedHost, BoxFuture, Job, JobState, LoadedItem, NextStep};
+use docstokg_bulk::lane::WorkLaneKey;
+use docstokg_bulk::queue::{ClaimedItem, ItemEnd, ManifestRow, NewItem};
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Feed, RunError};
+use docstokg_bulk::scheduler::{ItemFeed, RunError};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{ErrorKind, Host, Hub, RateWait, Request, RequestGroup, Role};
@@ -30,7 +30,7 @@ pub(crate) struct Page {
     deferral: Option<Deferral>,
 }
 
-impl State for Page {
+impl JobState for Page {
     fn decode(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -119,9 +119,9 @@ impl Job for Pages {
     type State = Page;
     type Step = ();
 
-    fn load(&self, item: &Item) -> Loaded<Page> {
+    fn load(&self, item: &ClaimedItem) -> LoadedItem<Page> {
         let saved = item.saved_state.as_deref().and_then(Page::decode);
-        Loaded::Ready(saved.unwrap_or_else(|| Page {
+        LoadedItem::Ready(saved.unwrap_or_else(|| Page {
             url: item.name.clone(),
             attempts: item.attempts,
             not_before: None,
@@ -130,28 +130,30 @@ impl Job for Pages {
         }))
     }
 
-    fn next(&self, page: &Page, now: Timestamp) -> Next<()> {
+    fn next(&self, page: &Page, now: Timestamp) -> NextStep<()> {
         match page.not_before {
-            _ if page.length.is_some() || page.attempts >= MAX_ATTEMPTS => Next::End,
-            Some(at) if at > now => Next::Wait(at),
-            None if page.attempts > 0 => Next::End,
-            _ => Next::Run(()),
+            _ if page.length.is_some() || page.attempts >= MAX_ATTEMPTS => NextStep::End,
+            Some(at) if at > now => NextStep::Wait(at),
+            None if page.attempts > 0 => NextStep::End,
+            _ => NextStep::Run(()),
         }
     }
 
-    fn lane(&self, page: &Page, (): &()) -> LaneKey {
+    fn lane(&self, page: &Page, (): &()) -> WorkLaneKey {
         lane(&self.context.hub, &page.url)
     }
 
-    fn bounds(&self, lane: &LaneKey) -> Bounds {
+    fn bounds(&self, lane: &WorkLaneKey) -> LaneBounds {
         match lane {
-            LaneKey::Site { site, role } => Bounds::of_site(self.context.hub.config(), site, *role),
-            _ => Bounds::steps(16),
+            WorkLaneKey::Site { site, role } => {
+                LaneBounds::of_site(self.context.hub.config(), site, *role)
+            }
+            _ => LaneBounds::steps(16),
         }
     }
 
-    fn awaited(&self, page: &Page, _: Timestamp) -> Awaited {
-        Awaited {
+    fn awaited(&self, page: &Page, _: Timestamp) -> AwaitedHost {
+        AwaitedHost {
             host: host(&page.url).to_string(),
             why: "the host asked to wait".to_owned(),
             source: None,
@@ -180,9 +182,9 @@ impl Job for Pages {
             let (id, attempts) = (item.id, item.state.attempts);
             let is_there = item.state.length.is_some();
             let end = if is_there {
-                End::Done(id, attempts)
+                ItemEnd::Done(id, attempts)
             } else {
-                End::Failed(id, attempts)
+                ItemEnd::Failed(id, attempts)
             };
             let row = self.row(&item);
             self.context
@@ -203,8 +205,8 @@ fn host(url: &str) -> Host {
     Host::of(&url.parse().unwrap()).unwrap()
 }
 
-fn lane(hub: &Hub, url: &str) -> LaneKey {
-    LaneKey::Site {
+fn lane(hub: &Hub, url: &str) -> WorkLaneKey {
+    WorkLaneKey::Site {
         site: hub.config().site_key(&host(url)),
         role: Role::Metadata,
     }
@@ -216,7 +218,7 @@ pub(crate) struct Urls {
     pub(crate) urls: std::vec::IntoIter<String>,
 }
 
-impl Feed for Urls {
+impl ItemFeed for Urls {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
         let item = |url: String| NewItem {
             key_hash: Fingerprint::of(&url).bytes(),
