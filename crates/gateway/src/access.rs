@@ -13,7 +13,7 @@ use http::header::{HOST, ORIGIN, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use crate::target::Form;
+use crate::target::TargetForm;
 
 /// The field by which a client that has no proxy setting sends the token.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
@@ -22,7 +22,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum AccessDenial {
     /// It does not have the token.
     Token,
     /// It is sent by a page of another site.
@@ -33,40 +33,40 @@ pub(crate) enum Denied {
 
 /// The hash of a token: comparing hashes takes the same time for every wrong token.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token([u8; 32]);
+pub(crate) struct TokenHash([u8; 32]);
 
-impl Token {
+impl TokenHash {
     pub(crate) fn new(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 }
 
 /// Who may use a gateway.
-pub(crate) struct Access {
+pub(crate) struct AccessRules {
     /// The address that it listens on.
     pub(crate) address: SocketAddr,
     /// Names by which it is reached beside that address, with their port unless that is 80.
     pub(crate) names: Vec<String>,
     /// What clients have to send.
-    pub(crate) token: Option<Token>,
+    pub(crate) token: Option<TokenHash>,
 }
 
-impl Access {
+impl AccessRules {
     /// Judges a request.
-    pub(crate) fn check(&self, form: Form, headers: &HeaderMap) -> Result<(), Denied> {
-        if form == Form::Server {
+    pub(crate) fn check(&self, form: TargetForm, headers: &HeaderMap) -> Result<(), AccessDenial> {
+        if form == TargetForm::Server {
             self.check_page(headers)?;
         }
         match &self.token {
-            Some(token) if !presented(headers).any(|text| Token::new(&text) == *token) => {
-                Err(Denied::Token)
+            Some(token) if !presented(headers).any(|text| TokenHash::new(&text) == *token) => {
+                Err(AccessDenial::Token)
             }
             _ => Ok(()),
         }
     }
 
     /// Refuses what a page of another site sends. No page can send the form of a proxy's client.
-    pub(crate) fn check_page(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn check_page(&self, headers: &HeaderMap) -> Result<(), AccessDenial> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().ok(),
@@ -74,11 +74,11 @@ impl Access {
         };
         let has_names = self.address.ip().is_loopback() || !self.names.is_empty();
         if has_names && !host.is_some_and(|host| self.may_be_named(host)) {
-            return Err(Denied::Name);
+            return Err(AccessDenial::Name);
         }
         let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         if site.is_some_and(|site| site != b"none" && site != b"same-origin") {
-            return Err(Denied::OtherSite);
+            return Err(AccessDenial::OtherSite);
         }
         let is_own_origin = |origin: &HeaderValue| {
             let origin = origin.to_str().ok();
@@ -88,7 +88,7 @@ impl Access {
         if headers.get_all(ORIGIN).iter().all(is_own_origin) {
             Ok(())
         } else {
-            Err(Denied::OtherSite)
+            Err(AccessDenial::OtherSite)
         }
     }
 
@@ -158,18 +158,18 @@ mod tests {
         headers
     }
 
-    fn access(token: Option<&str>) -> Access {
-        Access {
+    fn access(token: Option<&str>) -> AccessRules {
+        AccessRules {
             address: "127.0.0.1:8100".parse().unwrap(),
             names: vec!["papers.example:8100".to_owned()],
-            token: token.map(Token::new),
+            token: token.map(TokenHash::new),
         }
     }
 
     #[test]
     fn only_requests_that_name_the_gateway_are_served_on_loopback() {
         let access = access(None);
-        let judge = |host: &str| access.check(Form::Server, &headers(&[("host", host)]));
+        let judge = |host: &str| access.check(TargetForm::Server, &headers(&[("host", host)]));
         for host in [
             "127.0.0.1:8100",
             "localhost:8100",
@@ -188,15 +188,18 @@ mod tests {
             "",
             "10.0.0.1:8100",
         ] {
-            assert_eq!(judge(host), Err(Denied::Name), "{host}");
+            assert_eq!(judge(host), Err(AccessDenial::Name), "{host}");
         }
-        let none = access.check(Form::Server, &headers(&[]));
-        assert_eq!(none, Err(Denied::Name));
+        let none = access.check(TargetForm::Server, &headers(&[]));
+        assert_eq!(none, Err(AccessDenial::Name));
         let twice = headers(&[("host", "127.0.0.1:8100"), ("host", "evil.example:8100")]);
-        assert_eq!(access.check(Form::Server, &twice), Err(Denied::Name));
+        assert_eq!(
+            access.check(TargetForm::Server, &twice),
+            Err(AccessDenial::Name)
+        );
         // A proxy's client names the target.
         let proxied = headers(&[("host", "a.org"), ("sec-fetch-site", "cross-site")]);
-        assert_eq!(access.check(Form::Proxy, &proxied), Ok(()));
+        assert_eq!(access.check(TargetForm::Proxy, &proxied), Ok(()));
     }
 
     #[test]
@@ -204,7 +207,7 @@ mod tests {
         let access = access(None);
         let judge = |name: &str, value: &str| {
             let sent = headers(&[("host", "127.0.0.1:8100"), (name, value)]);
-            access.check(Form::Server, &sent)
+            access.check(TargetForm::Server, &sent)
         };
         for (name, value) in [
             ("sec-fetch-site", "cross-site"),
@@ -215,7 +218,7 @@ mod tests {
         ] {
             assert_eq!(
                 judge(name, value),
-                Err(Denied::OtherSite),
+                Err(AccessDenial::OtherSite),
                 "{name}: {value}"
             );
         }
@@ -233,7 +236,7 @@ mod tests {
         let access = access(Some("s3cret"));
         let judge = |name: &str, value: &str| {
             let sent = headers(&[("host", "127.0.0.1:8100"), (name, value)]);
-            access.check(Form::Server, &sent)
+            access.check(TargetForm::Server, &sent)
         };
         for (name, value) in [
             ("docstokg-token", "s3cret"),
@@ -252,7 +255,11 @@ mod tests {
             ("proxy-authorization", "Basic czNjcmV0OmFueQ=="),
             ("authorization", "Bearer s3cret"),
         ] {
-            assert_eq!(judge(name, value), Err(Denied::Token), "{name}: {value}");
+            assert_eq!(
+                judge(name, value),
+                Err(AccessDenial::Token),
+                "{name}: {value}"
+            );
         }
     }
 }

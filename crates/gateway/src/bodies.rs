@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::client::Client;
+use crate::client::ClientAddress;
 
 /// What the bodies of all requests take together, in bytes.
 const MAX_TOTAL: usize = 256 << 20;
@@ -20,7 +20,7 @@ const MAX_SHORT: usize = 64 << 10;
 /// What the bodies of one client of another machine take, in bytes.
 const MAX_OF_CLIENT: usize = 128 << 20;
 /// What a body counts for beside its bytes: its request.
-const OVERHEAD: usize = 1 << 10;
+const BODY_OVERHEAD_BYTES: usize = 1 << 10;
 
 /// There is no memory for a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub(crate) struct NoSpace;
 #[derive(Debug, Default)]
 pub(crate) struct BodyMemory {
     total: usize,
-    of_clients: HashMap<Client, usize>,
+    of_clients: HashMap<ClientAddress, usize>,
 }
 
 impl BodyMemory {
     /// Takes memory for a piece of a body of which so much is there already.
-    fn take(&mut self, client: Client, there: usize, piece: usize) -> Result<(), NoSpace> {
-        let most = if there + piece <= MAX_SHORT + OVERHEAD {
+    fn take(&mut self, client: ClientAddress, there: usize, piece: usize) -> Result<(), NoSpace> {
+        let most = if there + piece <= MAX_SHORT + BODY_OVERHEAD_BYTES {
             MAX_TOTAL
         } else {
             MAX_TOTAL - FOR_SHORT
@@ -51,7 +51,7 @@ impl BodyMemory {
         Ok(())
     }
 
-    fn give_back(&mut self, client: Client, bytes: usize) {
+    fn give_back(&mut self, client: ClientAddress, bytes: usize) {
         self.total = self.total.saturating_sub(bytes);
         if let Some(own) = self.of_clients.get_mut(&client) {
             *own = own.saturating_sub(bytes);
@@ -65,13 +65,13 @@ impl BodyMemory {
 /// The memory of one body. It is given back when this is dropped.
 pub(crate) struct BodySpace {
     memory: Arc<Mutex<BodyMemory>>,
-    client: Client,
+    client: ClientAddress,
     taken: usize,
 }
 
 impl BodySpace {
     /// Begins the account of a body.
-    pub(crate) fn new(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Self {
+    pub(crate) fn new(memory: &Arc<Mutex<BodyMemory>>, client: ClientAddress) -> Self {
         Self {
             memory: Arc::clone(memory),
             client,
@@ -84,7 +84,12 @@ impl BodySpace {
     /// # Errors
     /// There is none left for this client, or for a body of this length.
     pub(crate) fn grow(&mut self, piece: usize) -> Result<(), NoSpace> {
-        let bytes = piece + if self.taken == 0 { OVERHEAD } else { 0 };
+        let bytes = piece
+            + if self.taken == 0 {
+                BODY_OVERHEAD_BYTES
+            } else {
+                0
+            };
         self.memory.lock().take(self.client, self.taken, bytes)?;
         self.taken += bytes;
         Ok(())
@@ -103,11 +108,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn client(last: u8) -> Client {
-        Client::of([10, 0, 0, last].into())
+    fn client(last: u8) -> ClientAddress {
+        ClientAddress::of([10, 0, 0, last].into())
     }
 
-    fn full(memory: &Arc<Mutex<BodyMemory>>, client: Client) -> Vec<BodySpace> {
+    fn full(memory: &Arc<Mutex<BodyMemory>>, client: ClientAddress) -> Vec<BodySpace> {
         let mut bodies = Vec::new();
         loop {
             let mut body = BodySpace::new(memory, client);
@@ -155,7 +160,7 @@ mod tests {
     #[test]
     fn programs_of_this_machine_share_all_of_it() {
         let memory = Arc::default();
-        let own = full(&memory, Client::of([127, 0, 0, 1].into()));
+        let own = full(&memory, ClientAddress::of([127, 0, 0, 1].into()));
         assert!(own.len() > 200, "{}", own.len());
         assert!(memory.lock().total <= MAX_TOTAL - FOR_SHORT);
     }

@@ -13,9 +13,9 @@ const IPV6_PREFIX: u128 = !0 << 64;
 /// A client by its address: an IPv4 address, however it is written, or the first 64 bits of an IPv6
 /// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Client(IpAddr);
+pub(crate) struct ClientAddress(IpAddr);
 
-impl Client {
+impl ClientAddress {
     /// Returns the client of an address.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -39,7 +39,7 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     max_of_client: usize,
-    of_clients: Mutex<HashMap<Client, usize>>,
+    of_clients: Mutex<HashMap<ClientAddress, usize>>,
 }
 
 impl ClientConnections {
@@ -52,7 +52,7 @@ impl ClientConnections {
     }
 
     /// Counts a connection; `None` if its client has too many.
-    pub(crate) fn open(self: &Arc<Self>, client: Client) -> Option<ClientConnection> {
+    pub(crate) fn open(self: &Arc<Self>, client: ClientAddress) -> Option<ClientConnection> {
         let mut of_clients = self.of_clients.lock();
         let own = of_clients.entry(client).or_default();
         if !client.is_local() && *own >= self.max_of_client {
@@ -70,7 +70,7 @@ impl ClientConnections {
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     account: Arc<ClientConnections>,
-    client: Client,
+    client: ClientAddress,
 }
 
 impl Drop for ClientConnection {
@@ -89,8 +89,8 @@ impl Drop for ClientConnection {
 mod tests {
     use super::*;
 
-    fn client(address: &str) -> Client {
-        Client::of(address.parse().unwrap())
+    fn client(address: &str) -> ClientAddress {
+        ClientAddress::of(address.parse().unwrap())
     }
 
     #[test]

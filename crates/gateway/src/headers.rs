@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use docstokg_hub::policy::freshness::{connection_options, is_hop_by_hop};
-use docstokg_hub::{CacheUse, Forward, Journey, is_credential};
+use docstokg_hub::{CacheUse, ForwardReason, Journey, is_credential};
 use http::header::{
     CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, LOCATION, MAX_FORWARDS,
     TRANSFER_ENCODING, VIA,
@@ -52,7 +52,7 @@ const OF_AN_ORIGIN: [&str; 23] = [
 
 /// How far a request of TRACE or OPTIONS goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum TraceReach {
     /// To the gateway, which answers it.
     Gateway,
     /// To the origin.
@@ -61,23 +61,23 @@ pub(crate) enum Reach {
 
 /// Reads how far a request goes, and takes one off what is left of its forwards (RFC 9110 section
 /// 7.6.2). A number that cannot be read is none.
-pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> Reach {
+pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceReach {
     if ![Method::TRACE, Method::OPTIONS].contains(method) {
-        return Reach::Origin;
+        return TraceReach::Origin;
     }
     let stated = headers
         .get(MAX_FORWARDS)
         .and_then(|value| value.to_str().ok());
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let Some(text) = stated.map(str::trim).filter(is_number) else {
-        return Reach::Origin;
+        return TraceReach::Origin;
     };
     // More than that is as far as anyone would go.
     match text.parse().unwrap_or(u64::MAX) {
-        0 => Reach::Gateway,
+        0 => TraceReach::Gateway,
         left => {
             headers.insert(MAX_FORWARDS, HeaderValue::from(left - 1));
-            Reach::Origin
+            TraceReach::Origin
         }
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
 
 /// Whether the cache takes an answer on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum ResponseStorage {
     Yes,
     No,
 }
@@ -188,7 +188,7 @@ pub(crate) fn incoming(
     headers: &mut HeaderMap,
     version: Version,
     journey: &Journey,
-    stored: Stored,
+    stored: ResponseStorage,
 ) {
     strip_hop_by_hop(headers);
     add_via(headers, version, NAME);
@@ -204,18 +204,18 @@ pub(crate) fn incoming(
 }
 
 /// Says what the cache did (RFC 9211).
-fn cache_status(journey: &Journey, stored: Stored) -> String {
+fn cache_status(journey: &Journey, stored: ResponseStorage) -> String {
     let used = journey.cache;
     let mut status = match used {
         CacheUse::Hit { .. } => format!("{NAME}; hit"),
         CacheUse::Stale { reason, .. } => format!("{NAME}; hit; detail=stale-{}", reason.as_str()),
         CacheUse::Revalidated => format!("{NAME}; fwd=stale; fwd-status=304"),
         CacheUse::None | CacheUse::Stored => {
-            let forward = journey.forward.unwrap_or(Forward::Miss);
+            let forward = journey.forward.unwrap_or(ForwardReason::Miss);
             format!("{NAME}; fwd={}", forward.as_str())
         }
     };
-    if stored == Stored::Yes || used == CacheUse::Stored {
+    if stored == ResponseStorage::Yes || used == CacheUse::Stored {
         status.push_str("; stored");
     }
     status
@@ -350,19 +350,19 @@ mod tests {
     #[test]
     fn the_last_forward_ends_at_the_gateway() {
         for (method, stated, reach, left) in [
-            (Method::TRACE, "0", Reach::Gateway, "0"),
-            (Method::OPTIONS, " 00", Reach::Gateway, " 00"),
-            (Method::OPTIONS, "1", Reach::Origin, "0"),
-            (Method::TRACE, "17", Reach::Origin, "16"),
-            (Method::TRACE, "-1", Reach::Origin, "-1"),
-            (Method::TRACE, "many", Reach::Origin, "many"),
+            (Method::TRACE, "0", TraceReach::Gateway, "0"),
+            (Method::OPTIONS, " 00", TraceReach::Gateway, " 00"),
+            (Method::OPTIONS, "1", TraceReach::Origin, "0"),
+            (Method::TRACE, "17", TraceReach::Origin, "16"),
+            (Method::TRACE, "-1", TraceReach::Origin, "-1"),
+            (Method::TRACE, "many", TraceReach::Origin, "many"),
             (
                 Method::TRACE,
                 "99999999999999999999",
-                Reach::Origin,
+                TraceReach::Origin,
                 "18446744073709551614",
             ),
-            (Method::GET, "0", Reach::Origin, "0"),
+            (Method::GET, "0", TraceReach::Origin, "0"),
         ] {
             let mut sent = headers(&[("max-forwards", stated)]);
             assert_eq!(
@@ -373,7 +373,7 @@ mod tests {
             assert_eq!(sent["max-forwards"], left, "{method} {stated}");
         }
         let mut none = HeaderMap::new();
-        assert_eq!(spend_forward(&Method::TRACE, &mut none), Reach::Origin);
+        assert_eq!(spend_forward(&Method::TRACE, &mut none), TraceReach::Origin);
         assert!(none.is_empty());
     }
 
@@ -418,7 +418,7 @@ mod tests {
         };
         let mut got = headers(&[("cache-status", "other; hit"), ("connection", "close")]);
         let asked = journey(CacheUse::None);
-        incoming(&mut got, Version::HTTP_2, &asked, Stored::Yes);
+        incoming(&mut got, Version::HTTP_2, &asked, ResponseStorage::Yes);
         assert_eq!(
             shown(&got),
             [
@@ -429,7 +429,7 @@ mod tests {
             ]
         );
         let age = Duration::from_secs(3);
-        let status = |used| cache_status(&journey(used), Stored::No);
+        let status = |used| cache_status(&journey(used), ResponseStorage::No);
         assert_eq!(status(CacheUse::Hit { age }), "docstokg; hit");
         assert_eq!(
             status(CacheUse::Stale {
@@ -439,17 +439,17 @@ mod tests {
             "docstokg; hit; detail=stale-error"
         );
         for (forward, expected) in [
-            (Forward::Method, "docstokg; fwd=method"),
-            (Forward::Stale, "docstokg; fwd=stale"),
-            (Forward::Bypass, "docstokg; fwd=bypass"),
-            (Forward::Request, "docstokg; fwd=request"),
-            (Forward::Miss, "docstokg; fwd=miss"),
+            (ForwardReason::Method, "docstokg; fwd=method"),
+            (ForwardReason::Stale, "docstokg; fwd=stale"),
+            (ForwardReason::Bypass, "docstokg; fwd=bypass"),
+            (ForwardReason::Request, "docstokg; fwd=request"),
+            (ForwardReason::Miss, "docstokg; fwd=miss"),
         ] {
             let asked = Journey {
                 forward: Some(forward),
                 ..journey(CacheUse::None)
             };
-            assert_eq!(cache_status(&asked, Stored::No), expected);
+            assert_eq!(cache_status(&asked, ResponseStorage::No), expected);
         }
     }
 }

@@ -36,14 +36,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_hub::config::Config;
-use docstokg_hub::{Hub, Relay};
+use docstokg_hub::{Hub, RelayMode};
 use parking_lot::{Mutex, RwLock};
 use url::Url;
 
-use self::access::{Access, Token};
+use self::access::{AccessRules, TokenHash};
 use self::bodies::BodyMemory;
 use self::pipe::SpoolSpace;
-use self::target::Targets;
+use self::target::TargetReader;
 
 pub use self::server::GatewayServer;
 
@@ -64,7 +64,7 @@ pub struct GatewayOptions {
     /// Whether plain URLs are fetched by https.
     pub upgrade: bool,
     /// How the hub passes requests on.
-    pub relay: Relay,
+    pub relay: RelayMode,
     /// Where bodies lie that their clients read slowly.
     pub spool: PathBuf,
     /// What clients have to send.
@@ -89,9 +89,9 @@ pub fn adapt_config(config: &mut Config) {
 pub struct Gateway {
     hub: RwLock<Hub>,
     metrics: Option<MetricsPage>,
-    access: Access,
-    targets: Targets,
-    relay: Relay,
+    access: AccessRules,
+    targets: TargetReader,
+    relay: RelayMode,
     max_request_body: usize,
     /// Bounds what request bodies take.
     request_bodies: Arc<Mutex<BodyMemory>>,
@@ -107,12 +107,12 @@ impl Gateway {
         Self {
             hub: RwLock::new(hub),
             metrics: options.metrics,
-            access: Access {
+            access: AccessRules {
                 address: options.address,
                 names: options.names,
-                token: options.token.as_deref().map(Token::new),
+                token: options.token.as_deref().map(TokenHash::new),
             },
-            targets: Targets {
+            targets: TargetReader {
                 origin: options.origin,
                 upgrade: options.upgrade,
             },

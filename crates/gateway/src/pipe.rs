@@ -26,12 +26,12 @@ use tokio::time::{Instant, timeout_at};
 /// How much of a body lies in memory.
 const IN_MEMORY: usize = 256 << 10;
 /// How much is read from a file at once.
-const READ: usize = 64 << 10;
+const READ_CHUNK_BYTES: usize = 64 << 10;
 /// How much all files hold together.
 const MAX_SPOOLED: u64 = 8 << 30;
 /// How much of a body is read after its client has gone: a server drops the body when the announced
 /// length is sent, before its end is read.
-const LEFTOVER: usize = 64 << 10;
+const MAX_LEFTOVER_BYTES: usize = 64 << 10;
 /// How long that may take.
 const LEFTOVER_TIME: Duration = Duration::from_secs(5);
 
@@ -65,23 +65,23 @@ impl SpoolSpace {
 }
 
 /// What lies in a file.
-struct Spilled {
+struct SpillFile {
     file: File,
     written: u64,
     read: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct PipeState {
     queue: VecDeque<Bytes>,
     queued: usize,
-    spilled: Option<Spilled>,
+    spilled: Option<SpillFile>,
     end: Option<Result<(), String>>,
     is_abandoned: bool,
     reader: Option<Waker>,
 }
 
-impl State {
+impl PipeState {
     fn wake_reader(&mut self) {
         if let Some(waker) = self.reader.take() {
             waker.wake();
@@ -98,7 +98,9 @@ impl State {
             return Ok(None);
         };
         let left = spilled.written - spilled.read;
-        let wanted = usize::try_from(left).unwrap_or(READ).min(READ);
+        let wanted = usize::try_from(left)
+            .unwrap_or(READ_CHUNK_BYTES)
+            .min(READ_CHUNK_BYTES);
         let mut piece = vec![0; wanted];
         spilled.file.read_exact_at(&mut piece, spilled.read)?;
         spilled.read += wanted as u64;
@@ -110,14 +112,14 @@ impl State {
     }
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedPipe {
+    state: Mutex<PipeState>,
     /// The client has read, or has gone.
     moved: Notify,
     space: Arc<SpoolSpace>,
 }
 
-impl Drop for Shared {
+impl Drop for SharedPipe {
     fn drop(&mut self) {
         if let Some(spilled) = &self.state.get_mut().spilled {
             self.space.give_back(spilled.written);
@@ -126,14 +128,14 @@ impl Drop for Shared {
 }
 
 /// The end that the client reads.
-pub(crate) struct PipeReader(Arc<Shared>);
+pub(crate) struct PipeReader(Arc<SharedPipe>);
 
 /// The end that the body goes into.
-struct PipeWriter(Arc<Shared>);
+struct PipeWriter(Arc<SharedPipe>);
 
 /// Whether a body may lie in a file while it waits for its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Spill {
+enum SpillMode {
     /// It may: an origin is sending it.
     Allowed,
     /// It need not: it is on disk already.
@@ -143,20 +145,20 @@ enum Spill {
 /// Returns a reader of a body that is taken from its origin as fast as it comes.
 pub(crate) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
-    tokio::spawn(fill(writer, None, body, Spill::Allowed));
+    tokio::spawn(fill(writer, None, body, SpillMode::Allowed));
     reader
 }
 
 /// Returns a reader of a stored body whose first piece has been read.
 pub(crate) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
-    tokio::spawn(fill(writer, Some(first), rest, Spill::No));
+    tokio::spawn(fill(writer, Some(first), rest, SpillMode::No));
     reader
 }
 
-async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, spill: Spill) {
+async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, spill: SpillMode) {
     let mut piece = first;
-    let (mut leftover, mut until) = (LEFTOVER, None);
+    let (mut leftover, mut until) = (MAX_LEFTOVER_BYTES, None);
     loop {
         let length = piece.as_ref().map_or(0, Bytes::len);
         if let Some(piece) = piece
@@ -192,7 +194,7 @@ async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, sp
 }
 
 fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedPipe {
         state: Mutex::default(),
         moved: Notify::new(),
         space: Arc::clone(space),
@@ -201,11 +203,11 @@ fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
 }
 
 /// The client has gone.
-struct Abandoned;
+struct ClientGone;
 
 impl PipeWriter {
     /// Passes on a piece; waits while there is no space for it.
-    async fn write(&self, piece: Bytes, spill: Spill) -> Result<(), Abandoned> {
+    async fn write(&self, piece: Bytes, spill: SpillMode) -> Result<(), ClientGone> {
         loop {
             let moved = self.0.moved.notified();
             if self.try_write(&piece, spill)? {
@@ -215,10 +217,10 @@ impl PipeWriter {
         }
     }
 
-    fn try_write(&self, piece: &Bytes, spill: Spill) -> Result<bool, Abandoned> {
+    fn try_write(&self, piece: &Bytes, spill: SpillMode) -> Result<bool, ClientGone> {
         let mut state = self.0.state.lock();
         if state.is_abandoned {
-            return Err(Abandoned);
+            return Err(ClientGone);
         }
         let fits = state.queued == 0 || state.queued + piece.len() <= IN_MEMORY;
         if state.spilled.is_none() && fits {
@@ -227,7 +229,7 @@ impl PipeWriter {
             state.wake_reader();
             return Ok(true);
         }
-        if spill == Spill::No || !self.0.space.take(piece.len() as u64) {
+        if spill == SpillMode::No || !self.0.space.take(piece.len() as u64) {
             return Ok(false);
         }
         if self.spill(&mut state, piece).is_err() {
@@ -239,10 +241,10 @@ impl PipeWriter {
         Ok(true)
     }
 
-    fn spill(&self, state: &mut State, piece: &Bytes) -> io::Result<()> {
+    fn spill(&self, state: &mut PipeState, piece: &Bytes) -> io::Result<()> {
         let spilled = match &mut state.spilled {
             Some(spilled) => spilled,
-            none => none.insert(Spilled {
+            none => none.insert(SpillFile {
                 file: tempfile::tempfile_in(&self.0.space.directory)?,
                 written: 0,
                 read: 0,
@@ -344,7 +346,12 @@ mod tests {
             let mut expected = Vec::new();
             for number in 0..100 {
                 expected.extend_from_slice(&piece(number));
-                assert!(writer.write(piece(number), Spill::Allowed).await.is_ok());
+                assert!(
+                    writer
+                        .write(piece(number), SpillMode::Allowed)
+                        .await
+                        .is_ok()
+                );
                 if number >= read_after {
                     let frame = reader.frame().await.unwrap().unwrap();
                     got.extend_from_slice(frame.data_ref().unwrap());
@@ -364,11 +371,16 @@ mod tests {
         let space = Arc::new(SpoolSpace::new(std::env::temp_dir()));
         let (writer, reader) = pipe(&space);
         for number in 0..100 {
-            assert!(writer.write(piece(number), Spill::Allowed).await.is_ok());
+            assert!(
+                writer
+                    .write(piece(number), SpillMode::Allowed)
+                    .await
+                    .is_ok()
+            );
         }
         assert!(space.taken.load(Ordering::Acquire) > 0);
         drop(reader);
-        assert!(writer.write(piece(1), Spill::Allowed).await.is_err());
+        assert!(writer.write(piece(1), SpillMode::Allowed).await.is_err());
         writer.abandoned().await;
         drop(writer);
         assert_eq!(space.taken.load(Ordering::Acquire), 0);
@@ -380,7 +392,7 @@ mod tests {
         let (writer, mut reader) = pipe(&space);
         let written = async {
             for number in 0..100 {
-                assert!(writer.write(piece(number), Spill::No).await.is_ok());
+                assert!(writer.write(piece(number), SpillMode::No).await.is_ok());
                 assert!(writer.0.state.lock().queued <= IN_MEMORY);
             }
             writer.end(Err("it broke off".to_owned()));

@@ -11,13 +11,13 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::access::Denied;
+use crate::access::AccessDenial;
 use crate::{NAME, headers};
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// An answer of the gateway itself.
-pub(crate) struct Problem {
+pub(crate) struct ProblemResponse {
     status: StatusCode,
     /// A word for programs: why.
     reason: String,
@@ -32,7 +32,7 @@ pub(crate) struct Problem {
     timing: Option<String>,
 }
 
-impl Problem {
+impl ProblemResponse {
     /// Makes a problem of a status, a word and a sentence.
     pub(crate) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
         Box::new(Self {
@@ -64,9 +64,9 @@ impl Problem {
     }
 
     /// The client may not use the gateway.
-    pub(crate) fn denied(denied: Denied) -> Box<Self> {
+    pub(crate) fn denied(denied: AccessDenial) -> Box<Self> {
         match denied {
-            Denied::Token => {
+            AccessDenial::Token => {
                 let mut problem = Self::new(
                     StatusCode::PROXY_AUTHENTICATION_REQUIRED,
                     "token",
@@ -77,12 +77,12 @@ impl Problem {
                 problem.header = Some((http::header::PROXY_AUTHENTICATE, scheme));
                 problem
             }
-            Denied::OtherSite => Self::new(
+            AccessDenial::OtherSite => Self::new(
                 StatusCode::FORBIDDEN,
                 "other_site",
                 "the request was sent by a web page of another site, for which the gateway is not",
             ),
-            Denied::Name => Self::new(
+            AccessDenial::Name => Self::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "host",
                 "the Host header does not name the gateway; ask for it by its address, or start it \
@@ -213,7 +213,7 @@ mod tests {
                 ..Journey::default()
             },
         };
-        let mut response = Problem::of_error(&error).into_response();
+        let mut response = ProblemResponse::of_error(&error).into_response();
         response.headers_mut().remove(RETRY_AFTER)
     }
 

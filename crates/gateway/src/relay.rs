@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_hub::{Head, Provenance, Request, Role, Streamed};
+use docstokg_hub::{Provenance, Request, ResponseHead, Role, StreamedResponse};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -15,11 +15,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use url::Url;
 
 use crate::bodies::BodySpace;
-use crate::client::Client;
-use crate::headers::{self, RESOLVER, ROLE, Reach, Stored};
+use crate::client::ClientAddress;
+use crate::headers::{self, RESOLVER, ROLE, ResponseStorage, TraceReach};
 use crate::pipe::{self, PipeReader};
-use crate::problem::Problem;
-use crate::target::{Form, Wanted};
+use crate::problem::ProblemResponse;
+use crate::target::{RequestTarget, TargetForm};
 use crate::{Gateway, NAME};
 
 /// How long a client may take to send its body.
@@ -34,20 +34,20 @@ const MAX_RESOLVERS: usize = 256;
 const MAX_RESOLVER: usize = 64;
 
 /// The body of an answer to a client.
-pub(crate) enum Outgoing {
+pub(crate) enum ClientBody {
     /// All of it is here.
     Whole(Option<Bytes>),
     /// It flows.
     Piped(PipeReader),
 }
 
-impl From<Bytes> for Outgoing {
+impl From<Bytes> for ClientBody {
     fn from(bytes: Bytes) -> Self {
         Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
-impl Body for Outgoing {
+impl Body for ClientBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -81,46 +81,48 @@ impl Gateway {
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
-        client: Client,
-    ) -> Response<Outgoing> {
+        client: ClientAddress,
+    ) -> Response<ClientBody> {
         let (parts, body) = request.into_parts();
         match self.serve(parts, (body, client)).await {
             Ok(response) => response,
-            Err(problem) => problem.into_response().map(Outgoing::from),
+            Err(problem) => problem.into_response().map(ClientBody::from),
         }
     }
 
     async fn serve(
         &self,
         mut parts: Parts,
-        body: (Incoming, Client),
-    ) -> Result<Response<Outgoing>, Box<Problem>> {
+        body: (Incoming, ClientAddress),
+    ) -> Result<Response<ClientBody>, Box<ProblemResponse>> {
         self.take_own_authority(&mut parts);
-        let form = Form::of(&parts.method, &parts.uri);
+        let form = TargetForm::of(&parts.method, &parts.uri);
         let wanted = self.targets.read(&parts.method, &parts.uri);
         // Whether it works is no secret: a service manager asks without a token.
-        let judged = if wanted == Wanted::Health {
+        let judged = if wanted == RequestTarget::Health {
             self.access.check_page(&parts.headers)
         } else {
             self.access.check(form, &parts.headers)
         };
-        judged.map_err(Problem::denied)?;
+        judged.map_err(ProblemResponse::denied)?;
         match wanted {
-            Wanted::Url(url) => self.relay(parts, form, *url, body).await,
-            Wanted::Health => Ok(page("application/json", "{\"ok\":true}\n".to_owned())),
-            Wanted::Metrics => self.metrics(),
-            Wanted::Help => Ok(page("text/plain; charset=utf-8", help(&parts))),
-            Wanted::Tunnel => {
+            RequestTarget::Url(url) => self.relay(parts, form, *url, body).await,
+            RequestTarget::Health => Ok(page("application/json", "{\"ok\":true}\n".to_owned())),
+            RequestTarget::Metrics => self.metrics(),
+            RequestTarget::Help => Ok(page("text/plain; charset=utf-8", help(&parts))),
+            RequestTarget::Tunnel => {
                 let authority = parts.uri.authority().map_or("HOST", |it| it.as_str());
                 let authority = authority.strip_suffix(":443").unwrap_or(authority);
-                Err(Problem::tunnel(authority))
+                Err(ProblemResponse::tunnel(authority))
             }
-            Wanted::Misdirected => Err(Problem::new(
+            RequestTarget::Misdirected => Err(ProblemResponse::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "origin",
                 "the gateway stands in front of one origin, and the URL names another server",
             )),
-            Wanted::Unknown(why) => Err(Problem::new(StatusCode::NOT_FOUND, "target", why)),
+            RequestTarget::Unknown(why) => {
+                Err(ProblemResponse::new(StatusCode::NOT_FOUND, "target", why))
+            }
         }
     }
 
@@ -136,10 +138,10 @@ impl Gateway {
         }
     }
 
-    fn metrics(&self) -> Result<Response<Outgoing>, Box<Problem>> {
+    fn metrics(&self) -> Result<Response<ClientBody>, Box<ProblemResponse>> {
         let metrics = self.metrics.as_ref().ok_or_else(|| {
             let why = "this gateway records no metrics: telemetry is switched off";
-            Problem::new(StatusCode::NOT_FOUND, "metrics", why)
+            ProblemResponse::new(StatusCode::NOT_FOUND, "metrics", why)
         })?;
         Ok(page("text/plain; version=0.0.4; charset=utf-8", metrics()))
     }
@@ -148,29 +150,29 @@ impl Gateway {
     async fn relay(
         &self,
         mut parts: Parts,
-        form: Form,
+        form: TargetForm,
         url: Url,
-        (body, client): (Incoming, Client),
-    ) -> Result<Response<Outgoing>, Box<Problem>> {
+        (body, client): (Incoming, ClientAddress),
+    ) -> Result<Response<ClientBody>, Box<ProblemResponse>> {
         if headers::has_passed(&parts.headers, &self.via) {
             let why = "the request came back to the gateway that had sent it";
-            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", why));
+            return Err(ProblemResponse::new(StatusCode::LOOP_DETECTED, "loop", why));
         }
         let method = parts.method.clone();
-        if headers::spend_forward(&method, &mut parts.headers) == Reach::Gateway {
+        if headers::spend_forward(&method, &mut parts.headers) == TraceReach::Gateway {
             return Ok(last_recipient(&parts, &url));
         }
         let (body, _space) = self.read(&parts, body, client).await?;
         let request = self.request(parts, url, body)?;
         let hub = self.hub();
         let streamed = hub.stream(request).await;
-        let streamed = streamed.map_err(|error| Problem::of_error(&error))?;
+        let streamed = streamed.map_err(|error| ProblemResponse::of_error(&error))?;
         let mut response = self.respond(&method, streamed).await?;
         match form {
-            Form::Server if self.targets.origin.is_none() => {
+            TargetForm::Server if self.targets.origin.is_none() => {
                 headers::isolate(response.headers_mut());
             }
-            Form::Proxy if self.targets.upgrade => {
+            TargetForm::Proxy if self.targets.upgrade => {
                 headers::downgrade_location(response.headers_mut());
             }
             _ => {}
@@ -183,8 +185,8 @@ impl Gateway {
         &self,
         parts: &Parts,
         body: Incoming,
-        client: Client,
-    ) -> Result<(Bytes, Option<BodySpace>), Box<Problem>> {
+        client: ClientAddress,
+    ) -> Result<(Bytes, Option<BodySpace>), Box<ProblemResponse>> {
         let length = length(&parts.headers);
         if !parts.headers.contains_key(TRANSFER_ENCODING) && length.unwrap_or(0) == 0 {
             return Ok((Bytes::new(), None));
@@ -205,7 +207,7 @@ impl Gateway {
         &self,
         mut body: Incoming,
         space: &mut BodySpace,
-    ) -> Result<Vec<u8>, Box<Problem>> {
+    ) -> Result<Vec<u8>, Box<ProblemResponse>> {
         let mut bytes = Vec::new();
         loop {
             let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
@@ -216,7 +218,7 @@ impl Gateway {
             };
             let frame = frame.map_err(|error| {
                 let why = format!("the body of the request broke off: {error}");
-                Problem::new(StatusCode::BAD_REQUEST, "request_body", why)
+                ProblemResponse::new(StatusCode::BAD_REQUEST, "request_body", why)
             })?;
             let Ok(piece) = frame.into_data() else {
                 continue;
@@ -227,7 +229,7 @@ impl Gateway {
             space.grow(piece.len()).map_err(|_| {
                 let why = "the bodies of other requests take all the memory that the gateway has \
                            for them";
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "request_bodies", why)
+                ProblemResponse::new(StatusCode::SERVICE_UNAVAILABLE, "request_bodies", why)
                     .after(Duration::from_secs(1))
             })?;
             bytes.extend_from_slice(&piece);
@@ -235,7 +237,12 @@ impl Gateway {
     }
 
     /// Makes a client's request one for the hub.
-    fn request(&self, parts: Parts, url: Url, body: Bytes) -> Result<Request, Box<Problem>> {
+    fn request(
+        &self,
+        parts: Parts,
+        url: Url,
+        body: Bytes,
+    ) -> Result<Request, Box<ProblemResponse>> {
         let Parts {
             method,
             mut headers,
@@ -246,7 +253,7 @@ impl Gateway {
         let role = match text(ROLE) {
             None => Role::Metadata,
             Some(role) => role.parse().map_err(|_| {
-                Problem::new(
+                ProblemResponse::new(
                     StatusCode::BAD_REQUEST,
                     "role",
                     "Docstokg-Role is metadata, landing or artifact",
@@ -273,7 +280,7 @@ impl Gateway {
     }
 
     /// Takes the name of a resolver that a client gives, within bounds: each has state of its own.
-    fn resolver(&self, name: &str) -> Result<String, Box<Problem>> {
+    fn resolver(&self, name: &str) -> Result<String, Box<ProblemResponse>> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let is_name = !name.is_empty() && name.len() <= MAX_RESOLVER && name.bytes().all(is_word);
         let mut known = self.resolvers.lock();
@@ -285,7 +292,11 @@ impl Gateway {
             "Docstokg-Resolver is a name of at most {MAX_RESOLVER} letters, digits, _, - and ., \
              and a gateway knows at most {MAX_RESOLVERS}"
         );
-        Err(Problem::new(StatusCode::BAD_REQUEST, "resolver", why))
+        Err(ProblemResponse::new(
+            StatusCode::BAD_REQUEST,
+            "resolver",
+            why,
+        ))
     }
 
     /// Returns who named the target: the operator, or a client, which may not reach into the
@@ -302,17 +313,17 @@ impl Gateway {
     async fn respond(
         &self,
         method: &Method,
-        streamed: Streamed,
-    ) -> Result<Response<Outgoing>, Box<Problem>> {
-        let Streamed {
+        streamed: StreamedResponse,
+    ) -> Result<Response<ClientBody>, Box<ProblemResponse>> {
+        let StreamedResponse {
             mut head,
             mut body,
             journey,
         } = streamed;
         let stored = if body.is_being_stored() {
-            Stored::Yes
+            ResponseStorage::Yes
         } else {
-            Stored::No
+            ResponseStorage::No
         };
         headers::incoming(&mut head.headers, head.version, &journey, stored);
         if head.status == StatusCode::TOO_MANY_REQUESTS {
@@ -321,21 +332,21 @@ impl Gateway {
             wait.or_insert(HeaderValue::from_static("1"));
         }
         let broken = |error: docstokg_hub::stream::StreamError| {
-            Problem::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
+            ProblemResponse::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
         };
         let body = if has_no_body(method, &head) {
             // The server does not ask for what it does not send: it ends here, so that it is
             // settled, and stored before the client can ask again.
             while body.next().await.map_err(broken)?.is_some() {}
-            Outgoing::Whole(None)
+            ClientBody::Whole(None)
         } else if body.is_live() {
-            Outgoing::Piped(pipe::through(body, &self.spool))
+            ClientBody::Piped(pipe::through(body, &self.spool))
         } else {
             // Most stored bodies are one piece.
             match body.next().await.map_err(broken)? {
-                None => Outgoing::Whole(None),
-                Some(first) if has_all(&head.headers, &first) => Outgoing::from(first),
-                Some(first) => Outgoing::Piped(pipe::after(first, body, &self.spool)),
+                None => ClientBody::Whole(None),
+                Some(first) if has_all(&head.headers, &first) => ClientBody::from(first),
+                Some(first) => ClientBody::Piped(pipe::after(first, body, &self.spool)),
             }
         };
         let mut response = Response::new(body);
@@ -346,19 +357,19 @@ impl Gateway {
 }
 
 /// The body of a request is too long.
-fn too_long(most: usize) -> Box<Problem> {
+fn too_long(most: usize) -> Box<ProblemResponse> {
     let why = format!("the body of the request is longer than {most} bytes (--max-request-body)");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request_body", why)
+    ProblemResponse::new(StatusCode::PAYLOAD_TOO_LARGE, "request_body", why)
 }
 
 /// The body of a request comes too slowly.
-fn too_slow(missed: &str) -> Box<Problem> {
+fn too_slow(missed: &str) -> Box<ProblemResponse> {
     let why = format!("the body of the request did not arrive {missed}");
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "request_body", why)
+    ProblemResponse::new(StatusCode::REQUEST_TIMEOUT, "request_body", why)
 }
 
 /// Answers a request that goes no further: what TRACE sent, or how one talks with the gateway.
-fn last_recipient(parts: &Parts, url: &Url) -> Response<Outgoing> {
+fn last_recipient(parts: &Parts, url: &Url) -> Response<ClientBody> {
     let (kind, text) = if parts.method == Method::TRACE {
         let line = format!("TRACE {} {:?}", docstokg_hub::redact(url), parts.version);
         ("message/http", headers::trace(&line, &parts.headers))
@@ -384,7 +395,7 @@ fn has_all(headers: &HeaderMap, piece: &Bytes) -> bool {
 }
 
 /// Says whether an answer has no body (RFC 9110 section 6.4.1), or an empty one.
-fn has_no_body(method: &Method, head: &Head) -> bool {
+fn has_no_body(method: &Method, head: &ResponseHead) -> bool {
     *method == Method::HEAD
         || matches!(
             head.status,
@@ -406,8 +417,8 @@ fn help(parts: &Parts) -> String {
 }
 
 /// Makes a page of the gateway itself.
-fn page(kind: &'static str, text: impl Into<Bytes>) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::from(text.into()));
+fn page(kind: &'static str, text: impl Into<Bytes>) -> Response<ClientBody> {
+    let mut response = Response::new(ClientBody::from(text.into()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(

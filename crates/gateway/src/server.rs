@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
-use crate::client::{Client, ClientConnection, ClientConnections};
+use crate::client::{ClientAddress, ClientConnection, ClientConnections};
 use crate::{Gateway, GatewayOptions};
 
 /// How long a client may take to send the head of a request, idle time included.
@@ -38,9 +38,9 @@ pub struct GatewayServer {
 }
 
 /// A connection that was accepted, and what it holds until its end.
-struct Accepted {
+struct AcceptedConnection {
     stream: TcpStream,
-    client: Client,
+    client: ClientAddress,
     _places: (OwnedSemaphorePermit, ClientConnection),
 }
 
@@ -101,17 +101,17 @@ impl GatewayServer {
 
     /// Accepts a connection when there are not too many. If its client has too many, it is closed
     /// at once.
-    async fn accept(&self) -> io::Result<Option<Accepted>> {
+    async fn accept(&self) -> io::Result<Option<AcceptedConnection>> {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
         let (stream, peer) = self.listener.accept().await?;
-        let client = Client::of(peer.ip());
+        let client = ClientAddress::of(peer.ip());
         let Some(connection) = self.of_clients.open(client) else {
             return Ok(None);
         };
         // Small answers are not delayed; where that cannot be set, they are.
         let _ = stream.set_nodelay(true);
-        Ok(Some(Accepted {
+        Ok(Some(AcceptedConnection {
             stream,
             client,
             _places: (permit, connection),
@@ -120,8 +120,12 @@ impl GatewayServer {
 }
 
 /// Serves a connection to its end.
-async fn serve(gateway: Arc<Gateway>, accepted: Accepted, mut stop: watch::Receiver<bool>) {
-    let Accepted {
+async fn serve(
+    gateway: Arc<Gateway>,
+    accepted: AcceptedConnection,
+    mut stop: watch::Receiver<bool>,
+) {
+    let AcceptedConnection {
         stream,
         client,
         _places,
@@ -135,7 +139,7 @@ async fn serve(gateway: Arc<Gateway>, accepted: Accepted, mut stop: watch::Recei
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .half_close(false)
-        .serve_connection(TokioIo::new(Watched::new(stream)), service);
+        .serve_connection(TokioIo::new(WatchedConnection::new(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let stopped = tokio::select! {
         // A client that breaks off is not reported: it knows.
@@ -149,12 +153,12 @@ async fn serve(gateway: Arc<Gateway>, accepted: Accepted, mut stop: watch::Recei
 }
 
 /// A connection whose writes fail when the client does not read for too long.
-struct Watched {
+struct WatchedConnection {
     stream: TcpStream,
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
+impl WatchedConnection {
     fn new(stream: TcpStream) -> Self {
         Self {
             stream,
@@ -180,7 +184,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -190,7 +194,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

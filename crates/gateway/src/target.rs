@@ -14,14 +14,14 @@ const OWN_PREFIX: &str = "/-/";
 
 /// How a request names what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TargetForm {
     /// A whole URL, as programs send it to their proxy.
     Proxy,
     /// A path, as programs send it to a server.
     Server,
 }
 
-impl Form {
+impl TargetForm {
     /// Returns the form of a request line.
     pub(crate) fn of(method: &Method, uri: &Uri) -> Self {
         if uri.scheme().is_some() || *method == Method::CONNECT {
@@ -34,7 +34,7 @@ impl Form {
 
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestTarget {
     /// Another server's answer.
     Url(Box<Url>),
     /// Whether the gateway works.
@@ -53,18 +53,18 @@ pub(crate) enum Wanted {
 
 /// How targets are read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Targets {
+pub(crate) struct TargetReader {
     /// The only origin, where there is one.
     pub(crate) origin: Option<Url>,
     /// Whether `http` URLs that are sent to the proxy are fetched by https.
     pub(crate) upgrade: bool,
 }
 
-impl Targets {
+impl TargetReader {
     /// Reads what a request wants.
-    pub(crate) fn read(&self, method: &Method, uri: &Uri) -> Wanted {
+    pub(crate) fn read(&self, method: &Method, uri: &Uri) -> RequestTarget {
         if *method == Method::CONNECT {
-            return Wanted::Tunnel;
+            return RequestTarget::Tunnel;
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let is_server = uri.scheme().is_none();
@@ -72,27 +72,31 @@ impl Targets {
             return own(uri.path());
         }
         match (&self.origin, uri.scheme()) {
-            (Some(origin), Some(_)) if !is_of(origin, uri) => Wanted::Misdirected,
+            (Some(origin), Some(_)) if !is_of(origin, uri) => RequestTarget::Misdirected,
             (Some(origin), _) => at(origin, path),
             (None, Some(scheme)) => self.proxied(scheme, uri),
             (None, None) => explicit(path),
         }
     }
 
-    fn proxied(&self, scheme: &Scheme, uri: &Uri) -> Wanted {
+    fn proxied(&self, scheme: &Scheme, uri: &Uri) -> RequestTarget {
         if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
-            return Wanted::Unknown(format!("the gateway fetches http and https, not {scheme}"));
+            return RequestTarget::Unknown(format!(
+                "the gateway fetches http and https, not {scheme}"
+            ));
         }
         let mut url = match Url::parse(&uri.to_string()) {
             Ok(url) => url,
-            Err(error) => return Wanted::Unknown(format!("the URL cannot be read: {error}")),
+            Err(error) => {
+                return RequestTarget::Unknown(format!("the URL cannot be read: {error}"));
+            }
         };
         // A port of its own says that the plain protocol is meant.
         if self.upgrade && url.scheme() == "http" && url.port().is_none() {
             // The schemes are of one kind, so this does not fail.
             let _ = url.set_scheme("https");
         }
-        Wanted::Url(Box::new(url))
+        RequestTarget::Url(Box::new(url))
     }
 }
 
@@ -109,25 +113,25 @@ fn is_of(origin: &Url, uri: &Uri) -> bool {
         && (origin.port_or_known_default() == Some(asked) || uri.port_u16().is_none())
 }
 
-fn own(path: &str) -> Wanted {
+fn own(path: &str) -> RequestTarget {
     match path {
-        "/-/health" => Wanted::Health,
-        "/-/metrics" => Wanted::Metrics,
-        _ => Wanted::Unknown(format!(
+        "/-/health" => RequestTarget::Health,
+        "/-/metrics" => RequestTarget::Metrics,
+        _ => RequestTarget::Unknown(format!(
             "{path} is not a page of the gateway; it has /-/health and /-/metrics"
         )),
     }
 }
 
-fn at(origin: &Url, path: &str) -> Wanted {
+fn at(origin: &Url, path: &str) -> RequestTarget {
     let base = origin.as_str().trim_end_matches('/');
     // `OPTIONS *` is about the server itself.
     if !path.starts_with('/') {
-        return Wanted::Help;
+        return RequestTarget::Help;
     }
     let url = match Url::parse(&format!("{base}{path}")) {
         Ok(url) => url,
-        Err(error) => return Wanted::Unknown(format!("the path cannot be read: {error}")),
+        Err(error) => return RequestTarget::Unknown(format!("the path cannot be read: {error}")),
     };
     let base = origin.path().trim_end_matches('/');
     let is_below = url.origin() == origin.origin()
@@ -136,16 +140,16 @@ fn at(origin: &Url, path: &str) -> Wanted {
             .strip_prefix(base)
             .is_some_and(|rest| rest.starts_with('/'));
     if is_below {
-        Wanted::Url(Box::new(url))
+        RequestTarget::Url(Box::new(url))
     } else {
-        Wanted::Unknown(format!("the path leads out of {base}/"))
+        RequestTarget::Unknown(format!("the path leads out of {base}/"))
     }
 }
 
 /// Reads `/https://host/path`. Some programs join two slashes to one.
-fn explicit(path: &str) -> Wanted {
+fn explicit(path: &str) -> RequestTarget {
     let Some(rest) = path.strip_prefix('/') else {
-        return Wanted::Help;
+        return RequestTarget::Help;
     };
     let parts = ["http", "https"].into_iter().find_map(|scheme| {
         let rest = rest.strip_prefix(scheme)?.strip_prefix(":/")?;
@@ -153,17 +157,19 @@ fn explicit(path: &str) -> Wanted {
     });
     let Some((scheme, rest)) = parts else {
         return if path == "/" {
-            Wanted::Help
+            RequestTarget::Help
         } else {
-            Wanted::Unknown(
+            RequestTarget::Unknown(
                 "the path does not begin with /http:// or /https://, and there is no --origin"
                     .to_owned(),
             )
         };
     };
     match Url::parse(&format!("{scheme}://{rest}")) {
-        Ok(url) => Wanted::Url(Box::new(url)),
-        Err(error) => Wanted::Unknown(format!("the URL in the path cannot be read: {error}")),
+        Ok(url) => RequestTarget::Url(Box::new(url)),
+        Err(error) => {
+            RequestTarget::Unknown(format!("the URL in the path cannot be read: {error}"))
+        }
     }
 }
 
@@ -171,17 +177,17 @@ fn explicit(path: &str) -> Wanted {
 mod tests {
     use super::*;
 
-    fn read(targets: &Targets, method: &Method, line: &str) -> Wanted {
+    fn read(targets: &TargetReader, method: &Method, line: &str) -> RequestTarget {
         targets.read(method, &line.parse().unwrap())
     }
 
-    fn url(text: &str) -> Wanted {
-        Wanted::Url(Box::new(Url::parse(text).unwrap()))
+    fn url(text: &str) -> RequestTarget {
+        RequestTarget::Url(Box::new(Url::parse(text).unwrap()))
     }
 
     #[test]
     fn every_form_of_a_request_line_names_its_target() {
-        let proxy = Targets::default();
+        let proxy = TargetReader::default();
         for (line, wanted) in [
             ("http://a.org/x?y=1", url("http://a.org/x?y=1")),
             ("http://a.org:8080/", url("http://a.org:8080/")),
@@ -191,10 +197,10 @@ mod tests {
                 url("https://a.org/x?y=http://b"),
             ),
             ("/http:/a.org/x", url("http://a.org/x")),
-            ("/-/health", Wanted::Health),
-            ("/-/metrics", Wanted::Metrics),
-            ("/-/metrics?x", Wanted::Metrics),
-            ("/", Wanted::Help),
+            ("/-/health", RequestTarget::Health),
+            ("/-/metrics", RequestTarget::Metrics),
+            ("/-/metrics?x", RequestTarget::Metrics),
+            ("/", RequestTarget::Help),
             // A page of the target that looks like one of the gateway's own.
             ("http://a.org/-/health", url("http://a.org/-/health")),
         ] {
@@ -202,14 +208,20 @@ mod tests {
         }
         for line in ["/x", "/-/other", "ftp://a.org/x", "/https://", "/https:///"] {
             let wanted = read(&proxy, &Method::GET, line);
-            assert!(matches!(wanted, Wanted::Unknown(_)), "{line}: {wanted:?}");
+            assert!(
+                matches!(wanted, RequestTarget::Unknown(_)),
+                "{line}: {wanted:?}"
+            );
         }
-        assert_eq!(read(&proxy, &Method::CONNECT, "a.org:443"), Wanted::Tunnel);
+        assert_eq!(
+            read(&proxy, &Method::CONNECT, "a.org:443"),
+            RequestTarget::Tunnel
+        );
     }
 
     #[test]
     fn with_an_origin_every_path_is_one_of_it() {
-        let origin = Targets {
+        let origin = TargetReader {
             origin: Some(Url::parse("https://a.org/base/").unwrap()),
             upgrade: false,
         };
@@ -222,16 +234,19 @@ mod tests {
         ] {
             assert_eq!(read(&origin, &Method::GET, line), url(wanted), "{line}");
         }
-        assert_eq!(read(&origin, &Method::GET, "/-/health"), Wanted::Health);
+        assert_eq!(
+            read(&origin, &Method::GET, "/-/health"),
+            RequestTarget::Health
+        );
         for other in ["http://b.org/x", "http://a.org:8080/x"] {
             let wanted = read(&origin, &Method::GET, other);
-            assert_eq!(wanted, Wanted::Misdirected, "{other}");
+            assert_eq!(wanted, RequestTarget::Misdirected, "{other}");
         }
     }
 
     #[test]
     fn plain_urls_are_upgraded_unless_they_name_a_port() {
-        let upgrading = Targets {
+        let upgrading = TargetReader {
             origin: None,
             upgrade: true,
         };

@@ -7,6 +7,6 @@ mod client;
 // Requests and answers: refused, passed on, stored.
 mod requests;
 // A running gateway.
-mod running;
+mod running_gateway;
 // Limits, slow clients and slots.
 mod waits;

@@ -1,9 +1,9 @@
 //! What requests are refused, and what of others and their answers passes.
 
-use docstokg_hub::policy::freshness::Mode;
-use docstokg_origin_sim::{Arrival, Origin, Piece, Reply, ServedWeb};
+use docstokg_hub::policy::freshness::CacheMode;
+use docstokg_origin_sim::{Arrival, OriginScript, Piece, ScriptedReply, ServedWeb};
 
-use crate::running::{GatewaySetup, RunningGateway, fine, free_address};
+use crate::running_gateway::{GatewaySetup, RunningGateway, fine, free_address};
 
 #[test]
 fn requests_that_are_not_for_the_gateway_are_refused_by_name() {
@@ -90,10 +90,10 @@ fn a_page_of_another_site_has_an_origin_of_its_own() {
     ];
     let page = of_an_origin
         .iter()
-        .fold(Reply::ok("<p>"), |page, (name, value)| {
+        .fold(ScriptedReply::ok("<p>"), |page, (name, value)| {
             page.header(name, value)
         });
-    let served = ServedWeb::start(Origin::new("a.example").route("/p", [page]));
+    let served = ServedWeb::start(OriginScript::new("a.example").route("/p", [page]));
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let shown = gateway.page("/http://a.example/p");
     assert_eq!(shown.header("content-security-policy"), Some("sandbox"));
@@ -109,7 +109,8 @@ fn a_page_of_another_site_has_an_origin_of_its_own() {
 #[test]
 fn with_an_origin_every_path_is_one_below_it() {
     let served = ServedWeb::start(
-        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.clone())),
+        OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone())),
     );
     let setup = GatewaySetup {
         origin: Some("http://a.example/base/"),
@@ -154,12 +155,12 @@ fn everything_a_client_sends_reaches_the_origin_and_back_once() {
             arrival.method,
             arrival.header("x-odd").unwrap_or("-")
         );
-        Reply::status(418)
+        ScriptedReply::status(418)
             .header("x-answer", "one")
             .header("location", "http://a.example/elsewhere")
             .body(seen)
     };
-    let served = ServedWeb::start(Origin::new("a.example").handler(echo));
+    let served = ServedWeb::start(OriginScript::new("a.example").handler(echo));
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     for method in ["PUT", "PATCH", "DELETE", "OPTIONS", "PURGE", "GET"] {
         let head = format!(
@@ -185,9 +186,10 @@ fn everything_a_client_sends_reaches_the_origin_and_back_once() {
 
 #[test]
 fn a_request_that_has_no_forwards_left_ends_at_the_gateway() {
-    let echo =
-        |arrival: &Arrival, _| Reply::ok(arrival.header("max-forwards").unwrap_or("-").to_owned());
-    let served = ServedWeb::start(Origin::new("a.example").handler(echo));
+    let echo = |arrival: &Arrival, _| {
+        ScriptedReply::ok(arrival.header("max-forwards").unwrap_or("-").to_owned())
+    };
+    let served = ServedWeb::start(OriginScript::new("a.example").handler(echo));
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let ask = |method: &str, forwards: &str| {
         gateway.ask(&format!(
@@ -234,10 +236,11 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
             "x-whatever",
         ];
         let sent = names.iter().find_map(|name| arrival.header(name));
-        Reply::ok(sent.unwrap_or("nobody").to_owned()).header("cache-control", "max-age=600")
+        ScriptedReply::ok(sent.unwrap_or("nobody").to_owned())
+            .header("cache-control", "max-age=600")
     };
-    for mode in [Mode::Private, Mode::Shared] {
-        let served = ServedWeb::start(Origin::new("a.example").handler(own));
+    for mode in [CacheMode::Private, CacheMode::Shared] {
+        let served = ServedWeb::start(OriginScript::new("a.example").handler(own));
         let rate = "a.example:metadata=rates:1000/SECOND";
         let setup = GatewaySetup {
             mode,
@@ -250,7 +253,7 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
             String::from_utf8_lossy(&gateway.ask(&head).body).into_owned()
         };
         let mut names = vec!["X-Access-Token", "Token", "ApiKey", "X-GitLab-Token"];
-        names.extend((mode == Mode::Private).then_some("X-Whatever"));
+        names.extend((mode == CacheMode::Private).then_some("X-Whatever"));
         for name in names {
             for client in ["alice", "bob"] {
                 assert_eq!(ask(&format!("{name}: {client}")), client, "{mode:?} {name}");
@@ -264,8 +267,8 @@ fn an_answer_to_one_client_s_credential_is_not_given_to_another() {
 #[test]
 fn ignored_field_does_not_part_the_responses_of_a_private_cache() {
     let served = ServedWeb::start(
-        Origin::new("a.example")
-            .handler(|_, _| Reply::ok("text").header("cache-control", "max-age=600")),
+        OriginScript::new("a.example")
+            .handler(|_, _| ScriptedReply::ok("text").header("cache-control", "max-age=600")),
     );
     let rate = "a.example:metadata=rates:1000/SECOND";
     let setup = GatewaySetup {
@@ -291,12 +294,13 @@ fn ignored_field_does_not_part_the_responses_of_a_private_cache() {
 
 #[test]
 fn an_answer_that_breaks_off_is_cut_for_the_client_and_not_stored() {
-    let half = Reply::ok("")
+    let half = ScriptedReply::ok("")
         .header("cache-control", "max-age=600")
         .pieces([Piece::Bytes(vec![b'x'; 5_000].into()), Piece::Reset]);
-    let whole = Reply::ok("whole").header("cache-control", "max-age=600");
-    let served =
-        ServedWeb::start(Origin::new("a.example").route("/cut", [half.claiming(10_000), whole]));
+    let whole = ScriptedReply::ok("whole").header("cache-control", "max-age=600");
+    let served = ServedWeb::start(
+        OriginScript::new("a.example").route("/cut", [half.claiming(10_000), whole]),
+    );
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let cut = gateway.get("http://a.example/cut");
     assert_eq!(cut.header("content-length"), Some("10000"));
@@ -309,9 +313,9 @@ fn answers_that_cannot_be_read_are_not_passed_on_as_good_ones() {
     let coded = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n\
                  Transfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let switching = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
-    let raw = |text: &'static str| Reply::verbatim(200, [Piece::Bytes(text.into())]);
+    let raw = |text: &'static str| ScriptedReply::verbatim(200, [Piece::Bytes(text.into())]);
     let served = ServedWeb::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .route("/coded", [raw(coded)])
             .route("/switching", [raw(switching)]),
     );
@@ -339,8 +343,8 @@ fn a_gateway_before_one_origin_answers_for_no_other_server() {
 
 #[test]
 fn cache_status_says_why_the_origin_was_asked() {
-    let served = ServedWeb::start(Origin::new("a.example").handler(|_, _| {
-        let reply = Reply::ok("text").header("cache-control", "max-age=0");
+    let served = ServedWeb::start(OriginScript::new("a.example").handler(|_, _| {
+        let reply = ScriptedReply::ok("text").header("cache-control", "max-age=0");
         reply.header("last-modified", "Thu, 01 Jan 2026 00:00:00 GMT")
     }));
     let generous = ["metadata", "artifact"].map(|role| format!("a.example:{role}=rates:99/SECOND"));

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Piece, Reply, ServedWeb};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply, ServedWeb};
 
-use crate::running::{GatewaySetup, RunningGateway, fine};
+use crate::running_gateway::{GatewaySetup, RunningGateway, fine};
 
 #[test]
 fn a_request_that_would_wait_too_long_is_refused_with_its_reason() {
@@ -39,9 +39,10 @@ fn a_request_that_would_wait_too_long_is_refused_with_its_reason() {
 
 #[test]
 fn a_paused_host_is_503_until_it_may_be_asked_again() {
-    let served = ServedWeb::start(
-        Origin::new("a.example").route("/", [Reply::status(503).header("retry-after", "3600")]),
-    );
+    let served = ServedWeb::start(OriginScript::new("a.example").route(
+        "/",
+        [ScriptedReply::status(503).header("retry-after", "3600")],
+    ));
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     // The origin's own answer is passed on; the next request is not sent.
     assert_eq!(
@@ -63,7 +64,8 @@ fn a_paused_host_is_503_until_it_may_be_asked_again() {
 #[test]
 fn a_request_waits_for_a_moment_and_says_for_how_long() {
     let served = ServedWeb::start(
-        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.clone())),
+        OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone())),
     );
     let setup = GatewaySetup {
         rates: &["a.example:metadata=rates:1/SECOND"],
@@ -85,11 +87,11 @@ fn a_request_waits_for_a_moment_and_says_for_how_long() {
 
 #[test]
 fn a_client_that_does_not_read_holds_no_slot_of_the_origin() {
-    let large = Reply::ok(vec![b'x'; 20 << 20]);
+    let large = ScriptedReply::ok(vec![b'x'; 20 << 20]);
     let served = ServedWeb::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .route("/large", [large])
-            .route("/small", [Reply::ok("small")]),
+            .route("/small", [ScriptedReply::ok("small")]),
     );
     let setup = GatewaySetup {
         rates: &["a.example:metadata=rates:100/SECOND,max_concurrent:1"],
@@ -114,14 +116,14 @@ fn a_client_that_does_not_read_holds_no_slot_of_the_origin() {
 
 #[test]
 fn a_client_that_leaves_ends_its_request() {
-    let endless = Reply::ok("").chunked().pieces([Piece::Endless(
+    let endless = ScriptedReply::ok("").chunked().pieces([Piece::Endless(
         vec![b'x'; 1 << 16].into(),
         Duration::from_millis(5),
     )]);
     let served = ServedWeb::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .route("/endless", [endless])
-            .route("/small", [Reply::ok("small")]),
+            .route("/small", [ScriptedReply::ok("small")]),
     );
     let setup = GatewaySetup {
         rates: &["a.example:metadata=rates:100/SECOND,max_concurrent:1"],
@@ -137,7 +139,8 @@ fn a_client_that_leaves_ends_its_request() {
 #[test]
 fn bodies_and_heads_of_requests_are_bounded() {
     let served = ServedWeb::start(
-        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.method.clone())),
+        OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.method.clone())),
     );
     let setup = GatewaySetup {
         max_request_body: 1000,
@@ -162,7 +165,8 @@ fn bodies_and_heads_of_requests_are_bounded() {
 #[test]
 fn clients_that_announce_much_and_send_little_take_little() {
     let served = ServedWeb::start(
-        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.method.clone())),
+        OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.method.clone())),
     );
     let gateway = RunningGateway::before(&served, &GatewaySetup::default());
     let start = "POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\n";

@@ -5,13 +5,13 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use docstokg_gateway::{GatewayOptions, GatewayServer, adapt_config};
-use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::flags::CommandLineFlags;
 use docstokg_hub::config::{Config, load};
-use docstokg_hub::policy::freshness::Mode;
+use docstokg_hub::policy::freshness::CacheMode;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
-use docstokg_hub::{Hub, Relay};
-use docstokg_origin_sim::{Origin, Reply, ServedWeb};
+use docstokg_hub::{Hub, RelayMode};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, ServedWeb};
 use http::HeaderName;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -24,7 +24,7 @@ pub(crate) struct GatewaySetup<'a> {
     pub(crate) origin: Option<&'a str>,
     pub(crate) rates: &'a [&'a str],
     pub(crate) caches: bool,
-    pub(crate) mode: Mode,
+    pub(crate) mode: CacheMode,
     pub(crate) ignored_fields: &'a [&'static str],
     pub(crate) max_request_body: usize,
 }
@@ -36,7 +36,7 @@ impl Default for GatewaySetup<'_> {
             origin: None,
             rates: &[],
             caches: true,
-            mode: Mode::Private,
+            mode: CacheMode::Private,
             ignored_fields: &[],
             max_request_body: 16 << 20,
         }
@@ -45,13 +45,13 @@ impl Default for GatewaySetup<'_> {
 
 impl GatewaySetup<'_> {
     fn config(&self) -> Config {
-        let sources = load::Sources {
-            flags: Flags {
+        let sources = load::ConfigSources {
+            flags: CommandLineFlags {
                 rate: self.rates.iter().map(ToString::to_string).collect(),
-                ..Flags::default()
+                ..CommandLineFlags::default()
             },
             caches: self.caches,
-            ..load::Sources::default()
+            ..load::ConfigSources::default()
         };
         let (mut config, _) = load::load(&sources).expect("a configuration");
         adapt_config(&mut config);
@@ -65,7 +65,7 @@ impl GatewaySetup<'_> {
             names: Vec::new(),
             origin: self.origin.map(|url| url.parse().expect("a URL")),
             upgrade: false,
-            relay: Relay {
+            relay: RelayMode {
                 mode: self.mode,
                 hold: Duration::from_secs(4),
                 heuristic: None,
@@ -128,7 +128,7 @@ impl RunningGateway {
 
 /// An origin that answers every request.
 pub(crate) fn fine() -> ServedWeb {
-    ServedWeb::start(Origin::new("a.example").route("/", [Reply::ok("fine")]))
+    ServedWeb::start(OriginScript::new("a.example").route("/", [ScriptedReply::ok("fine")]))
 }
 
 /// Returns an address that is free now.
