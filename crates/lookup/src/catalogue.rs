@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::source_spec::{Credential, Endpoint, SourceSpec};
+use crate::source_spec::{SourceCredential, SourceEndpoint, SourceSpec};
 
 /// Something that a [`SourceSpec`] describes.
 pub trait HasSourceSpec {
@@ -27,7 +27,7 @@ pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str)
 /// Returns the services of sources.
 pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
-) -> impl Iterator<Item = &'static Endpoint> {
+) -> impl Iterator<Item = &'static SourceEndpoint> {
     let endpoints = |listed: &'static T| listed.source().endpoints.iter();
     sources.into_iter().flat_map(endpoints).copied()
 }
@@ -35,7 +35,7 @@ pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
 /// Returns the credentials of sources.
 pub fn credentials<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
-) -> impl Iterator<Item = &'static Credential> {
+) -> impl Iterator<Item = &'static SourceCredential> {
     let credentials = |listed: &'static T| listed.source().credentials.iter();
     sources.into_iter().flat_map(credentials).copied()
 }

@@ -7,42 +7,42 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use docstokg_config::Hidden;
+use docstokg_config::HiddenText;
 use http::{HeaderName, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use crate::endpoints::Endpoints;
-use crate::source_spec::Credential;
+use crate::endpoints::SourceEndpoints;
+use crate::source_spec::SourceCredential;
 
 /// Shorter values are not searched for in texts: they would blot out half of it.
 const MIN_REDACTED_LENGTH: usize = 4;
 
 /// An e-mail address, and the credentials of single services by their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Credentials {
-    mailto: Option<Hidden>,
-    by_key: BTreeMap<Cow<'static, str>, Hidden>,
+pub struct SourceCredentials {
+    mailto: Option<HiddenText>,
+    by_key: BTreeMap<Cow<'static, str>, HiddenText>,
 }
 
-impl Credentials {
+impl SourceCredentials {
     /// Adds the e-mail address for services that want to be able to write to their users.
     #[must_use]
     pub fn with_mailto(mut self, address: impl Into<String>) -> Self {
-        self.mailto = Some(Hidden(address.into()));
+        self.mailto = Some(HiddenText(address.into()));
         self
     }
 
     /// Adds the credential of a service.
     #[must_use]
-    pub fn with(self, credential: &'static Credential, value: impl Into<String>) -> Self {
+    pub fn with(self, credential: &'static SourceCredential, value: impl Into<String>) -> Self {
         self.with_key(credential.key, value)
     }
 
     /// Adds a credential under any key.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
-        self.by_key.insert(key.into(), Hidden(value.into()));
+        self.by_key.insert(key.into(), HiddenText(value.into()));
         self
     }
 
@@ -54,7 +54,7 @@ impl Credentials {
 
     /// Returns the credential of a service, where it is set and not blank.
     #[must_use]
-    pub fn get(&self, credential: &Credential) -> Option<&str> {
+    pub fn get(&self, credential: &SourceCredential) -> Option<&str> {
         self.by_key(credential.key)
     }
 
@@ -84,7 +84,7 @@ impl Credentials {
 
 /// Returns a value without white space around it; `None` when nothing is left. Services take a blank
 /// key for a wrong one.
-fn revealed(value: &Hidden) -> Option<&str> {
+fn revealed(value: &HiddenText) -> Option<&str> {
     Some(value.0.trim()).filter(|value| !value.is_empty())
 }
 
@@ -92,12 +92,12 @@ fn revealed(value: &Hidden) -> Option<&str> {
 /// and of no other.
 #[must_use]
 pub fn secret_headers(
-    known: impl Iterator<Item = &'static Credential>,
-    credentials: &Credentials,
-    endpoints: &Endpoints,
+    known: impl Iterator<Item = &'static SourceCredential>,
+    credentials: &SourceCredentials,
+    endpoints: &SourceEndpoints,
     url: &Url,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    let sent = |credential: &'static Credential| {
+    let sent = |credential: &'static SourceCredential| {
         let header = credential.header()?;
         let value = credentials.get(credential)?;
         let is_complete = header
@@ -112,30 +112,32 @@ pub fn secret_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source_spec::{Endpoint, Recipient, SecretHeader, Sent};
+    use crate::source_spec::{
+        CredentialCarrier, CredentialRecipient, SecretHeader, SourceEndpoint,
+    };
 
-    static API: Endpoint = Endpoint {
+    static API: SourceEndpoint = SourceEndpoint {
         key: "example",
         address: "https://api.example.org/",
         about: "an example",
     };
 
-    static KEY: Credential = Credential {
+    static KEY: SourceCredential = SourceCredential {
         key: "example_key",
         variable: "EXAMPLE_KEY",
         about: "the key",
         default: "none",
-        sent: Sent::Header(SecretHeader {
+        sent: CredentialCarrier::Header(SecretHeader {
             name: "authorization",
             before: "Bearer ",
-            to: Recipient::Endpoints(&[&API]),
+            to: CredentialRecipient::Endpoints(&[&API]),
             beside: None,
         }),
     };
 
     #[test]
     fn a_credential_goes_to_its_own_service_and_is_never_shown() {
-        let credentials = Credentials::default()
+        let credentials = SourceCredentials::default()
             .with(&KEY, " s3cret\n")
             .with_mailto("a@b.org");
         let headers = |url: &str| {
@@ -143,7 +145,7 @@ mod tests {
             secret_headers(
                 [&KEY].into_iter(),
                 &credentials,
-                &Endpoints::default(),
+                &SourceEndpoints::default(),
                 &url,
             )
         };

@@ -8,11 +8,11 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use docstokg_bulk::blocking::run_blocking;
-use docstokg_bulk::contained::contained;
 pub use docstokg_bulk::job::BoxFuture;
+use docstokg_bulk::panic_containment::contained;
 
 use crate::message::{LookupRequest, LookupResponse};
-use crate::step::{BatchStep, Step};
+use crate::step::{BatchStep, LookupStep};
 
 /// Sends the requests of look-ups: the hub in programs, a script in tests.
 pub trait RequestSender: Send + Sync {
@@ -26,7 +26,7 @@ pub trait RequestSender: Send + Sync {
 
 /// Looks up one subject; `None` if reading panicked.
 pub async fn look_up<'a, T: Send, F: Send>(
-    begin: impl FnOnce() -> Step<'a, T, F> + Send,
+    begin: impl FnOnce() -> LookupStep<'a, T, F> + Send,
     sender: &dyn RequestSender<Failure = F>,
 ) -> Option<T> {
     run_contained(async { run_step(begin(), sender).await }).await
@@ -71,17 +71,17 @@ async fn run_batch<T: Send, F: Send>(
 }
 
 async fn run_step<T: Send, F: Send>(
-    mut step: Step<'_, T, F>,
+    mut step: LookupStep<'_, T, F>,
     sender: &dyn RequestSender<Failure = F>,
 ) -> T {
     loop {
         step = match step {
-            Step::Done(value) => return value,
-            Step::Request(pending) => {
+            LookupStep::Done(value) => return value,
+            LookupStep::Request(pending) => {
                 let (request, read) = pending.split();
                 read(sender.send(request).await)
             }
-            Step::Parse(pending) => {
+            LookupStep::Parse(pending) => {
                 let (parse, next) = pending.split();
                 // What was parsed is with the next step; nothing is where parsing panicked.
                 let _ = run_blocking(parse).await;
@@ -172,16 +172,16 @@ mod tests {
     }
 
     /// Returns the length of the body at a path; the path `/poison` makes the reader panic.
-    fn length(path: &str) -> Step<'_, usize, ()> {
+    fn length(path: &str) -> LookupStep<'_, usize, ()> {
         let url = format!("https://service.example{path}").parse().unwrap();
-        Step::request(LookupRequest::metadata(url, "example"), move |result| {
+        LookupStep::request(LookupRequest::metadata(url, "example"), move |result| {
             assert!(path != "/poison", "a fault of a reader");
-            Step::Done(result.unwrap().body.len())
+            LookupStep::Done(result.unwrap().body.len())
         })
     }
 
     fn lengths<'a>(paths: &'a [&'a str]) -> BatchStep<'a, usize, ()> {
-        Step::Done(paths.iter().map(|path| length(path)).collect())
+        LookupStep::Done(paths.iter().map(|path| length(path)).collect())
     }
 
     #[test]

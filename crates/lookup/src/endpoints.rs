@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::source_spec::{Endpoint, Recipient};
+use crate::source_spec::{CredentialRecipient, SourceEndpoint};
 
 /// The addresses of services, by the keys of their endpoints. A service without an address here is
 /// at its public one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Endpoints(BTreeMap<&'static str, Url>);
+pub struct SourceEndpoints(BTreeMap<&'static str, Url>);
 
-impl Endpoints {
+impl SourceEndpoints {
     /// Returns the base URL of a service.
     ///
     /// # Panics
@@ -22,21 +22,21 @@ impl Endpoints {
         clippy::expect_used,
         reason = "the public addresses are part of the program, and tests read them all"
     )]
-    pub fn of(&self, endpoint: &Endpoint) -> Url {
+    pub fn of(&self, endpoint: &SourceEndpoint) -> Url {
         self.0.get(endpoint.key).cloned().unwrap_or_else(|| {
             Url::parse(endpoint.address).expect("the public addresses can be read")
         })
     }
 
     /// Puts a service elsewhere.
-    pub fn set(&mut self, endpoint: &Endpoint, url: Url) {
+    pub fn set(&mut self, endpoint: &SourceEndpoint, url: Url) {
         self.0.insert(endpoint.key, url);
     }
 
     /// Returns the address of a path of a service; the path is encoded, begins with a slash, and may
     /// have a query. `None` if that is not a URL.
     #[must_use]
-    pub fn with_path(&self, endpoint: &Endpoint, path: &str) -> Option<Url> {
+    pub fn with_path(&self, endpoint: &SourceEndpoint, path: &str) -> Option<Url> {
         let base = self
             .0
             .get(endpoint.key)
@@ -46,12 +46,12 @@ impl Endpoints {
 
     /// Tells whether a request to a URL may carry the credential of a recipient.
     #[must_use]
-    pub fn is_recipient(&self, recipient: &Recipient, url: &Url) -> bool {
+    pub fn is_recipient(&self, recipient: &CredentialRecipient, url: &Url) -> bool {
         match recipient {
-            Recipient::Endpoints(endpoints) => endpoints
+            CredentialRecipient::Endpoints(endpoints) => endpoints
                 .iter()
                 .any(|endpoint| self.of(endpoint).origin() == url.origin()),
-            Recipient::Host(host) => {
+            CredentialRecipient::Host(host) => {
                 url.scheme() == "https" && url.host_str() == Some(host) && url.port().is_none()
             }
         }
@@ -62,18 +62,18 @@ impl Endpoints {
 mod tests {
     use super::*;
 
-    static API: Endpoint = Endpoint {
+    static API: SourceEndpoint = SourceEndpoint {
         key: "example",
         address: "https://api.example.org/v2",
         about: "an example",
     };
 
-    static TO_API: Recipient = Recipient::Endpoints(&[&API]);
+    static TO_API: CredentialRecipient = CredentialRecipient::Endpoints(&[&API]);
 
     #[test]
     fn a_mirror_takes_the_place_of_a_service() {
-        let mut endpoints = Endpoints::default();
-        let url = |endpoints: &Endpoints| endpoints.with_path(&API, "/works?a=1").unwrap();
+        let mut endpoints = SourceEndpoints::default();
+        let url = |endpoints: &SourceEndpoints| endpoints.with_path(&API, "/works?a=1").unwrap();
         assert_eq!(
             url(&endpoints).as_str(),
             "https://api.example.org/v2/works?a=1"

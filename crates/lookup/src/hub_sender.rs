@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use docstokg_bulk::patience::patient;
+use docstokg_bulk::bulk_request::bulk_request;
 use docstokg_bulk::run_context::RunContext;
 use docstokg_hub::{
-    CookieJar, Disposition, FetchError, Head, IsFinal, Journey, RedirectGate, Request,
-    RequestGroup, RobotsPolicy, SpooledBody,
+    CookieJar, Disposition, FetchError, IsFinal, Journey, RedirectGate, Request, RequestGroup,
+    ResponseHead, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
@@ -148,7 +148,7 @@ impl HubSender {
     }
 
     fn hub_request(&self, request: LookupRequest) -> Request {
-        let mut sent = patient(Request::get(request.url))
+        let mut sent = bulk_request(Request::get(request.url))
             .role(request.role)
             .resolver(request.source);
         if self.charges_services {
@@ -190,7 +190,7 @@ impl HubSender {
 
     fn response(
         &self,
-        head: Head,
+        head: ResponseHead,
         body: Bytes,
         spooled: Option<SpooledBody>,
         journey: &Journey,

@@ -12,9 +12,9 @@ pub struct SourceSpec {
     /// Other spellings that users may write.
     pub aliases: &'static [&'static str],
     /// Its services; look-ups begin at the first. Empty for sources without requests.
-    pub endpoints: &'static [&'static Endpoint],
+    pub endpoints: &'static [&'static SourceEndpoint],
     /// What it sends to identify its user, beside `identity.mailto`.
-    pub credentials: &'static [&'static Credential],
+    pub credentials: &'static [&'static SourceCredential],
     /// The rate of its service, where it has one of its own.
     pub rate: Option<&'static str>,
     /// What it is or has, for people.
@@ -39,7 +39,7 @@ impl SourceSpec {
 
 /// A service of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct SourceEndpoint {
     /// Its key in the configuration.
     pub key: &'static str,
     /// Its public address.
@@ -50,7 +50,7 @@ pub struct Endpoint {
 
 /// What identifies the user to a service.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Credential {
+pub struct SourceCredential {
     /// Its key in the configuration.
     pub key: &'static str,
     /// The environment variable that replaces it.
@@ -60,23 +60,23 @@ pub struct Credential {
     /// What applies where it is not configured.
     pub default: &'static str,
     /// How it reaches the service.
-    pub sent: Sent,
+    pub sent: CredentialCarrier,
 }
 
-impl Credential {
+impl SourceCredential {
     /// Returns the header that carries it, if it is sent in a header.
     #[must_use]
     pub const fn header(&self) -> Option<&SecretHeader> {
         match &self.sent {
-            Sent::Header(header) => Some(header),
-            Sent::EmailAddress => None,
+            CredentialCarrier::Header(header) => Some(header),
+            CredentialCarrier::EmailAddress => None,
         }
     }
 }
 
 /// How a credential reaches its service.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum CredentialCarrier {
     /// As an e-mail address in the query.
     EmailAddress,
     /// In a header.
@@ -91,9 +91,9 @@ pub struct SecretHeader {
     /// What stands before the credential.
     pub before: &'static str,
     /// Which requests carry it.
-    pub to: Recipient,
+    pub to: CredentialRecipient,
     /// A credential without which this one is not sent.
-    pub beside: Option<&'static Credential>,
+    pub beside: Option<&'static SourceCredential>,
 }
 
 impl SecretHeader {
@@ -109,9 +109,9 @@ impl SecretHeader {
 
 /// Which requests carry a credential.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Recipient {
+pub enum CredentialRecipient {
     /// Those to these services, wherever they are configured to be.
-    Endpoints(&'static [&'static Endpoint]),
+    Endpoints(&'static [&'static SourceEndpoint]),
     /// Those by https to this host, which answers nothing without the credential.
     Host(&'static str),
 }

@@ -15,7 +15,7 @@ use crate::message::{LookupRequest, LookupResponse};
 /// [`PendingRequest::next`], a driver as well as a table of responses in a test.
 #[derive(Debug)]
 #[must_use = "a step does nothing until its request is sent"]
-pub enum Step<'a, T, F> {
+pub enum LookupStep<'a, T, F> {
     /// The look-up is over.
     Done(T),
     /// A request has to be sent.
@@ -26,14 +26,14 @@ pub enum Step<'a, T, F> {
 
 /// A batch of look-ups: once the requests about the whole batch are sent, one step for each of its
 /// subjects, in their order. These steps are independent of each other.
-pub type BatchStep<'a, T, F> = Step<'a, Vec<Step<'a, T, F>>, F>;
+pub type BatchStep<'a, T, F> = LookupStep<'a, Vec<LookupStep<'a, T, F>>, F>;
 
 type ResponseReader<'a, T, F> =
-    Box<dyn FnOnce(Result<LookupResponse, F>) -> Step<'a, T, F> + Send + 'a>;
+    Box<dyn FnOnce(Result<LookupResponse, F>) -> LookupStep<'a, T, F> + Send + 'a>;
 
 type ParseJob = Box<dyn FnOnce() + Send>;
 
-type NextStep<'a, T, F> = Box<dyn FnOnce() -> Step<'a, T, F> + Send + 'a>;
+type NextStep<'a, T, F> = Box<dyn FnOnce() -> LookupStep<'a, T, F> + Send + 'a>;
 
 /// A request, and the reader of its response.
 pub struct PendingRequest<'a, T, F> {
@@ -48,7 +48,7 @@ pub struct PendingParse<'a, T, F> {
     next: NextStep<'a, T, F>,
 }
 
-impl<'a, T: 'a, F: 'a> Step<'a, T, F> {
+impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
     /// Sends a request, and reads its response.
     pub fn request(
         request: LookupRequest,
@@ -83,16 +83,19 @@ impl<'a, T: 'a, F: 'a> Step<'a, T, F> {
     }
 
     /// Continues with the result.
-    pub fn then<U: 'a>(self, next: impl FnOnce(T) -> Step<'a, U, F> + Send + 'a) -> Step<'a, U, F> {
+    pub fn then<U: 'a>(
+        self,
+        next: impl FnOnce(T) -> LookupStep<'a, U, F> + Send + 'a,
+    ) -> LookupStep<'a, U, F> {
         match self {
             Self::Done(value) => next(value),
             Self::Request(pending) => {
                 let PendingRequest { request, read } = *pending;
-                Step::request(request, move |result| read(result).then(next))
+                LookupStep::request(request, move |result| read(result).then(next))
             }
             Self::Parse(pending) => {
                 let PendingParse { parse, next: read } = *pending;
-                Step::Parse(Box::new(PendingParse {
+                LookupStep::Parse(Box::new(PendingParse {
                     parse,
                     next: Box::new(move || read().then(next)),
                 }))
@@ -103,7 +106,7 @@ impl<'a, T: 'a, F: 'a> Step<'a, T, F> {
 
 impl<'a, T, F> PendingRequest<'a, T, F> {
     /// Reads what came of the request, and returns what the look-up needs next.
-    pub fn next(self, result: Result<LookupResponse, F>) -> Step<'a, T, F> {
+    pub fn next(self, result: Result<LookupResponse, F>) -> LookupStep<'a, T, F> {
         (self.read)(result)
     }
 
@@ -115,7 +118,7 @@ impl<'a, T, F> PendingRequest<'a, T, F> {
 impl<'a, T, F> PendingParse<'a, T, F> {
     /// Parses the response on this thread, and returns what the look-up needs next. It may block to
     /// read the response from a file.
-    pub fn next(self) -> Step<'a, T, F> {
+    pub fn next(self) -> LookupStep<'a, T, F> {
         (self.parse)();
         (self.next)()
     }
@@ -144,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    type TextStep<'a> = Step<'a, String, &'static str>;
+    type TextStep<'a> = LookupStep<'a, String, &'static str>;
 
     fn request(path: &str) -> LookupRequest {
         let url = Url::parse("https://service.example/").unwrap();
@@ -161,25 +164,26 @@ mod tests {
     }
 
     fn text<'a>(path: &str) -> TextStep<'a> {
-        Step::request(request(path), |result: Result<_, &str>| match result {
-            Ok(response) => Step::Done(String::from_utf8_lossy(&response.body).into_owned()),
-            Err(why) => Step::Done(why.to_owned()),
+        LookupStep::request(request(path), |result: Result<_, &str>| match result {
+            Ok(response) => LookupStep::Done(String::from_utf8_lossy(&response.body).into_owned()),
+            Err(why) => LookupStep::Done(why.to_owned()),
         })
     }
 
     #[test]
     fn a_look_up_continues_behind_the_last_of_its_requests() {
-        let step = text("a")
-            .then(|first| text("b").then(move |second| Step::Done(format!("{first} {second}"))));
-        let Step::Request(first) = step else {
+        let step = text("a").then(|first| {
+            text("b").then(move |second| LookupStep::Done(format!("{first} {second}")))
+        });
+        let LookupStep::Request(first) = step else {
             panic!("it begins with a request")
         };
         assert_eq!(first.request.url.path(), "/a");
-        let Step::Request(second) = first.next(Ok(response("one"))) else {
+        let LookupStep::Request(second) = first.next(Ok(response("one"))) else {
             panic!("it goes on with a request")
         };
         assert_eq!(second.request.url.path(), "/b");
-        let Step::Done(text) = second.next(Err("none")) else {
+        let LookupStep::Done(text) = second.next(Err("none")) else {
             panic!("it is over")
         };
         assert_eq!(text, "one none");
@@ -187,16 +191,16 @@ mod tests {
 
     #[test]
     fn what_was_parsed_is_there_for_the_next_step() {
-        let step: TextStep<'_> = Step::parse(
+        let step: TextStep<'_> = LookupStep::parse(
             response("parsed"),
             3,
             |body| body.unwrap().len(),
-            |length| Step::Done(format!("{length:?}")),
+            |length| LookupStep::Done(format!("{length:?}")),
         );
-        let Step::Parse(pending) = step.then(|text| Step::Done(text + "!")) else {
+        let LookupStep::Parse(pending) = step.then(|text| LookupStep::Done(text + "!")) else {
             panic!("it has something to parse")
         };
-        let Step::Done(text) = pending.next() else {
+        let LookupStep::Done(text) = pending.next() else {
             panic!("it is over")
         };
         assert_eq!(text, "Some(3)!");
