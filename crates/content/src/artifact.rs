@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::patience::patient;
+use docstokg_bulk::bulk_request::bulk_request;
 use docstokg_bulk::run_context::RunContext;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::{
-    CookieJar, Downloaded, Ends, ErrorKind, Head, Request, RequestGroup, RobotsPolicy, Role,
-    SavedFile,
+    CookieJar, DownloadedResponse, ErrorKind, FileEnds, Request, RequestGroup, ResponseHead,
+    RobotsPolicy, Role, SavedFile,
 };
 use http::header::{REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
@@ -23,18 +23,18 @@ use parking_lot::Mutex;
 
 use crate::bot_challenge;
 use crate::digest::{Fingerprint, sha256_of};
-use crate::evidence::{Evidence, Examiner, Finding, weigh};
-use crate::location::Location;
+use crate::evidence::{Evidence, EvidenceExaminer, EvidenceFinding, weigh};
+use crate::location::CandidateLocation;
 use crate::reason::Reason;
 use crate::request_failure::RequestFailure;
 use crate::resolver::ResolverId;
 use crate::resolver::settings::Settings;
 use crate::work::Work;
-use crate::work_state::Kind;
+use crate::work_state::ArtifactKind;
 use outcome::{challenged, nothing};
 
-pub(crate) use judge::{Candidate, flaw_of, kind_of};
-pub(crate) use outcome::{Arrived, Fetched, Page};
+pub(crate) use judge::{JudgedCandidate, flaw_of, kind_of};
+pub(crate) use outcome::{ArtifactPage, FetchOutcome, StagedFile};
 
 /// How long to wait while another work fetches the same URL.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(1);
@@ -55,16 +55,16 @@ pub(crate) struct Fetcher {
     /// The cookies of the run, where they are wanted.
     pub(crate) cookies: Option<Arc<CookieJar>>,
     /// Looks into PDFs.
-    pub(crate) examiner: Examiner,
+    pub(crate) examiner: EvidenceExaminer,
 }
 
 /// Holds a URL from its fetch until its file is in its place.
-pub(crate) struct Flight<'a> {
+pub(crate) struct UrlReservation<'a> {
     fetcher: &'a Fetcher,
     url: Fingerprint,
 }
 
-impl Drop for Flight<'_> {
+impl Drop for UrlReservation<'_> {
     fn drop(&mut self) {
         self.fetcher.in_flight.lock().remove(&self.url);
     }
@@ -72,19 +72,19 @@ impl Drop for Flight<'_> {
 
 impl Fetcher {
     /// Claims a URL, by its fingerprint; `None` while another work has it.
-    pub(crate) fn claim(&self, url: Fingerprint) -> Option<Flight<'_>> {
+    pub(crate) fn claim(&self, url: Fingerprint) -> Option<UrlReservation<'_>> {
         let is_free = self.in_flight.lock().insert(url);
         // Made only for the work that has it: dropped, it gives the URL up.
-        is_free.then(|| Flight { fetcher: self, url })
+        is_free.then(|| UrlReservation { fetcher: self, url })
     }
 
     /// Fetches a candidate location into its staging file.
     pub(crate) async fn fetch(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &JudgedCandidate<'_>,
         staging: &Path,
         requests: &Arc<RequestGroup>,
-    ) -> Fetched {
+    ) -> FetchOutcome {
         if let Some(blocked) = blocked(staging) {
             return blocked;
         }
@@ -102,7 +102,7 @@ impl Fetcher {
                 self.context.connectivity.note_response(&done.journey);
                 self.judge(candidate, done, staging).await
             }
-            Err(error) => Fetched::Failed {
+            Err(error) => FetchOutcome::Failed {
                 failure: RequestFailure::of_error(
                     &error,
                     self.context.connectivity.judge(&error).await,
@@ -112,8 +112,8 @@ impl Fetcher {
         }
     }
 
-    fn request(&self, location: &Location) -> Request {
-        let mut request = patient(Request::get(location.url.clone()))
+    fn request(&self, location: &CandidateLocation) -> Request {
+        let mut request = bulk_request(Request::get(location.url.clone()))
             .role(self.role)
             .robots(self.robots.clone())
             .final_when(bot_challenge::is_one);
@@ -140,30 +140,35 @@ impl Fetcher {
         request
     }
 
-    async fn judge(&self, candidate: &Candidate<'_>, done: Downloaded, staging: &Path) -> Fetched {
+    async fn judge(
+        &self,
+        candidate: &JudgedCandidate<'_>,
+        done: DownloadedResponse,
+        staging: &Path,
+    ) -> FetchOutcome {
         let (location, work) = (candidate.location, candidate.work);
         let status = done.head.status;
         let Some(file) = done.file else {
             return Self::no_file(&done, location);
         };
         let mut judged = self.judge_file(candidate, &done.head, file).await;
-        if let Fetched::File(arrived) = &mut judged
-            && arrived.kind == Kind::Pdf
+        if let FetchOutcome::File(arrived) = &mut judged
+            && arrived.kind == ArtifactKind::Pdf
         {
             match self.examine(location, work, &arrived.file.path).await {
-                Finding::Accepted(evidence) => arrived.evidence = evidence,
-                Finding::WrongWork { detail } => {
+                EvidenceFinding::Accepted(evidence) => arrived.evidence = evidence,
+                EvidenceFinding::WrongWork { detail } => {
                     judged = nothing(Reason::WrongWork, detail, Some(status.as_u16()));
                 }
             }
         }
-        if !matches!(judged, Fetched::File(_)) {
+        if !matches!(judged, FetchOutcome::File(_)) {
             // What is no good does not stay.
             let _ = std::fs::remove_file(staging);
         }
         if status == StatusCode::ACCEPTED {
             let _ = std::fs::remove_file(staging);
-            return Fetched::Preparing(self.retry_after(&done.head));
+            return FetchOutcome::Preparing(self.retry_after(&done.head));
         }
         judged
     }
@@ -172,22 +177,29 @@ impl Fetcher {
     ///
     /// Only what was found on a page can be another work's: what the user or a service named is
     /// that work's file, whatever version it is.
-    pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
+    pub(crate) async fn examine(
+        &self,
+        location: &CandidateLocation,
+        work: &Work,
+        path: &Path,
+    ) -> EvidenceFinding {
         match weigh(&self.examiner.look(path).await, work) {
-            Finding::WrongWork { .. } if location.is_vouched_for() => {
-                Finding::Accepted(Evidence::None)
+            EvidenceFinding::WrongWork { .. } if location.is_vouched_for() => {
+                EvidenceFinding::Accepted(Evidence::None)
             }
-            Finding::Accepted(Evidence::None) if location.needs_evidence => Finding::WrongWork {
-                detail: "nothing in the file says that it is this work, \
+            EvidenceFinding::Accepted(Evidence::None) if location.needs_evidence => {
+                EvidenceFinding::WrongWork {
+                    detail: "nothing in the file says that it is this work, \
                          and its page only says so in passing"
-                    .to_owned(),
-            },
+                        .to_owned(),
+                }
+            }
             finding => finding,
         }
     }
 
     /// An answer without a body to keep: a status that says no.
-    fn no_file(done: &Downloaded, location: &Location) -> Fetched {
+    fn no_file(done: &DownloadedResponse, location: &CandidateLocation) -> FetchOutcome {
         let status = done.head.status;
         let host = location.url.host_str().unwrap_or_default();
         if let Some(challenge) = bot_challenge::detect(status, &done.preview) {
@@ -199,18 +211,18 @@ impl Fetcher {
             }
             _ => format!("{host} answered {status}"),
         };
-        Fetched::Failed {
+        FetchOutcome::Failed {
             failure: RequestFailure::of_status(status, detail, done.journey.disposition()),
             gone: matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE),
         }
     }
 
     /// Tells whether a URL is the user's own word: it may lead into the private network.
-    fn is_trusted(&self, location: &Location) -> bool {
+    fn is_trusted(&self, location: &CandidateLocation) -> bool {
         location.resolver == ResolverId::DIRECT && !self.untrusted_input
     }
 
-    fn retry_after(&self, head: &Head) -> Option<Duration> {
+    fn retry_after(&self, head: &ResponseHead) -> Option<Duration> {
         let text = head.headers.get(RETRY_AFTER)?.to_str().ok()?;
         parse_retry_after(text, None, self.context.clock.runtime().wall())
     }
@@ -228,7 +240,7 @@ fn is_unknown_name(kind: &ErrorKind) -> bool {
 }
 
 /// Names a directory that lies where a file is to be written: before anything is requested.
-fn blocked(staging: &Path) -> Option<Fetched> {
+fn blocked(staging: &Path) -> Option<FetchOutcome> {
     let mut part = staging.as_os_str().to_owned();
     part.push(".part");
     let path = [staging, Path::new(&part)]
@@ -246,7 +258,10 @@ pub(crate) fn in_the_way(path: &Path) -> String {
 }
 
 /// Returns a file that was fetched to its end by a process that did not live to judge it.
-fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloaded> {
+fn left_by_an_earlier_run(
+    location: &CandidateLocation,
+    staging: &Path,
+) -> Option<DownloadedResponse> {
     let bytes = std::fs::symlink_metadata(staging)
         .ok()
         .filter(std::fs::Metadata::is_file)?
@@ -255,15 +270,15 @@ fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloa
         path: staging.to_owned(),
         bytes,
         sha256: sha256_of(staging).ok()?,
-        ends: Ends::of(staging).ok()?,
+        ends: FileEnds::of(staging).ok()?,
     };
-    let head = Head {
+    let head = ResponseHead {
         status: StatusCode::OK,
         version: http::Version::HTTP_11,
         headers: http::HeaderMap::new(),
         url: location.url.clone(),
     };
-    Some(Downloaded {
+    Some(DownloadedResponse {
         head,
         file: Some(file),
         preview: bytes::Bytes::new(),

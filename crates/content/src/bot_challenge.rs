@@ -14,7 +14,7 @@ const WINDOW_BYTES: usize = 128 * 1024;
 const THIN_PAGE_BYTES: usize = 12 * 1024;
 
 /// Marks that only challenges carry.
-const STRONG: [&str; 12] = [
+const CHALLENGE_MARKS: [&str; 12] = [
     "<title>just a moment",
     "cf-chl",
     "cf_chl_",
@@ -38,7 +38,7 @@ const ASKED_IN_FORMS: [&str; 4] = [
 ];
 
 /// Marks that good pages carry too.
-const WEAK: [&str; 8] = [
+const AMBIGUOUS_MARKS: [&str; 8] = [
     "challenge-platform",
     "/cdn-cgi/",
     "captcha",
@@ -63,7 +63,7 @@ const DENIED_BY_NETWORK: [&str; 8] = [
 ];
 
 /// Marks of pages that say "wait", not "go away".
-const INTERSTITIAL: [&str; 4] = [
+const WAIT_PAGE_MARKS: [&str; 4] = [
     "preparing to download",
     "your download will begin",
     "pdf is being generated",
@@ -71,7 +71,7 @@ const INTERSTITIAL: [&str; 4] = [
 ];
 
 /// Marks of a page that describes an article.
-const ARTICLE: [&str; 6] = [
+const ARTICLE_MARKS: [&str; 6] = [
     "scholarlyarticle",
     "citation_title",
     "citation_pdf_url",
@@ -138,13 +138,16 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
     let page = String::from_utf8_lossy(&body[..body.len().min(WINDOW_BYTES)]).to_ascii_lowercase();
     let first =
         |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
-    if first(&ARTICLE).is_some() || ATYPON_ARTICLE.iter().all(|mark| page.contains(mark)) {
+    if first(&ARTICLE_MARKS).is_some() || ATYPON_ARTICLE.iter().all(|mark| page.contains(mark)) {
         return None;
     }
     let large = body.len() >= LARGE_PAGE_BYTES;
     // A large page that was served may ask for a human in one of its forms.
     let in_a_form = |marker: &str| large && !refused && ASKED_IN_FORMS.contains(&marker);
-    let mut strong = STRONG.iter().copied().filter(|marker| !in_a_form(marker));
+    let mut strong = CHALLENGE_MARKS
+        .iter()
+        .copied()
+        .filter(|marker| !in_a_form(marker));
     let strong = strong.find(|marker| {
         page.match_indices(marker)
             .any(|(at, _)| !large || !is_in_url(&page, at))
@@ -153,10 +156,10 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
         return Some(BotChallenge::Robots { marker });
     }
     let thin = body.len() < THIN_PAGE_BYTES;
-    if let Some(marker) = first(&INTERSTITIAL).filter(|_| thin) {
+    if let Some(marker) = first(&WAIT_PAGE_MARKS).filter(|_| thin) {
         return Some(BotChallenge::Interstitial { marker });
     }
-    let weak = first(&WEAK)?;
+    let weak = first(&AMBIGUOUS_MARKS)?;
     // A plain "access denied" with status 200 may be about rights; a captcha on a thin page is a
     // challenge.
     let tells = if thin && !refused {

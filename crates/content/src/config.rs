@@ -1,19 +1,21 @@
 //! The `resolvers` section: which sources are tried for a work, where their services are, and the
 //! credentials for them.
 
-use docstokg_config::{Node, Problem, Section, Setting, Source, Sourced, nearest, section, word};
+use docstokg_config::{
+    ConfigNode, ConfigProblem, Section, Setting, SourcedValue, ValueSource, nearest, section, word,
+};
 use docstokg_hub::config::is_email_address;
-use docstokg_lookup::source_spec::{Credential, Sent};
+use docstokg_lookup::source_spec::{CredentialCarrier, SourceCredential};
 use http::HeaderValue;
 use serde_json::{Value as Json, json};
 
-use crate::resolver::order::{Choice, Preset};
+use crate::resolver::order::{Preset, ResolverChoice};
 use crate::resolver::settings::Settings;
 use crate::resolver::{ResolverId, credentials, openalex, specs};
 
-mod derived;
+mod derived_section;
 
-pub use derived::{CredentialSettings, EndpointSettings};
+pub use derived_section::{CredentialSettings, EndpointSettings};
 pub use docstokg_config::setting::split_names;
 pub use docstokg_hub::config::BaseUrl;
 
@@ -30,11 +32,11 @@ section! {
         /// archives, too)
         preset: Preset = "broad",
         /// Resolvers to ask first, as a list or joined by commas; the rest of the preset follows
-        order: Names => "by what is known of a work",
+        order: ResolverNames => "by what is known of a work",
         /// Resolvers to ask beyond the preset, as a list or joined by commas
-        enable: Names => "none",
+        enable: ResolverNames => "none",
         /// Resolvers not to ask, as a list or joined by commas
-        disable: Names => "none",
+        disable: ResolverNames => "none",
         /// Whether to use the files that OpenAlex keeps and charges for; needs the key of OpenAlex
         paid_content: bool = false,
         @endpoints: EndpointSettings,
@@ -45,16 +47,16 @@ section! {
 #[derive(Clone, Debug, Default)]
 pub struct ResolverConfig {
     /// Which resolvers are asked.
-    pub choice: Choice,
+    pub choice: ResolverChoice,
     /// Where services are, and the credentials for them; `mailto` is left to the program.
     pub services: Settings,
 }
 
 /// Names of resolvers, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(pub Vec<String>);
+pub struct ResolverNames(pub Vec<String>);
 
-impl Names {
+impl ResolverNames {
     /// Returns the resolvers that are named; names of none are left out.
     fn known(&self) -> Vec<ResolverId> {
         let names = self.0.iter();
@@ -62,15 +64,15 @@ impl Names {
     }
 }
 
-impl Setting for Names {
+impl Setting for ResolverNames {
     const KIND: &'static str = "list of resolvers";
 
-    fn read(node: &Node) -> Result<Self, String> {
-        docstokg_config::Names::read(node).map(|names| Self(names.0))
+    fn read(node: &ConfigNode) -> Result<Self, String> {
+        docstokg_config::NameList::read(node).map(|names| Self(names.0))
     }
 
     fn schema() -> Json {
-        docstokg_config::Names::schema()
+        docstokg_config::NameList::schema()
     }
 
     fn show(&self) -> Json {
@@ -84,7 +86,7 @@ const PRESETS: [(&str, Preset); 2] = [("fast", Preset::Fast), ("broad", Preset::
 impl Setting for Preset {
     const KIND: &'static str = "word";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         word::read(node, &PRESETS)
     }
 
@@ -100,14 +102,14 @@ impl Setting for Preset {
 /// Reads the credentials in the environment as a layer. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> ResolverSettings {
     let mut settings = ResolverSettings::default();
     for (name, value) in variables {
         let known = self::variables().find(|(known, _)| known == name);
         if let (Some((_, key)), false) = (known, value.trim().is_empty()) {
-            let source = Source::Environment(name.as_str().into());
-            let node = Node::nested(&[key], Node::text(value, &source));
+            let source = ValueSource::Environment(name.as_str().into());
+            let node = ConfigNode::nested(&[key], ConfigNode::text(value, &source));
             let read: ResolverSettings = docstokg_config::read("resolvers", node, &[], problems);
             settings = read.over(settings);
         }
@@ -120,16 +122,17 @@ impl ResolverSettings {
     ///
     /// # Errors
     /// Every value that could not be used as it is written.
-    pub fn resolve(&self) -> Result<ResolverConfig, Vec<Problem>> {
+    pub fn resolve(&self) -> Result<ResolverConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_names(&mut problems);
         self.check_credentials(&mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
-        let named = |set: &Option<Sourced<Names>>| set.as_ref().map(|set| set.value.known());
+        let named =
+            |set: &Option<SourcedValue<ResolverNames>>| set.as_ref().map(|set| set.value.known());
         Ok(ResolverConfig {
-            choice: Choice {
+            choice: ResolverChoice {
                 preset: self.preset().value,
                 order: named(&self.order),
                 enable: named(&self.enable).unwrap_or_default(),
@@ -144,7 +147,7 @@ impl ResolverSettings {
     }
 
     /// Checks that every name is that of a resolver, and that none is both enabled and disabled.
-    fn check_names(&self, problems: &mut Vec<Problem>) {
+    fn check_names(&self, problems: &mut Vec<ConfigProblem>) {
         for (key, set) in [
             ("order", &self.order),
             ("enable", &self.enable),
@@ -157,7 +160,8 @@ impl ResolverSettings {
                     let listed = all.join(", ");
                     let message =
                         format!("there is no resolver '{name}'; the resolvers are {listed}");
-                    let problem = Problem::new(&set.source, format!("resolvers.{key}"), message);
+                    let problem =
+                        ConfigProblem::new(&set.source, format!("resolvers.{key}"), message);
                     problems.push(problem.suggesting(nearest(name, all)));
                 }
             }
@@ -169,35 +173,45 @@ impl ResolverSettings {
         for name in enable.value.known() {
             if disabled.contains(&name) {
                 let message = format!("{name} is in resolvers.disable, too; remove it from one");
-                problems.push(Problem::new(&enable.source, "resolvers.enable", message));
+                problems.push(ConfigProblem::new(
+                    &enable.source,
+                    "resolvers.enable",
+                    message,
+                ));
             }
         }
     }
 
     /// Checks that credentials can be sent, and that those are there which others need.
-    fn check_credentials(&self, problems: &mut Vec<Problem>) {
+    fn check_credentials(&self, problems: &mut Vec<ConfigProblem>) {
         for credential in credentials() {
             if let Some(set) = self.credentials.get(credential)
                 && let Some(message) = self.fault(credential, set.value.0.trim())
             {
                 let key = format!("resolvers.{}", credential.key);
-                problems.push(Problem::new(&set.source, key, message));
+                problems.push(ConfigProblem::new(&set.source, key, message));
             }
         }
         if let (Some(set), None) = (&self.paid_content, self.credentials.get(&openalex::KEY))
             && set.value
         {
             let message = format!("it needs a key: {}", how_to_set(&openalex::KEY));
-            problems.push(Problem::new(&set.source, "resolvers.paid_content", message));
+            problems.push(ConfigProblem::new(
+                &set.source,
+                "resolvers.paid_content",
+                message,
+            ));
         }
     }
 
     /// Says what is wrong with a credential.
-    fn fault(&self, credential: &Credential, value: &str) -> Option<String> {
+    fn fault(&self, credential: &SourceCredential, value: &str) -> Option<String> {
         let header = match &credential.sent {
-            Sent::EmailAddress if is_email_address(value) => return None,
-            Sent::EmailAddress => return Some("it is not an e-mail address".to_owned()),
-            Sent::Header(header) => header,
+            CredentialCarrier::EmailAddress if is_email_address(value) => return None,
+            CredentialCarrier::EmailAddress => {
+                return Some("it is not an e-mail address".to_owned());
+            }
+            CredentialCarrier::Header(header) => header,
         };
         if value.is_empty() {
             return Some("it is empty; give a value, or remove the key".to_owned());
@@ -213,7 +227,7 @@ impl ResolverSettings {
 }
 
 /// Says where a credential is set.
-fn how_to_set(credential: &Credential) -> String {
+fn how_to_set(credential: &SourceCredential) -> String {
     format!(
         "set resolvers.{} or {}",
         credential.key, credential.variable

@@ -10,17 +10,17 @@ mod codespaces;
 #[cfg(test)]
 mod corpus;
 mod examiner;
+mod file_identity;
 mod forms;
-mod inside;
-mod packed;
+mod packed_pdf;
 mod weight;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use examiner::Examiner;
-pub(crate) use inside::Inside;
+pub(crate) use examiner::EvidenceExaminer;
+pub(crate) use file_identity::FileIdentity;
 
 use crate::identifier::Doi;
 use crate::titles::{self, Likeness};
@@ -41,7 +41,7 @@ pub enum Evidence {
 
 /// What looking inside a file came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum EvidenceFinding {
     /// Nothing speaks against it, and this speaks for it.
     Accepted(Evidence),
     /// It is another work's file.
@@ -52,7 +52,7 @@ pub(crate) enum Finding {
 }
 
 /// Compares what a file says about itself with the work.
-pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
+pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
     let doi = work.identifiers.doi.as_ref();
     let page = inside.first_page.as_deref().unwrap_or_default();
     let title = work.title.as_deref();
@@ -62,14 +62,14 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     let is_about_work = title.is_some_and(|title| titles::is_commented_in(title, page));
     let page_dois = dois_in(page);
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
-        return Finding::Accepted(Evidence::Metadata);
+        return EvidenceFinding::Accepted(Evidence::Metadata);
     }
     if doi.is_some_and(|doi| {
         page_dois.iter().any(|found| is_same(&found.doi, doi)) || is_broken_in(doi, page)
     }) && !is_part
         && !is_about_work
     {
-        return Finding::Accepted(Evidence::Text);
+        return EvidenceFinding::Accepted(Evidence::Text);
     }
     let in_metadata = match (title, inside.title.as_deref()) {
         // Of a few words all have to be the same: "Introduction to grants" is another title than
@@ -88,7 +88,7 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
         && in_metadata == Likeness::Same
         && inside.title.as_deref().is_some_and(titles::is_telling)
     {
-        return Finding::Accepted(Evidence::Metadata);
+        return EvidenceFinding::Accepted(Evidence::Metadata);
     }
     // Of several DOIs on a page none is known to be its own.
     let stated = match (&inside.metadata_dois[..], &page_dois[..]) {
@@ -107,10 +107,10 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
         })
     };
     if is_telling && !is_about_work && (stands_there || (!names_another && is_strewn())) {
-        return Finding::Accepted(Evidence::Text);
+        return EvidenceFinding::Accepted(Evidence::Text);
     }
     let Some(doi) = doi else {
-        return Finding::Accepted(Evidence::None);
+        return EvidenceFinding::Accepted(Evidence::None);
     };
     let is_different = in_text == Likeness::Different || in_metadata == Likeness::Different;
     // Without a title to compare, a page that can be read would name the work by its DOI, if any.
@@ -123,12 +123,12 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
         _ if is_missing && in_metadata != Likeness::Same => {
             wrong_work(&format!("its first page has neither {doi} nor the title"))
         }
-        _ => Finding::Accepted(Evidence::None),
+        _ => EvidenceFinding::Accepted(Evidence::None),
     }
 }
 
-fn wrong_work(why: &str) -> Finding {
-    Finding::WrongWork {
+fn wrong_work(why: &str) -> EvidenceFinding {
+    EvidenceFinding::WrongWork {
         detail: format!("the file is another work's: {why}"),
     }
 }
@@ -141,7 +141,7 @@ fn is_version(stated: &str, doi: &Doi) -> bool {
 }
 
 /// Words at the beginning of a page that make it a part of a work, such as its supplement.
-const PARTS: [&str; 5] = [
+const PART_WORDS: [&str; 5] = [
     "supplement",
     "supporting information",
     "electronic supplementary",
@@ -149,18 +149,18 @@ const PARTS: [&str; 5] = [
     "appendix",
 ];
 /// How far into a page that is looked for.
-const BEGINNING: usize = 200;
+const PAGE_BEGINNING_CHARS: usize = 200;
 
 /// Tells whether a page begins as that of a supplement, of a correction or the like, which prints
 /// the title of its work, too.
 fn is_a_part(page: &str) -> bool {
     let beginning: String = page
         .chars()
-        .take(BEGINNING)
+        .take(PAGE_BEGINNING_CHARS)
         .collect::<String>()
         .to_lowercase();
     let words = titles::words(&beginning).join(" ");
-    PARTS.iter().any(|part| words.starts_with(part))
+    PART_WORDS.iter().any(|part| words.starts_with(part))
         || titles::is_about_another(&beginning)
         || words.contains("supplementary information for")
         || words.contains("supporting information for")
@@ -186,7 +186,7 @@ const OF_SOMETHING_ELSE: [&str; 14] = [
     "reply to",
 ];
 /// How far before the DOI they are looked for.
-const CONTEXT: usize = 120;
+const DOI_CONTEXT_CHARS: usize = 120;
 
 /// A DOI on a page.
 #[derive(Debug, PartialEq, Eq)]
@@ -232,7 +232,8 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
             && let Some(Ok(doi)) = Doi::read_bare(&rest[..end])
             && !found.iter().any(|known| known.doi == doi.as_str())
         {
-            let mut context: Vec<char> = lower[..at].chars().rev().take(CONTEXT).collect();
+            let mut context: Vec<char> =
+                lower[..at].chars().rev().take(DOI_CONTEXT_CHARS).collect();
             context.reverse();
             let context: String = context.into_iter().collect();
             // One without digits is a journal's.
@@ -291,69 +292,69 @@ mod tests {
 
     #[test]
     fn a_doi_or_title_of_the_work_is_evidence() {
-        let named = Inside {
+        let named = FileIdentity {
             metadata_dois: vec!["10.1000/right.1".parse().unwrap()],
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&named, &work(None)),
-            Finding::Accepted(Evidence::Metadata)
+            EvidenceFinding::Accepted(Evidence::Metadata)
         );
-        let titled = Inside {
+        let titled = FileIdentity {
             title: Some("Assessment of Virus Infection in Pathogen-Free Chickens".into()),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&titled, &work(Some(TITLE))),
-            Finding::Accepted(Evidence::Metadata)
+            EvidenceFinding::Accepted(Evidence::Metadata)
         );
-        let printed = Inside {
+        let printed = FileIdentity {
             first_page: Some(page("doi:10.1000/right.1Received May")),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&printed, &work(None)),
-            Finding::Accepted(Evidence::Text)
+            EvidenceFinding::Accepted(Evidence::Text)
         );
-        let printed = Inside {
+        let printed = FileIdentity {
             first_page: Some(page(TITLE)),
             title: Some("Microsoft Word - final3.doc".into()),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&printed, &work(Some(TITLE))),
-            Finding::Accepted(Evidence::Text)
+            EvidenceFinding::Accepted(Evidence::Text)
         );
     }
 
     #[test]
     fn another_doi_with_another_title_is_another_work() {
-        let inside = Inside {
+        let inside = FileIdentity {
             metadata_dois: vec!["10.1000/other".parse().unwrap()],
             title: Some("Grants manual".into()),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert!(
-            matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("10.1000/other"))
+            matches!(weigh(&inside, &work(Some(TITLE))), EvidenceFinding::WrongWork { detail } if detail.contains("10.1000/other"))
         );
-        let inside = Inside {
+        let inside = FileIdentity {
             first_page: Some(page(
                 "Grants manual of the commission https://doi.org/10.1000/other.7",
             )),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert!(
-            matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("first page"))
+            matches!(weigh(&inside, &work(Some(TITLE))), EvidenceFinding::WrongWork { detail } if detail.contains("first page"))
         );
         // The metadata is a template's; the page decides.
-        let inside = Inside {
+        let inside = FileIdentity {
             metadata_dois: vec!["10.1000/other".parse().unwrap()],
             title: Some("Journal template".into()),
             first_page: Some(page(TITLE)),
         };
         assert_eq!(
             weigh(&inside, &work(Some(TITLE))),
-            Finding::Accepted(Evidence::Text)
+            EvidenceFinding::Accepted(Evidence::Text)
         );
     }
 
@@ -401,7 +402,7 @@ mod tests {
     fn a_comment_on_a_work_is_not_the_work() {
         for about in ["Comment on", "Reply to", "Correction to:", "Erratum:"] {
             let about = format!("{about} {TITLE}");
-            let inside = Inside {
+            let inside = FileIdentity {
                 metadata_dois: vec!["10.1000/other".parse().unwrap()],
                 title: Some(about.clone()),
                 first_page: Some(page(&format!(
@@ -411,13 +412,13 @@ mod tests {
             assert!(
                 matches!(
                     weigh(&inside, &work(Some(TITLE))),
-                    Finding::WrongWork { .. }
+                    EvidenceFinding::WrongWork { .. }
                 ),
                 "{about}"
             );
             let wanted = weigh(&inside, &work(Some(&about)));
-            assert!(matches!(wanted, Finding::Accepted(_)), "{about}");
-            let original = Inside {
+            assert!(matches!(wanted, EvidenceFinding::Accepted(_)), "{about}");
+            let original = FileIdentity {
                 metadata_dois: vec!["10.1000/other".parse().unwrap()],
                 title: Some(TITLE.to_owned()),
                 first_page: Some(page(TITLE)),
@@ -425,7 +426,7 @@ mod tests {
             assert!(
                 matches!(
                     weigh(&original, &work(Some(&about))),
-                    Finding::WrongWork { .. }
+                    EvidenceFinding::WrongWork { .. }
                 ),
                 "{about}"
             );
@@ -437,65 +438,65 @@ mod tests {
         let other = || vec!["10.1000/other".parse().unwrap()];
         for inside in [
             // A title alone.
-            Inside {
+            FileIdentity {
                 title: Some("Microsoft Word - paper.docx".into()),
                 first_page: Some(page("something else")),
-                ..Inside::default()
+                ..FileIdentity::default()
             },
             // A DOI alone.
-            Inside {
+            FileIdentity {
                 metadata_dois: other(),
-                ..Inside::default()
+                ..FileIdentity::default()
             },
             // Several DOIs on the page: references.
-            Inside {
+            FileIdentity {
                 first_page: Some(page("10.1000/one 10.1000/two")),
-                ..Inside::default()
+                ..FileIdentity::default()
             },
-            Inside::default(),
+            FileIdentity::default(),
         ] {
             assert_eq!(
                 weigh(&inside, &work(Some(TITLE))),
-                Finding::Accepted(Evidence::None),
+                EvidenceFinding::Accepted(Evidence::None),
                 "{inside:?}"
             );
         }
         // A version or preprint has another DOI and the same title.
-        let preprint = Inside {
+        let preprint = FileIdentity {
             metadata_dois: other(),
             title: Some(TITLE.into()),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&preprint, &work(Some(TITLE))),
-            Finding::Accepted(Evidence::Metadata)
+            EvidenceFinding::Accepted(Evidence::Metadata)
         );
-        let untitled = Inside {
+        let untitled = FileIdentity {
             metadata_dois: other(),
             title: Some("Grants manual".into()),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         assert_eq!(
             weigh(&untitled, &work(None)),
-            Finding::Accepted(Evidence::None)
+            EvidenceFinding::Accepted(Evidence::None)
         );
     }
 
     #[test]
     fn a_correction_is_no_paper_except_where_it_is_the_work() {
         for kind in ["Corrigendum", "Erratum", "Correction to:"] {
-            let inside = Inside {
+            let inside = FileIdentity {
                 first_page: Some(page(&format!("{kind} {TITLE} doi:10.1000/right.1"))),
-                ..Inside::default()
+                ..FileIdentity::default()
             };
             assert_eq!(
                 weigh(&inside, &work(Some(TITLE))),
-                Finding::Accepted(Evidence::None),
+                EvidenceFinding::Accepted(Evidence::None),
                 "{kind} of the work"
             );
             assert_eq!(
                 weigh(&inside, &work(Some(&format!("{kind} {TITLE}")))),
-                Finding::Accepted(Evidence::Text),
+                EvidenceFinding::Accepted(Evidence::Text),
                 "{kind} that was wanted"
             );
         }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::charset;
 use crate::identifier::Identifier;
-use crate::resolver::Outcome;
+use crate::resolver::LookupOutcome;
 use crate::work::Work;
 
 mod databases;
@@ -26,9 +26,9 @@ mod table;
 mod tagged;
 mod whole_file;
 
-use fields::Row;
-use raw::{Raw, RawLines};
-use records::{Collector, Notation, Record};
+use fields::FieldRow;
+use raw::{RawLine, RawLines};
+use records::{Collector, Notation, TextRecord};
 use serde_json::value::RawValue;
 use table::{Quotes, Table};
 use url::Url;
@@ -40,14 +40,14 @@ const LINE_LIMIT_BYTES: usize = 64 * 1024;
 const ENDS_LIST: &str = "the list cannot be read any further";
 
 /// Most lines before the first record of a file of records.
-const MOST_LINES_BEFORE: usize = 200;
+const MAX_LINES_BEFORE_RECORD: usize = 200;
 
 /// Most lines of one CSV record. A stray quote is found out after as many.
-const MOST_JOINED_LINES: usize = 100;
+const MAX_JOINED_LINES: usize = 100;
 
 /// The shape of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum ListFormat {
     /// As the first line that is neither blank nor a comment looks.
     #[default]
     Auto,
@@ -75,7 +75,7 @@ pub enum Format {
 
 /// A work, and where it stood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct NumberedWork {
     /// The number of its line, from 1.
     pub number: u64,
     /// The work.
@@ -84,7 +84,7 @@ pub struct Line {
     /// out.
     pub ignored: Vec<String>,
     /// What OpenAlex said about the work when it named it: it need not be asked again.
-    pub said: Option<Box<Outcome>>,
+    pub said: Option<Box<LookupOutcome>>,
     /// The file that a manifest records for the work.
     pub recorded_file: Option<Box<RecordedFile>>,
 }
@@ -119,7 +119,7 @@ pub struct BadLine {
 #[derive(Debug)]
 pub struct InputReader<R> {
     lines: RawLines<R>,
-    shape: Shape,
+    shape: ListShape,
     /// A CSV record that is inside quotes at the end of a line is still inside them at the end of
     /// the line of this number, where that is later.
     open_through: u64,
@@ -134,7 +134,7 @@ impl BadLine {
 }
 
 #[derive(Debug)]
-enum Shape {
+enum ListShape {
     Unknown,
     Lines,
     Jsonl,
@@ -146,24 +146,24 @@ enum Shape {
     /// An array of items, read as a whole.
     Items(std::vec::IntoIter<Box<RawValue>>, u64),
     /// The records of an XML file, read as a whole.
-    Rows(std::vec::IntoIter<Row>, u64),
+    Rows(std::vec::IntoIter<FieldRow>, u64),
 }
 
 impl<R: BufRead> InputReader<R> {
     /// Starts reading; nothing is read before the first item is asked for.
-    pub fn new(reader: R, format: Format) -> Self {
+    pub fn new(reader: R, format: ListFormat) -> Self {
         let shape = match format {
-            Format::Auto => Shape::Unknown,
-            Format::Lines => Shape::Lines,
-            Format::Csv => Shape::Headless,
-            Format::Jsonl => Shape::Jsonl,
-            Format::Bibtex => Shape::Records(Collector::new(Notation::Bibtex)),
-            Format::Ris => Shape::Records(Collector::new(Notation::Ris)),
-            Format::CslJson => Shape::Items(Vec::new().into_iter(), 0),
-            Format::Enw => Shape::Records(Collector::new(Notation::EndNote)),
-            Format::EndnoteXml => Shape::Rows(Vec::new().into_iter(), 0),
-            Format::Nbib => Shape::Records(Collector::new(Notation::Medline)),
-            Format::Wos => Shape::Records(Collector::new(Notation::Science)),
+            ListFormat::Auto => ListShape::Unknown,
+            ListFormat::Lines => ListShape::Lines,
+            ListFormat::Csv => ListShape::Headless,
+            ListFormat::Jsonl => ListShape::Jsonl,
+            ListFormat::Bibtex => ListShape::Records(Collector::new(Notation::Bibtex)),
+            ListFormat::Ris => ListShape::Records(Collector::new(Notation::Ris)),
+            ListFormat::CslJson => ListShape::Items(Vec::new().into_iter(), 0),
+            ListFormat::Enw => ListShape::Records(Collector::new(Notation::EndNote)),
+            ListFormat::EndnoteXml => ListShape::Rows(Vec::new().into_iter(), 0),
+            ListFormat::Nbib => ListShape::Records(Collector::new(Notation::Medline)),
+            ListFormat::Wos => ListShape::Records(Collector::new(Notation::Science)),
         };
         Self {
             lines: RawLines::new(reader, LINE_LIMIT_BYTES),
@@ -173,36 +173,36 @@ impl<R: BufRead> InputReader<R> {
     }
 
     /// Decides on the shape, where that is open; says whether the line is used up by it.
-    fn recognise(&mut self, text: &str) -> Recognised {
-        if !matches!(self.shape, Shape::Unknown | Shape::Headless) {
-            return Recognised::Content;
+    fn recognise(&mut self, text: &str) -> HeaderRecognition {
+        if !matches!(self.shape, ListShape::Unknown | ListShape::Headless) {
+            return HeaderRecognition::Content;
         }
-        let named = matches!(self.shape, Shape::Headless);
+        let named = matches!(self.shape, ListShape::Headless);
         if let Some(notation) = Notation::of(text).filter(|_| !named) {
-            self.shape = Shape::Records(Collector::new(notation));
-            return Recognised::Content;
+            self.shape = ListShape::Records(Collector::new(notation));
+            return HeaderRecognition::Content;
         }
         if !named && text.trim_start().starts_with('{') {
-            self.shape = Shape::Jsonl;
-            return Recognised::Content;
+            self.shape = ListShape::Jsonl;
+            return HeaderRecognition::Content;
         }
         match Table::from_header(text) {
             Some(table) => {
-                self.shape = Shape::Csv(table);
-                Recognised::Header
+                self.shape = ListShape::Csv(table);
+                HeaderRecognition::Header
             }
             None if named => {
-                self.shape = Shape::Csv(Table::guess(text));
-                Recognised::NoHeader
+                self.shape = ListShape::Csv(Table::guess(text));
+                HeaderRecognition::NoHeader
             }
             None => {
-                self.shape = Shape::Lines;
-                Recognised::Content
+                self.shape = ListShape::Lines;
+                HeaderRecognition::Content
             }
         }
     }
 
-    fn read(&mut self, number: u64, bytes: Vec<u8>) -> Option<Result<Line, BadLine>> {
+    fn read(&mut self, number: u64, bytes: Vec<u8>) -> Option<Result<NumberedWork, BadLine>> {
         let bytes = self.whole_record(number, bytes)?;
         let (text, is_utf8) = match bytes {
             Ok(bytes) => (
@@ -211,48 +211,48 @@ impl<R: BufRead> InputReader<R> {
             ),
             Err(bad) => return Some(Err(bad)),
         };
-        if let Shape::Records(collector) = &mut self.shape {
+        if let ListShape::Records(collector) = &mut self.shape {
             let record = collector.take(number, &text)?;
             return self.record(record);
         }
         // A comment; of BibTeX while nothing is known yet.
-        let is_unknown = matches!(self.shape, Shape::Unknown) && Notation::of(&text).is_none();
+        let is_unknown = matches!(self.shape, ListShape::Unknown) && Notation::of(&text).is_none();
         let is_comment = text.trim_start().starts_with('#')
             || (is_unknown && text.trim_start().starts_with('%'));
         if text.trim().is_empty() || is_comment {
             return None;
         }
         if let Some(notation) = is_unknown.then(|| self.notation_ahead(&text)).flatten() {
-            self.shape = Shape::Records(Collector::new(notation));
+            self.shape = ListShape::Records(Collector::new(notation));
             return None;
         }
         let row = match self.recognise(&text) {
-            Recognised::Header => return None,
-            Recognised::NoHeader => {
+            HeaderRecognition::Header => return None,
+            HeaderRecognition::NoHeader => {
                 let problem = "no column of the header is known; known are doi, arxiv_id, pmid, pmcid, openalex_id, id, url";
                 return Some(Err(bad(number, text.as_bytes(), problem)));
             }
-            Recognised::Content if matches!(self.shape, Shape::Records(_)) => {
-                let Shape::Records(collector) = &mut self.shape else {
+            HeaderRecognition::Content if matches!(self.shape, ListShape::Records(_)) => {
+                let ListShape::Records(collector) = &mut self.shape else {
                     return None;
                 };
                 let record = collector.take(number, &text)?;
                 return self.record(record);
             }
-            Recognised::Content => match &self.shape {
-                Shape::Csv(table) => Ok(table.row(&text)),
-                Shape::Jsonl => json::row(&text).transpose()?,
+            HeaderRecognition::Content => match &self.shape {
+                ListShape::Csv(table) => Ok(table.row(&text)),
+                ListShape::Jsonl => json::row(&text).transpose()?,
                 // Titles may have any letters; an identifier that is not UTF-8 is none.
                 _ if !is_utf8 => Err("it is not UTF-8 text".to_owned()),
-                _ => Row::of_identifier(&text),
+                _ => FieldRow::of_identifier(&text),
             },
         };
         let recorded_file = match &self.shape {
-            Shape::Jsonl => json::recorded_file(&text).map(Box::new),
+            ListShape::Jsonl => json::recorded_file(&text).map(Box::new),
             _ => None,
         };
         let line = line_of(number, row, text.as_bytes());
-        Some(line.map(|line| Line {
+        Some(line.map(|line| NumberedWork {
             recorded_file,
             ..line
         }))
@@ -266,8 +266,8 @@ impl<R: BufRead> InputReader<R> {
         if says_something {
             return None;
         }
-        for index in 0..MOST_LINES_BEFORE {
-            let Some(Ok(Raw::Line { bytes, .. })) = self.lines.peek(index) else {
+        for index in 0..MAX_LINES_BEFORE_RECORD {
+            let Some(Ok(RawLine::Line { bytes, .. })) = self.lines.peek(index) else {
                 return None;
             };
             let line = charset::text(bytes);
@@ -284,11 +284,11 @@ impl<R: BufRead> InputReader<R> {
     }
 
     /// Reads a record of several lines.
-    fn record(&self, record: Record) -> Option<Result<Line, BadLine>> {
-        let Shape::Records(collector) = &self.shape else {
+    fn record(&self, record: TextRecord) -> Option<Result<NumberedWork, BadLine>> {
+        let ListShape::Records(collector) = &self.shape else {
             return None;
         };
-        let Record { number, text } = record;
+        let TextRecord { number, text } = record;
         let row = collector.read(&text).transpose()?;
         Some(line_of(number, row, text.as_bytes()))
     }
@@ -296,7 +296,7 @@ impl<R: BufRead> InputReader<R> {
     /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes
     /// costs its own line only.
     fn whole_record(&mut self, number: u64, first: Vec<u8>) -> Option<Result<Vec<u8>, BadLine>> {
-        let Shape::Csv(table) = &self.shape else {
+        let ListShape::Csv(table) = &self.shape else {
             return Some(Ok(first));
         };
         if first.trim_ascii_start().starts_with(b"#") {
@@ -308,8 +308,8 @@ impl<R: BufRead> InputReader<R> {
         let (mut joined, mut length) = (0, first.len());
         loop {
             let line = match self.lines.peek(joined) {
-                Some(Ok(Raw::Line { number, bytes }))
-                    if length + bytes.len() < LINE_LIMIT_BYTES && joined < MOST_JOINED_LINES =>
+                Some(Ok(RawLine::Line { number, bytes }))
+                    if length + bytes.len() < LINE_LIMIT_BYTES && joined < MAX_JOINED_LINES =>
                 {
                     (*number, bytes)
                 }
@@ -334,7 +334,7 @@ impl<R: BufRead> InputReader<R> {
     fn joined(&mut self, first: Vec<u8>, count: usize) -> Vec<u8> {
         let mut record = first;
         for _ in 0..count {
-            if let Some(Ok(Raw::Line { bytes, .. })) = self.lines.next() {
+            if let Some(Ok(RawLine::Line { bytes, .. })) = self.lines.next() {
                 record.push(b'\n');
                 record.extend_from_slice(&bytes);
             }
@@ -343,39 +343,39 @@ impl<R: BufRead> InputReader<R> {
     }
 }
 
-enum Recognised {
+enum HeaderRecognition {
     Header,
     NoHeader,
     Content,
 }
 
 impl<R: BufRead> Iterator for InputReader<R> {
-    type Item = Result<Line, BadLine>;
+    type Item = Result<NumberedWork, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(bad) = self.read_items() {
             return Some(Err(bad));
         }
         match self.shape {
-            Shape::Items(..) => return self.next_item(),
-            Shape::Rows(..) => return self.next_row(),
+            ListShape::Items(..) => return self.next_item(),
+            ListShape::Rows(..) => return self.next_row(),
             _ => {}
         }
         loop {
             let Some(line) = self.lines.next() else {
-                let Shape::Records(collector) = &mut self.shape else {
+                let ListShape::Records(collector) = &mut self.shape else {
                     return None;
                 };
                 let record = collector.end()?;
                 return self.record(record);
             };
             match line {
-                Ok(Raw::Line { number, bytes }) => {
+                Ok(RawLine::Line { number, bytes }) => {
                     if let Some(item) = self.read(number, bytes) {
                         return Some(item);
                     }
                 }
-                Ok(Raw::Overlong { number, beginning }) => {
+                Ok(RawLine::Overlong { number, beginning }) => {
                     return Some(Err(bad(number, &beginning, "it is longer than 64 KiB")));
                 }
                 Err((number, error)) => return Some(Err(unreadable(number, &error))),
@@ -385,9 +385,13 @@ impl<R: BufRead> Iterator for InputReader<R> {
 }
 
 /// Makes a line of the list of a row, or says why it names no work.
-fn line_of(number: u64, row: Result<Row, String>, text: &[u8]) -> Result<Line, BadLine> {
-    match row.and_then(Row::into_work) {
-        Ok((work, ignored)) => Ok(Line {
+fn line_of(
+    number: u64,
+    row: Result<FieldRow, String>,
+    text: &[u8],
+) -> Result<NumberedWork, BadLine> {
+    match row.and_then(FieldRow::into_work) {
+        Ok((work, ignored)) => Ok(NumberedWork {
             number,
             work,
             ignored,

@@ -11,46 +11,46 @@ use http::HeaderMap;
 use scraper::{ElementRef, Html, Selector};
 use url::Url;
 
-use crate::location::{Location, Offers, is_link};
+use crate::location::{CandidateLocation, LocationOffer, is_link};
 use crate::resolver::landing;
 use crate::titles;
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
-mod about;
 mod anchors;
 mod blocks;
 mod bounds;
-mod found;
+mod candidate_collector;
+mod described_work;
 mod labels;
 mod link_header;
 mod link_words;
 mod metas;
-mod own;
+mod own_work_names;
 mod platforms;
 mod processor;
 mod same_work;
 mod tree;
 
-use found::{Described, Found};
-use metas::{Meta, metas, next_hop};
-use own::Own;
+use candidate_collector::{CandidateCollector, DescribedFile};
+use metas::{MetaTag, metas, next_hop};
+use own_work_names::OwnNames;
 use processor::ProcessorDeadline;
 use same_work::{is_about_another, is_its_page, is_mentioned, is_version_of, states_another_doi};
 
 /// How many bytes of a page are worth keeping: what is read of it, in an encoding of two bytes for
 /// each letter, and some that show that there is more.
-pub(crate) const MAX_BYTES: u64 = 2 * bounds::LARGEST as u64 + 64;
+pub(crate) const MAX_BYTES: u64 = 2 * bounds::MAX_PAGE_BYTES as u64 + 64;
 
 /// How much processor time a page may take until its last link is read.
 const TIME_LIMIT: Duration = Duration::from_millis(200);
 
 /// One candidate location that a page points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct PageCandidate {
     /// Where.
     pub url: Url,
     /// What it promises.
-    pub offers: Offers,
+    pub offers: LocationOffer,
     /// Which signal said so.
     pub signal: &'static str,
     /// The signal is weak, or the page states another file: it is kept only if the file itself says
@@ -60,26 +60,26 @@ pub struct Candidate {
 
 /// What a page says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct PageContents {
     /// Candidate locations, best first, each once.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<PageCandidate>,
     /// Where the page sends browsers on to, by refresh or by a form.
     pub next: Option<Url>,
     /// What it says about the work.
-    pub learned: Learned,
+    pub learned: LearnedMetadata,
     /// It was not read to its end: that would have cost more than a page is worth.
     pub is_cut: bool,
 }
 
-impl Page {
+impl PageContents {
     /// Returns the places that the page at `at` names, in the form that robots should use.
     pub(crate) fn places<'a>(
-        candidates: Vec<Candidate>,
+        candidates: Vec<PageCandidate>,
         at: &'a Url,
         arxiv: &'a Url,
-    ) -> impl Iterator<Item = Location> + 'a {
+    ) -> impl Iterator<Item = CandidateLocation> + 'a {
         candidates.into_iter().map(move |found| {
-            let place = Location::new(found.url, found.offers, landing::ID)
+            let place = CandidateLocation::new(found.url, found.offers, landing::ID)
                 .referer(at.clone())
                 .rewritten(arxiv);
             place.needing_evidence(found.needs_evidence)
@@ -90,7 +90,7 @@ impl Page {
 /// Reads a page. The URL is the one that answered, after redirects; `work` is what is known of the
 /// work that led there.
 #[must_use]
-pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> Page {
+pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> PageContents {
     let deadline = ProcessorDeadline::after(TIME_LIMIT);
     let (document, mut is_cut) = tree::build(html);
     let base = each(&document, "base[href]")
@@ -99,19 +99,19 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
         .filter(is_link)
         .unwrap_or_else(|| page.clone());
     let metas = metas(&document);
-    let linked_data = about::linked_data(&document);
-    let mut learned = about::learned(&metas, &linked_data, page);
+    let linked_data = described_work::linked_data(&document);
+    let mut learned = described_work::learned(&metas, &linked_data, page);
     let next = next_hop(&document, &base, &metas).filter(|next| next != page);
     if work.is_some_and(|work| is_about_another(&learned, work)) {
         // Neither its files nor what it says are this work's.
-        return Page {
+        return PageContents {
             next,
             is_cut,
-            ..Page::default()
+            ..PageContents::default()
         };
     }
-    let own = Own::new(page, &learned, &about::stated_ids(&metas), work);
-    let mut found = Found {
+    let own = OwnNames::new(page, &learned, &described_work::stated_ids(&metas), work);
+    let mut found = CandidateCollector {
         page,
         base: &base,
         own: &own,
@@ -123,7 +123,7 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
     let links = anchors::collect(&document, &base, &own, states_pdf, deadline);
     is_cut |= links.is_cut;
     for url in links.named {
-        found.add(url.as_str(), Offers::Pdf, "anchor", states_pdf);
+        found.add(url.as_str(), LocationOffer::Pdf, "anchor", states_pdf);
     }
     let is_its_page =
         is_its_page(&learned, work, &metas, &linked_data) || is_mentioned(&document, work);
@@ -138,7 +138,7 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
             .iter_mut()
             .for_each(|candidate| candidate.needs_evidence |= !is_version);
     }
-    Page {
+    PageContents {
         candidates: found.candidates,
         next,
         learned,

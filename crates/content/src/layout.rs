@@ -6,11 +6,11 @@ use url::Url;
 
 use crate::names::file_stem;
 use crate::work::Work;
-use crate::work_state::Kind;
+use crate::work_state::ArtifactKind;
 
 /// How files are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
+pub enum FileLayout {
     /// `pdf/YEAR__TITLE__ID.pdf`
     #[default]
     ByKind,
@@ -23,16 +23,24 @@ const BY_HASH: &str = "sha256";
 
 /// Returns the directories that files go to, whatever the layout.
 pub fn directories(out: &Path) -> impl Iterator<Item = PathBuf> {
-    let kinds = Kind::ALL.into_iter().map(Kind::as_str);
+    let kinds = ArtifactKind::ALL.into_iter().map(ArtifactKind::as_str);
     kinds.chain([BY_HASH]).map(move |name| out.join(name))
 }
 
 /// Returns the path of a file below the out directory.
 #[must_use]
-pub fn path_of(layout: Layout, work: &Work, kind: Kind, extension: &str, sha256: &str) -> PathBuf {
+pub fn path_of(
+    layout: FileLayout,
+    work: &Work,
+    kind: ArtifactKind,
+    extension: &str,
+    sha256: &str,
+) -> PathBuf {
     match layout {
-        Layout::ByKind => Path::new(kind.as_str()).join(format!("{}.{extension}", file_stem(work))),
-        Layout::ContentAddressed => Path::new(BY_HASH)
+        FileLayout::ByKind => {
+            Path::new(kind.as_str()).join(format!("{}.{extension}", file_stem(work)))
+        }
+        FileLayout::ContentAddressed => Path::new(BY_HASH)
             .join(sha256.get(..2).unwrap_or("00"))
             .join(format!("{sha256}.{extension}")),
     }

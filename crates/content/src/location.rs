@@ -16,7 +16,7 @@ use crate::resolver::{ResolverId, spec};
 /// What a location promises. Bytes decide in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Offers {
+pub enum LocationOffer {
     /// A PDF file.
     Pdf,
     /// The full text as XML.
@@ -34,14 +34,14 @@ pub enum Offers {
 /// A checksum as the source of a location states it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Checksum {
+pub enum LocationChecksum {
     /// MD5, in lower-case hex.
     Md5(String),
     /// SHA-256, in lower-case hex.
     Sha256(String),
 }
 
-impl Checksum {
+impl LocationChecksum {
     /// Reads an MD5 in hex; `None` for anything else.
     #[must_use]
     pub fn md5(hex: &str) -> Option<Self> {
@@ -59,11 +59,11 @@ impl Checksum {
 
 /// A candidate location: a URL at which a file of the work may be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Location {
+pub struct CandidateLocation {
     /// Where.
     pub url: Url,
     /// What it promises.
-    pub offers: Offers,
+    pub offers: LocationOffer,
     /// The resolver that named it.
     pub resolver: ResolverId,
     /// The licence, as stated.
@@ -72,7 +72,7 @@ pub struct Location {
     /// `submittedVersion`.
     pub version: Option<String>,
     /// A checksum to hold the file against.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<LocationChecksum>,
     /// Its size in bytes, as stated.
     pub size: Option<u64>,
     /// The page that led here; publishers want to see it.
@@ -83,10 +83,10 @@ pub struct Location {
     pub needs_evidence: bool,
 }
 
-impl Location {
+impl CandidateLocation {
     /// Names a location of which nothing else is known.
     #[must_use]
-    pub const fn new(url: Url, offers: Offers, resolver: ResolverId) -> Self {
+    pub const fn new(url: Url, offers: LocationOffer, resolver: ResolverId) -> Self {
         Self {
             url,
             offers,
@@ -144,17 +144,20 @@ impl Location {
     pub fn rewritten(mut self, arxiv: &Url) -> Self {
         match Identifier::parse(self.url.as_str()) {
             Ok(Identifier::Arxiv(id))
-                if !matches!(self.offers, Offers::Xml | Offers::Html | Offers::Archive) =>
+                if !matches!(
+                    self.offers,
+                    LocationOffer::Xml | LocationOffer::Html | LocationOffer::Archive
+                ) =>
             {
                 self.url = joined(arxiv, &format!("pdf/{id}"));
-                self.offers = Offers::Pdf;
+                self.offers = LocationOffer::Pdf;
                 // The scheme is as configured: a mirror may have no https.
                 return self;
             }
             // They answer with a page that wants work proved; the `pmc` resolver knows where the
             // file is.
             Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => {
-                self.offers = Offers::Landing;
+                self.offers = LocationOffer::Landing;
             }
             _ => {}
         }
@@ -169,8 +172,8 @@ impl Location {
 
     /// Takes over what the other states about the same location.
     pub(crate) fn complete(&mut self, other: Self) {
-        if matches!(self.offers, Offers::Unknown | Offers::Landing)
-            && !matches!(other.offers, Offers::Unknown)
+        if matches!(self.offers, LocationOffer::Unknown | LocationOffer::Landing)
+            && !matches!(other.offers, LocationOffer::Unknown)
         {
             self.offers = other.offers;
         }
@@ -278,13 +281,15 @@ pub(crate) fn joined(base: &Url, path: &str) -> Url {
 ///
 /// Locations that are equal in this stay in the order given. Each is kept once, as by [`distinct`].
 #[must_use]
-pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
-    let rank = |offers: Offers| match offers {
-        Offers::Pdf => 0,
-        Offers::Xml => 1,
-        Offers::Archive | Offers::Html => 2,
-        Offers::Unknown => 3,
-        Offers::Landing => 4,
+pub fn best_first(
+    locations: impl IntoIterator<Item = CandidateLocation>,
+) -> Vec<CandidateLocation> {
+    let rank = |offers: LocationOffer| match offers {
+        LocationOffer::Pdf => 0,
+        LocationOffer::Xml => 1,
+        LocationOffer::Archive | LocationOffer::Html => 2,
+        LocationOffer::Unknown => 3,
+        LocationOffer::Landing => 4,
     };
     let mut ordered = distinct(locations);
     ordered.sort_by_key(|location| (rank(location.offers), challenges_robots(&location.url)));
@@ -293,9 +298,9 @@ pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location
 
 /// Drops later mentions of a location, after taking over what they know. The order stays.
 #[must_use]
-pub fn distinct(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
+pub fn distinct(locations: impl IntoIterator<Item = CandidateLocation>) -> Vec<CandidateLocation> {
     let mut positions: HashMap<Url, usize> = HashMap::new();
-    let mut kept: Vec<Location> = Vec::new();
+    let mut kept: Vec<CandidateLocation> = Vec::new();
     for location in locations {
         let next = kept.len();
         match *positions

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docstokg_bulk::queue::{AttemptRow, ManifestRow};
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::json::escape_controls;
-use docstokg_hub::{Head, redact};
+use docstokg_hub::{ResponseHead, redact};
 use docstokg_policy::canonical;
 use http::HeaderName;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
@@ -16,7 +16,7 @@ use url::Url;
 use crate::digest::Fingerprint;
 use crate::evidence::Evidence;
 use crate::identifier::Doi;
-use crate::location::Location;
+use crate::location::CandidateLocation;
 use crate::reason::Reason;
 use crate::resolver::ResolverId;
 use crate::work::Work;
@@ -54,7 +54,7 @@ impl Address {
 }
 
 /// One attempt, as it is recorded.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct RecordedAttempt<'a> {
     pub(crate) work_id: &'a str,
     pub(crate) resolver: ResolverId,
     pub(crate) address: Option<&'a Address>,
@@ -95,7 +95,7 @@ struct Metadata {
 
 /// What a work came to, as it is recorded.
 #[derive(Clone, Copy)]
-pub(crate) struct Account<'a> {
+pub(crate) struct WorkAccount<'a> {
     pub(crate) item: i64,
     pub(crate) work: &'a Work,
     pub(crate) work_id: &'a str,
@@ -110,7 +110,7 @@ pub(crate) struct Account<'a> {
 /// A file, as it is recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct FileAccount<'a> {
-    pub(crate) location: &'a Location,
+    pub(crate) location: &'a CandidateLocation,
     pub(crate) address: &'a Address,
     /// Below the out directory.
     pub(crate) path: &'a str,
@@ -118,7 +118,7 @@ pub(crate) struct FileAccount<'a> {
     /// What the file itself says for being the right one.
     pub(crate) evidence: Evidence,
     /// The answer it came with and its length; none for the file of another work.
-    pub(crate) fetched: Option<(&'a Head, u64)>,
+    pub(crate) fetched: Option<(&'a ResponseHead, u64)>,
 }
 
 /// What a work came to, in the words of the file.
@@ -156,7 +156,7 @@ struct ManifestRecord<'a> {
 
 impl Records {
     /// Words an attempt.
-    pub(crate) fn attempt(&self, attempt: &Attempt<'_>, at: Timestamp) -> AttemptRow {
+    pub(crate) fn attempt(&self, attempt: &RecordedAttempt<'_>, at: Timestamp) -> AttemptRow {
         let shown = attempt.address.map(|address| address.shown.as_str());
         let record = AttemptRecord {
             canonical_url: attempt.address.map(|address| address.canonical.as_str()),
@@ -192,7 +192,7 @@ impl Records {
     }
 
     /// Words what a work came to: a file, or why there is none.
-    pub(crate) fn manifest(&self, account: &Account<'_>, at: Timestamp) -> ManifestRow {
+    pub(crate) fn manifest(&self, account: &WorkAccount<'_>, at: Timestamp) -> ManifestRow {
         let file = account.file.as_ref();
         let fetched = file.and_then(|file| file.fetched);
         let header = |name| fetched.and_then(|(head, _)| header(head, name));
@@ -258,6 +258,6 @@ fn line(record: &impl Serialize) -> Arc<str> {
     escape_controls(serde_json::to_string(record).unwrap_or_default()).into()
 }
 
-fn header(head: &Head, name: HeaderName) -> Option<&str> {
+fn header(head: &ResponseHead, name: HeaderName) -> Option<&str> {
     head.headers.get(name).and_then(|value| value.to_str().ok())
 }

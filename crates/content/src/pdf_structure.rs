@@ -24,10 +24,10 @@ mod syntax;
 mod zeros;
 
 use crate::reason::Reason;
-use cross_reference::{Budget, CrossReference, MAX_OBJECTS, Place};
+use cross_reference::{CrossReference, MAX_OBJECTS, ObjectPosition, ReadBudget};
 use objects::{Objects, find, packed_objects};
-use source::Source;
-use syntax::Reader;
+use source::PdfSource;
+use syntax::ValueReader;
 pub(crate) use syntax::is_regular;
 
 /// How far into a file its header may stand.
@@ -41,7 +41,7 @@ const MAX_CATALOGUE_PLACES: usize = 100_000;
 
 /// What is wrong with a PDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Damage {
+pub(crate) enum PdfDamage {
     /// Its end is missing.
     EndMissing,
     /// Objects that it says it has are beyond its end.
@@ -54,7 +54,7 @@ pub(crate) enum Damage {
     Unreadable,
 }
 
-impl Damage {
+impl PdfDamage {
     /// Returns the reason that is recorded.
     pub(crate) const fn reason(self) -> Reason {
         match self {
@@ -79,24 +79,24 @@ impl Damage {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn damage_of(path: &Path) -> io::Result<Option<Damage>> {
-    inspect(&mut Source::open(path)?)
+pub(crate) fn damage_of(path: &Path) -> io::Result<Option<PdfDamage>> {
+    inspect(&mut PdfSource::open(path)?)
 }
 
-fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
-    let Some(end) = Ending::read(source)? else {
-        return Ok(Some(Damage::EndMissing));
+fn inspect(source: &mut PdfSource) -> io::Result<Option<PdfDamage>> {
+    let Some(end) = PdfEnding::read(source)? else {
+        return Ok(Some(PdfDamage::EndMissing));
     };
     let head = source.window(0, HEADER_WINDOW_BYTES)?;
     if is_longer_by_itself(&head, source.length) {
-        return Ok(Some(Damage::ObjectsBeyondEnd));
+        return Ok(Some(PdfDamage::ObjectsBeyondEnd));
     }
     let mut objects = None;
     let shifts = shifts(source)?;
     for shift in &shifts {
         let shift = *shift;
         if let Some(start) = end.table
-            && let Some(table) = CrossReference::read(source, start, shift, &mut Budget::new())?
+            && let Some(table) = CrossReference::read(source, start, shift, &mut ReadBudget::new())?
         {
             let read = Objects::new(table, shift);
             let misplaced = read.misplaced(source)?;
@@ -118,33 +118,33 @@ fn inspect(source: &mut Source) -> io::Result<Option<Damage>> {
             Err(damage) => return Ok(Some(damage)),
         },
     };
-    if !pages::are_there(source, &mut objects)? {
-        return Ok(Some(Damage::PagesMissing));
+    if !pages::find_pages(source, &mut objects)? {
+        return Ok(Some(PdfDamage::PagesMissing));
     }
     let begins: BTreeSet<u64> = objects
         .table
         .places
         .values()
         .filter_map(|place| match place {
-            Place::At(at) => Some(at.saturating_add(objects.shift)),
-            Place::In(_) => None,
+            ObjectPosition::At(at) => Some(at.saturating_add(objects.shift)),
+            ObjectPosition::In(_) => None,
         })
         .collect();
     let begins: Vec<u64> = begins.into_iter().collect();
     let is_holed = zeros::are_misplaced(source, &mut objects, &begins, end.mark)?;
-    Ok(is_holed.then_some(Damage::Zeros))
+    Ok(is_holed.then_some(PdfDamage::Zeros))
 }
 
 /// How a file ends.
-struct Ending {
+struct PdfEnding {
     /// Where its end mark stands.
     mark: u64,
     /// Where it says that its table is.
     table: Option<u64>,
 }
 
-impl Ending {
-    fn read(source: &mut Source) -> io::Result<Option<Self>> {
+impl PdfEnding {
+    fn read(source: &mut PdfSource) -> io::Result<Option<Self>> {
         let from = source.length.saturating_sub(TAIL_BYTES);
         let tail = source.window(from, TAIL_BYTES)?;
         let Some(mark) = rfind(&tail, END_MARK) else {
@@ -156,7 +156,8 @@ impl Ending {
             return Ok(None);
         }
         let place = rfind(&tail[..mark], b"startxref");
-        let table = place.and_then(|at| Reader::new(&tail[at + b"startxref".len()..mark]).number());
+        let table =
+            place.and_then(|at| ValueReader::new(&tail[at + b"startxref".len()..mark]).number());
         Ok(Some(Self {
             mark: from + mark as u64,
             table,
@@ -172,7 +173,7 @@ fn is_longer_by_itself(head: &[u8], length: u64) -> bool {
     };
     let dictionary = head[..at].iter().rposition(|byte| *byte == b'<');
     let dictionary = dictionary.and_then(|begin| {
-        let value = Reader::new(&head[begin.saturating_sub(1)..]).value(0)?;
+        let value = ValueReader::new(&head[begin.saturating_sub(1)..]).value(0)?;
         value.as_dictionary()?.number(b"L")
     });
     // Some servers take the last line's end off.
@@ -181,14 +182,14 @@ fn is_longer_by_itself(head: &[u8], length: u64) -> bool {
 
 /// Finds the objects of a file whose table is wrong by reading the whole file.
 fn repaired(
-    source: &mut Source,
+    source: &mut PdfSource,
     found: Option<(Objects, Vec<u32>)>,
-) -> io::Result<Result<Objects, Damage>> {
+) -> io::Result<Result<Objects, PdfDamage>> {
     let scanned = Objects::scan(source)?;
     let Some((mut objects, misplaced)) = found else {
         let root = root_by_reading(source, &scanned)?;
         if root.is_none() && scanned.len() <= MAX_CATALOGUE_PLACES {
-            return Ok(Err(Damage::PagesMissing));
+            return Ok(Err(PdfDamage::PagesMissing));
         }
         let mut table = CrossReference {
             root,
@@ -196,7 +197,9 @@ fn repaired(
             ..CrossReference::default()
         };
         let places = scanned.into_iter();
-        table.places = places.map(|(number, at)| (number, Place::At(at))).collect();
+        table.places = places
+            .map(|(number, at)| (number, ObjectPosition::At(at)))
+            .collect();
         return Ok(Ok(Objects::new(table, 0)));
     };
     let shift = objects.shift;
@@ -205,14 +208,16 @@ fn repaired(
         let place = objects.table.places.remove(&number);
         match (place, scanned.get(&number)) {
             (_, Some(at)) => {
-                let place = Place::At(at.saturating_sub(shift));
+                let place = ObjectPosition::At(at.saturating_sub(shift));
                 objects.table.places.insert(number, place);
             }
-            (Some(Place::At(at)), None) if at >= source.length => {
-                return Ok(Err(Damage::ObjectsBeyondEnd));
+            (Some(ObjectPosition::At(at)), None) if at >= source.length => {
+                return Ok(Err(PdfDamage::ObjectsBeyondEnd));
             }
-            (Some(Place::At(at)), None) if zeros::cover(source, at.saturating_add(shift))? => {
-                return Ok(Err(Damage::Zeros));
+            (Some(ObjectPosition::At(at)), None)
+                if zeros::cover(source, at.saturating_add(shift))? =>
+            {
+                return Ok(Err(PdfDamage::Zeros));
             }
             _ => {}
         }
@@ -221,7 +226,10 @@ fn repaired(
 }
 
 /// Finds the catalogue of a file without a table that can be read.
-fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Result<Option<u32>> {
+fn root_by_reading(
+    source: &mut PdfSource,
+    scanned: &BTreeMap<u32, u64>,
+) -> io::Result<Option<u32>> {
     let mut root = None;
     for at in scanned.values().take(MAX_CATALOGUE_PLACES) {
         let Some(object) = Objects::short_at(source, *at)? else {
@@ -245,15 +253,15 @@ fn root_by_reading(source: &mut Source, scanned: &BTreeMap<u32, u64>) -> io::Res
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn has_bounded_tables(path: &Path) -> io::Result<bool> {
-    let mut source = Source::open(path)?;
-    let Some(Ending {
+    let mut source = PdfSource::open(path)?;
+    let Some(PdfEnding {
         table: Some(start), ..
-    }) = Ending::read(&mut source)?
+    }) = PdfEnding::read(&mut source)?
     else {
         return Ok(true);
     };
     for shift in shifts(&mut source)? {
-        let mut budget = Budget::new();
+        let mut budget = ReadBudget::new();
         let table = CrossReference::read(&mut source, start, shift, &mut budget)?;
         if budget.rows > MAX_OBJECTS || table.is_some_and(|table| table.is_partial) {
             return Ok(false);
@@ -264,7 +272,7 @@ pub(crate) fn has_bounded_tables(path: &Path) -> io::Result<bool> {
 
 /// Returns what to add to the places in tables: some count from the header, most from the beginning
 /// of the file.
-fn shifts(source: &mut Source) -> io::Result<BTreeSet<u64>> {
+fn shifts(source: &mut PdfSource) -> io::Result<BTreeSet<u64>> {
     let head = source.window(0, HEADER_WINDOW_BYTES)?;
     Ok(BTreeSet::from([
         0,

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use failure::decisive;
-pub use failure::{Failure, Stage, WaitCause, sentence};
+pub use failure::{AttemptStage, ReasonedFailure, WaitCause, sentence};
 
 /// Why something gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,7 @@ pub enum Reason {
 }
 
 /// Every reason, with its word, the words of earlier versions and what it means for a person.
-const WORDS: [(Reason, &str, &[&str], &str); 35] = [
+const REASON_WORDS: [(Reason, &str, &[&str], &str); 35] = [
     (
         Reason::NotFound,
         "not_found",
@@ -281,15 +281,15 @@ const WORDS: [(Reason, &str, &[&str], &str); 35] = [
 impl Reason {
     fn entry(self) -> &'static (Self, &'static str, &'static [&'static str], &'static str) {
         // The table has every reason; a test sees to that.
-        WORDS
+        REASON_WORDS
             .iter()
             .find(|(reason, ..)| *reason == self)
-            .unwrap_or(&WORDS[0])
+            .unwrap_or(&REASON_WORDS[0])
     }
 
     /// Returns every reason, in the order of the documents.
     pub fn all() -> impl Iterator<Item = Self> {
-        WORDS.iter().map(|(reason, ..)| *reason)
+        REASON_WORDS.iter().map(|(reason, ..)| *reason)
     }
 
     /// Returns the word used in manifests, summaries and JSON.
@@ -313,7 +313,7 @@ impl Reason {
     /// Reads the word, in its present spelling or that of an earlier version.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
-        WORDS
+        REASON_WORDS
             .iter()
             .find(|(_, known, earlier, _)| *known == word || earlier.contains(&word))
             .map(|(reason, ..)| *reason)
@@ -367,7 +367,7 @@ mod tests {
             Reason::all()
                 .map(|reason| reason as usize)
                 .collect::<Vec<_>>(),
-            (0..WORDS.len()).collect::<Vec<_>>()
+            (0..REASON_WORDS.len()).collect::<Vec<_>>()
         );
         assert_eq!(Reason::read("no such reason"), None);
     }

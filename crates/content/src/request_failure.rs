@@ -7,7 +7,7 @@ use docstokg_hub::{Disposition, ErrorKind, FetchError, StatedBy};
 use docstokg_lookup::driver::RequestSender;
 use http::StatusCode;
 
-use crate::reason::{Failure, Reason, Stage, WaitCause};
+use crate::reason::{AttemptStage, Reason, ReasonedFailure, WaitCause};
 
 /// What a user can do about a robots.txt that cannot be read, and never will be.
 const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
@@ -77,12 +77,12 @@ impl RequestFailure {
     }
 
     /// Describes it as what a work met.
-    pub(crate) fn at(&self, stage: Stage) -> Failure {
+    pub(crate) fn at(&self, stage: AttemptStage) -> ReasonedFailure {
         let cause = match &self.disposition {
             Disposition::Retry(later) => Some(WaitCause::new(later)),
             _ => None,
         };
-        Failure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
+        ReasonedFailure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
     }
 
     /// Tells whether a request was sent: what was held back is not an attempt.

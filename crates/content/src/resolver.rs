@@ -1,7 +1,7 @@
 //! The sources that know where the files of works are.
 //!
 //! A [`Resolver`] is a value without I/O: [`Resolver::begin`] returns the first step of a look-up of
-//! works, and each response gives the next, until every work has its [`Outcome`]: candidate
+//! works, and each response gives the next, until every work has its [`LookupOutcome`]: candidate
 //! locations of its file, and what else was learned, so that the next resolver can be asked by an
 //! identifier that the user never wrote. A service that does not respond is an outcome too, with a
 //! reason and, where the service stated one, the time until which it takes no requests. A resolver
@@ -10,10 +10,10 @@
 
 use docstokg_lookup::driver::{look_up_batch, unreadable};
 
-use crate::location::Location;
+use crate::location::CandidateLocation;
 use crate::reason::Reason;
 use crate::request_failure::{LookupSender, RequestFailure};
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
 pub mod arxiv;
 mod atom;
@@ -62,10 +62,12 @@ pub use arxiv::API as ARXIV_API;
 pub use catalogue::{all, credential_table, credentials, endpoints, source_table, spec, specs};
 pub use landing::ID as LANDING_PAGE;
 pub use openalex::{API as OPENALEX_API, ID as OPENALEX};
-pub use spec::{Applies, Cost, Early, Mention, Need, ResolverSpec};
+pub use spec::{
+    Applicability, EarlyPosition, IdentifierNeed, ResolverCost, ResolverSpec, WorkMention,
+};
 
 /// All resolvers: a new one is its file, its `mod` line and a line here.
-static LISTED: &[&ResolverSpec] = &[
+static ALL_RESOLVERS: &[&ResolverSpec] = &[
     &arxiv::SPEC,
     &crossref::SPEC,
     &doaj::SPEC,
@@ -82,16 +84,16 @@ static LISTED: &[&ResolverSpec] = &[
 ];
 
 /// What a look-up needs next, with a result of any type.
-pub(crate) type Step<'a, T> = docstokg_lookup::step::Step<'a, T, RequestFailure>;
+pub(crate) type Step<'a, T> = docstokg_lookup::step::LookupStep<'a, T, RequestFailure>;
 
 /// What the look-up of a work needs next.
-pub type WorkStep<'a> = docstokg_lookup::step::Step<'a, Outcome, RequestFailure>;
+pub type WorkLookupStep<'a> = docstokg_lookup::step::LookupStep<'a, LookupOutcome, RequestFailure>;
 
 /// What the look-up of several works needs next: at last, one step for each of them.
-pub type BatchStep<'a> = docstokg_lookup::step::BatchStep<'a, Outcome, RequestFailure>;
+pub type BatchStep<'a> = docstokg_lookup::step::BatchStep<'a, LookupOutcome, RequestFailure>;
 
 /// Looks up works independently of each other.
-fn each<'a>(works: &'a [Work], look_up: impl Fn(&'a Work) -> WorkStep<'a>) -> BatchStep<'a> {
+fn each<'a>(works: &'a [Work], look_up: impl Fn(&'a Work) -> WorkLookupStep<'a>) -> BatchStep<'a> {
     Step::Done(works.iter().map(look_up).collect())
 }
 
@@ -111,11 +113,11 @@ pub trait Resolver: Send + Sync {
     }
 
     /// Returns whether it can be asked about this work, by what is known of it now.
-    fn applies(&self, work: &Work) -> Applies {
+    fn applies(&self, work: &Work) -> Applicability {
         self.spec().applies(work)
     }
 
-    /// Returns how many works one call of [`resolve`](Self::resolve) should have at most.
+    /// Returns how many works one call of [`Resolver::begin`] should have at most.
     fn batch(&self) -> usize {
         1
     }
@@ -130,14 +132,14 @@ pub async fn resolve(
     resolver: &dyn Resolver,
     works: &[Work],
     sender: &LookupSender<'_>,
-) -> Vec<Outcome> {
+) -> Vec<LookupOutcome> {
     let outcomes = look_up_batch(works, |works| resolver.begin(works), sender).await;
     let outcomes = outcomes.into_iter();
     outcomes.map(|outcome| read_by(resolver, outcome)).collect()
 }
 
 /// Returns the outcome that a resolver read; a failure if reading panicked.
-pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<Outcome>) -> Outcome {
+pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<LookupOutcome>) -> LookupOutcome {
     outcome.unwrap_or_else(|| {
         let detail = unreadable(resolver.spec().source.title);
         RequestFailure::new(Reason::JsonError, detail, None).into()
@@ -146,24 +148,24 @@ pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<Outcome>) -> Outc
 
 /// What came of asking about one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LookupOutcome {
     /// There are candidate locations.
-    Found(Found),
+    Found(FoundLocations),
     /// The service answered, and knows no location.
     NotFound {
         /// What it said.
         detail: String,
         /// What it knows about the work all the same.
-        learned: Learned,
+        learned: LearnedMetadata,
     },
     /// The service did not answer, or not sensibly.
     Failed(RequestFailure),
 }
 
-impl Outcome {
+impl LookupOutcome {
     /// Returns what was learned about the work, whether or not there is a location.
     #[must_use]
-    pub const fn learned(&self) -> Option<&Learned> {
+    pub const fn learned(&self) -> Option<&LearnedMetadata> {
         match self {
             Self::Found(found) => Some(&found.learned),
             Self::NotFound { learned, .. } => Some(learned),
@@ -177,7 +179,11 @@ impl Outcome {
     }
 
     /// Says that locations were found, or, when there are none, what was said instead.
-    fn of(locations: Vec<Location>, mut learned: Learned, otherwise: &str) -> Self {
+    fn of(
+        locations: Vec<CandidateLocation>,
+        mut learned: LearnedMetadata,
+        otherwise: &str,
+    ) -> Self {
         // The API of a repository knows its files better than its pages do.
         let records = locations
             .iter()
@@ -185,7 +191,7 @@ impl Outcome {
             .filter(|url| {
                 specs()
                     .iter()
-                    .any(|spec| (spec.claims)(Mention::Found(url)))
+                    .any(|spec| (spec.claims)(WorkMention::Found(url)))
             });
         learned.record_links.extend(records.cloned());
         if locations.is_empty() {
@@ -194,28 +200,28 @@ impl Outcome {
                 learned,
             }
         } else {
-            Self::Found(Found { locations, learned })
+            Self::Found(FoundLocations { locations, learned })
         }
     }
 
     fn not_found(detail: impl Into<String>) -> Self {
         Self::NotFound {
             detail: detail.into(),
-            learned: Learned::default(),
+            learned: LearnedMetadata::default(),
         }
     }
 }
 
 /// Candidate locations, and what was learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundLocations {
     /// Locations, best first, each once.
-    pub locations: Vec<Location>,
+    pub locations: Vec<CandidateLocation>,
     /// What the service knows about the work.
-    pub learned: Learned,
+    pub learned: LearnedMetadata,
 }
 
-impl From<RequestFailure> for Outcome {
+impl From<RequestFailure> for LookupOutcome {
     fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure)
     }

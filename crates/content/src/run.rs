@@ -15,7 +15,7 @@ pub mod inputs;
 mod lanes;
 mod lookup;
 pub mod query;
-mod recorded;
+mod recorded_files;
 mod report;
 mod save;
 mod works;
@@ -26,25 +26,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::directory::{Directory, DirectoryError, refuse_links};
-use docstokg_bulk::queue::{Mode, Respelling};
+use docstokg_bulk::queue::{CommitMode, Respelling};
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, Limits, RunError, RunMode, Scheduler};
+use docstokg_bulk::scheduler::{RunBounds, RunEnd, RunError, RunMode, Scheduler};
 use docstokg_hub::Role;
 use docstokg_hub::forecast::{RoleDemand, SiteForecast};
 use docstokg_hub::stores::SiteKey;
 
 pub use damaged_files::requeue_damaged;
-pub use deliverables::{Standing, deliver};
-pub use report::{Report, report};
+pub use deliverables::{WorkStanding, deliver};
+pub use report::{RunReport, report};
 
-use crate::layout::{self, Layout};
+use crate::layout::{self, FileLayout};
 use crate::reason::Reason;
-use crate::resolver::order::Choice;
+use crate::resolver::order::ResolverChoice;
 use crate::resolver::settings::Settings;
-use crate::work_state::Kind;
+use crate::work_state::ArtifactKind;
 use feed::WorkFeed;
-use inputs::Inputs;
-use works::Works;
+use inputs::WorkInputs;
+use works::WorksJob;
 
 /// How a run goes about it.
 #[derive(Clone, Debug)]
@@ -52,19 +52,19 @@ use works::Works;
     clippy::struct_excessive_bools,
     reason = "choices of a user, each independent of the others"
 )]
-pub struct Options {
+pub struct RunOptions {
     /// Where files go.
     pub out: PathBuf,
     /// The kinds wanted.
-    pub kinds: BTreeSet<Kind>,
+    pub kinds: BTreeSet<ArtifactKind>,
     /// Which resolvers to ask.
-    pub choice: Choice,
+    pub choice: ResolverChoice,
     /// The most steps at once.
     pub workers: usize,
     /// The role of requests for files.
     pub role: Role,
     /// How files are laid out.
-    pub layout: Layout,
+    pub layout: FileLayout,
     /// The most requests for one work.
     pub max_attempts: u32,
     /// The most time that one work may take from its first step on, deferred or not.
@@ -91,17 +91,17 @@ pub struct Options {
     pub limits: serde_json::Value,
 }
 
-impl Options {
+impl RunOptions {
     /// The usual options, for an out directory.
     #[must_use]
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
-            kinds: BTreeSet::from([Kind::Pdf]),
-            choice: Choice::default(),
+            kinds: BTreeSet::from([ArtifactKind::Pdf]),
+            choice: ResolverChoice::default(),
             workers: 2_000,
             role: Role::Artifact,
-            layout: Layout::ByKind,
+            layout: FileLayout::ByKind,
             max_attempts: 20,
             item_deadline: None,
             max_bytes: None,
@@ -119,11 +119,11 @@ impl Options {
 }
 
 /// A run of works.
-pub struct Run {
-    scheduler: Arc<Scheduler<Works>>,
+pub struct WorksRun {
+    scheduler: Arc<Scheduler<WorksJob>>,
 }
 
-impl Run {
+impl WorksRun {
     /// Puts a run together. `settings` say where services are, and how the user identifies to them.
     ///
     /// # Errors
@@ -131,15 +131,15 @@ impl Run {
     pub async fn new(
         context: RunContext,
         settings: Arc<Settings>,
-        options: Options,
+        options: RunOptions,
     ) -> Result<Self, RunError> {
-        let limits = Limits {
+        let limits = RunBounds {
             workers: options.workers,
             max_bytes: options.max_bytes,
             max_wait: options.max_wait,
         };
         let mode = options.mode;
-        let works = Works::new(context.clone(), settings, options).await?;
+        let works = WorksJob::new(context.clone(), settings, options).await?;
         let scheduler = Scheduler {
             job: Arc::new(works),
             context,
@@ -155,7 +155,7 @@ impl Run {
     ///
     /// # Errors
     /// The run cannot go on; what is left stays queued.
-    pub async fn run(&self, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
+    pub async fn run(&self, inputs: Box<dyn WorkInputs>) -> Result<RunEnd, RunError> {
         let feed = WorkFeed::new(Arc::clone(&self.scheduler.job), inputs);
         self.scheduler.run(Box::new(feed)).await
     }
@@ -195,7 +195,7 @@ impl Run {
 ///
 /// # Errors
 /// It cannot be written, another run works on it, or a directory below it is a symbolic link.
-pub fn open_directory(path: &Path, mode: Mode) -> Result<Directory, DirectoryError> {
+pub fn open_directory(path: &Path, mode: CommitMode) -> Result<Directory, DirectoryError> {
     refuse_links(layout::directories(path))?;
     Directory::open(path, mode, &earlier_reasons())
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use docstokg_hub::Ends;
+use docstokg_hub::FileEnds;
 
 use crate::reason::Reason;
 
@@ -14,10 +14,10 @@ use crate::reason::Reason;
 const PDF_HEADER_WINDOW_BYTES: usize = 1024;
 
 /// How much of the beginning [`classify`] looks at. More than this is not needed.
-pub const HEAD_BYTES: usize = Ends::FIRST;
+pub const HEAD_BYTES: usize = FileEnds::FIRST;
 
 /// How much of the end [`pdf_tail`] looks at. More than this is not needed.
-pub const TAIL_BYTES: usize = Ends::LAST;
+pub const TAIL_BYTES: usize = FileEnds::LAST;
 
 /// The least a PDF has, unless configured otherwise.
 pub const MIN_PDF_BYTES: u64 = 1024;
@@ -197,7 +197,7 @@ pub fn pdf_tail(tail: &[u8]) -> PdfTail {
 
 /// What arrived, as far as it matters.
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct ReceivedBody<'a> {
     /// The first bytes, at least [`HEAD_BYTES`] of them where there are as many.
     pub head: &'a [u8],
     /// The last bytes, at least [`TAIL_BYTES`] of them where there are as many.
@@ -207,12 +207,12 @@ pub struct Received<'a> {
     /// How many the server promised, where it did and no encoding was undone.
     pub declared_length: Option<u64>,
     /// What was expected.
-    pub expected: Expected,
+    pub expected: ExpectedContent,
 }
 
 /// What the caller went out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedContent {
     /// A PDF: the location, the header or the name promised one.
     Pdf,
     /// Whatever is there.
@@ -221,7 +221,7 @@ pub enum Expected {
 
 /// The judgement on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BodyJudgement {
     /// It is whole, as far as bytes can tell.
     Accepted(Payload),
     /// It is not to be kept.
@@ -229,13 +229,13 @@ pub enum Verdict {
         /// What it is.
         payload: Payload,
         /// Why not.
-        reason: Flaw,
+        reason: BodyFlaw,
     },
 }
 
 /// Why a body is not to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flaw {
+pub enum BodyFlaw {
     /// Nothing arrived.
     EmptyBody,
     /// Less or more arrived than was promised.
@@ -250,7 +250,7 @@ pub enum Flaw {
     PdfSniffUnknown,
 }
 
-impl Flaw {
+impl BodyFlaw {
     /// Returns the word used in manifests.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -258,20 +258,20 @@ impl Flaw {
     }
 }
 
-impl From<Flaw> for Reason {
-    fn from(flaw: Flaw) -> Self {
+impl From<BodyFlaw> for Reason {
+    fn from(flaw: BodyFlaw) -> Self {
         match flaw {
-            Flaw::EmptyBody => Self::EmptyBody,
-            Flaw::LengthMismatch => Self::LengthMismatch,
-            Flaw::PdfTooSmall => Self::PdfTooSmall,
-            Flaw::HtmlTailDetected => Self::HtmlTailDetected,
-            Flaw::PdfEofMissing => Self::PdfEofMissing,
-            Flaw::PdfSniffUnknown => Self::PdfSniffUnknown,
+            BodyFlaw::EmptyBody => Self::EmptyBody,
+            BodyFlaw::LengthMismatch => Self::LengthMismatch,
+            BodyFlaw::PdfTooSmall => Self::PdfTooSmall,
+            BodyFlaw::HtmlTailDetected => Self::HtmlTailDetected,
+            BodyFlaw::PdfEofMissing => Self::PdfEofMissing,
+            BodyFlaw::PdfSniffUnknown => Self::PdfSniffUnknown,
         }
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for BodyFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -280,7 +280,7 @@ impl fmt::Display for Flaw {
 /// Judges a body that arrived. Whether a page is welcome where a PDF was expected is the caller's
 /// business.
 #[must_use]
-pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
+pub fn judge(received: &ReceivedBody<'_>, min_pdf_bytes: u64) -> BodyJudgement {
     let payload = if received.length == 0 {
         Payload::Empty
     } else {
@@ -289,21 +289,23 @@ pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
     let mismatch = received
         .declared_length
         .is_some_and(|declared| declared != received.length);
-    let rejected = |reason| Verdict::Rejected { payload, reason };
+    let rejected = |reason| BodyJudgement::Rejected { payload, reason };
     match payload {
-        Payload::Empty => rejected(Flaw::EmptyBody),
+        Payload::Empty => rejected(BodyFlaw::EmptyBody),
         Payload::Pdf => match pdf_tail(received.tail) {
-            PdfTail::HtmlTail => rejected(Flaw::HtmlTailDetected),
+            PdfTail::HtmlTail => rejected(BodyFlaw::HtmlTailDetected),
             // Headers promise the length of what is sent, be it whole or not: only the file says
             // whether it is whole.
-            PdfTail::EofMissing => rejected(Flaw::PdfEofMissing),
-            PdfTail::Complete if received.length < min_pdf_bytes => rejected(Flaw::PdfTooSmall),
+            PdfTail::EofMissing => rejected(BodyFlaw::PdfEofMissing),
+            PdfTail::Complete if received.length < min_pdf_bytes => rejected(BodyFlaw::PdfTooSmall),
             // The end mark is there, whatever the header promised.
-            PdfTail::Complete => Verdict::Accepted(payload),
+            PdfTail::Complete => BodyJudgement::Accepted(payload),
         },
-        _ if mismatch => rejected(Flaw::LengthMismatch),
-        Payload::Unknown if received.expected == Expected::Pdf => rejected(Flaw::PdfSniffUnknown),
-        payload => Verdict::Accepted(payload),
+        _ if mismatch => rejected(BodyFlaw::LengthMismatch),
+        Payload::Unknown if received.expected == ExpectedContent::Pdf => {
+            rejected(BodyFlaw::PdfSniffUnknown)
+        }
+        payload => BodyJudgement::Accepted(payload),
     }
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
 use crate::landing_page::names_another_file;
-use crate::resolver::Mention;
+use crate::resolver::WorkMention;
 
 /// Most links to records that are kept of one work.
 const MAX_RECORD_LINKS: usize = 8;
@@ -91,7 +91,7 @@ fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
 
 /// One work to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "StoredWork")]
 pub struct Work {
     /// What the user called it. It names the work for ever, whatever is learned later.
     #[serde(rename = "typed")]
@@ -111,7 +111,7 @@ pub struct Work {
 
 /// A work as it is written down: all but its name may be missing.
 #[derive(Deserialize)]
-struct Written {
+struct StoredWork {
     #[serde(rename = "typed")]
     supplied: Identifier,
     #[serde(default)]
@@ -126,9 +126,9 @@ struct Written {
     record_links: Vec<Url>,
 }
 
-impl From<Written> for Work {
-    fn from(written: Written) -> Self {
-        let Written {
+impl From<StoredWork> for Work {
+    fn from(written: StoredWork) -> Self {
+        let StoredWork {
             supplied,
             identifiers,
             title,
@@ -223,7 +223,7 @@ impl Work {
     }
 
     /// Adds what a source knows about the work; nothing is overwritten.
-    pub fn learn(&mut self, learned: &Learned) {
+    pub fn learn(&mut self, learned: &LearnedMetadata) {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());
         fill(&mut self.year, learned.year);
@@ -235,19 +235,19 @@ impl Work {
     }
 
     /// Returns what may name a record of a repository: what is certain first.
-    pub(crate) fn mentions(&self) -> impl Iterator<Item = Mention<'_>> {
+    pub(crate) fn mentions(&self) -> impl Iterator<Item = WorkMention<'_>> {
         let Identifiers { doi, url, .. } = &self.identifiers;
         doi.iter()
-            .map(Mention::Doi)
-            .chain(url.iter().map(Mention::Written))
-            .chain(self.record_links.iter().map(Mention::Found))
+            .map(WorkMention::Doi)
+            .chain(url.iter().map(WorkMention::Written))
+            .chain(self.record_links.iter().map(WorkMention::Found))
     }
 }
 
 /// What an answer says about a work, beside where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Learned {
+pub struct LearnedMetadata {
     /// Names of it.
     pub identifiers: Identifiers,
     /// Its title.

@@ -21,21 +21,21 @@ use docstokg_bulk::seconds;
 use docstokg_policy::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::location::{Location, Offers};
-use crate::reason::Failure;
-use crate::resolver::order::Choice;
+use crate::location::{CandidateLocation, LocationOffer};
+use crate::reason::ReasonedFailure;
+use crate::resolver::order::ResolverChoice;
 use crate::resolver::{ResolverId, landing};
 use crate::work::{Work, is_public};
-pub(crate) use deferred::Awaiting;
-pub use kind::Kind;
+pub(crate) use deferred::AwaitedEvent;
+pub use kind::ArtifactKind;
 
 /// How far to go for a work.
 #[derive(Clone, Debug)]
 pub struct Goals {
     /// The kinds wanted.
-    pub kinds: BTreeSet<Kind>,
+    pub kinds: BTreeSet<ArtifactKind>,
     /// Whom to ask.
-    pub choice: Choice,
+    pub choice: ResolverChoice,
     /// The most requests for files and look-ups.
     pub max_attempts: u32,
     /// The most time that one work may take from its first step on, deferred or not.
@@ -48,12 +48,12 @@ pub struct WorkState {
     /// What is known about the work.
     pub work: Work,
     /// Whom it was asked of.
-    asked: Vec<Asked>,
+    asked: Vec<QueriedResolver>,
     /// Where its files may be.
     #[serde(alias = "places")]
-    candidates: Vec<Candidate>,
+    candidates: Vec<WorkCandidate>,
     /// The kinds that are there.
-    got: BTreeSet<Kind>,
+    got: BTreeSet<ArtifactKind>,
     /// When its first step began.
     #[serde(default, with = "seconds::option")]
     pub begun: Option<Timestamp>,
@@ -61,30 +61,30 @@ pub struct WorkState {
     pub attempts: u32,
     /// Why the latest candidate or look-up gave nothing.
     #[serde(default)]
-    pub last: Option<Failure>,
+    pub last: Option<ReasonedFailure>,
     /// What ended the work from outside: its time is over, its input is missing.
     #[serde(default)]
-    ended_by: Option<Failure>,
+    ended_by: Option<ReasonedFailure>,
     /// What it is deferred for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deferral: Option<Deferral>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Asked {
+struct QueriedResolver {
     resolver: ResolverId,
     /// It is worth asking again at this time.
     #[serde(with = "seconds::option")]
     again_at: Option<Timestamp>,
     /// Why it gave nothing when it was last asked.
     #[serde(default, alias = "setback")]
-    failure: Option<Failure>,
+    failure: Option<ReasonedFailure>,
     /// Since when its host fails without saying when it is back.
     #[serde(default, with = "seconds::option", rename = "waits_since")]
     failing_since: Option<Timestamp>,
 }
 
-impl Asked {
+impl QueriedResolver {
     const fn new(resolver: ResolverId) -> Self {
         Self {
             resolver,
@@ -97,34 +97,34 @@ impl Asked {
 
 /// A candidate location, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Candidate {
-    location: Location,
-    state: Tried,
+struct WorkCandidate {
+    location: CandidateLocation,
+    state: TrialState,
     /// Why it gave nothing when it was last tried.
     #[serde(default, alias = "setback")]
-    failure: Option<Failure>,
+    failure: Option<ReasonedFailure>,
 }
 
-impl Candidate {
-    const fn new(location: Location) -> Self {
+impl WorkCandidate {
+    const fn new(location: CandidateLocation) -> Self {
         Self {
             location,
-            state: Tried::No,
+            state: TrialState::No,
             failure: None,
         }
     }
 
     fn is_ready(&self, now: Timestamp) -> bool {
         match self.state {
-            Tried::No => true,
-            Tried::Later(at, _) => at <= now,
-            Tried::Yes => false,
+            TrialState::No => true,
+            TrialState::Later(at, _) => at <= now,
+            TrialState::Yes => false,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Tried {
+enum TrialState {
     No,
     Yes,
     /// Deferred until this time. A file that is being prepared was asked for so many times.
@@ -133,7 +133,7 @@ enum Tried {
 
 /// One step of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WorkStep {
     /// Fetch this candidate.
     Fetch(usize),
     /// Read this page for candidates.
@@ -147,8 +147,10 @@ impl WorkState {
     #[must_use]
     pub fn new(work: Work) -> Self {
         let own = work.identifiers.url.iter();
-        let own = own.map(|url| Location::new(url.clone(), Offers::Unknown, ResolverId::DIRECT));
-        let candidates: Vec<_> = own.map(Candidate::new).collect();
+        let own = own.map(|url| {
+            CandidateLocation::new(url.clone(), LocationOffer::Unknown, ResolverId::DIRECT)
+        });
+        let candidates: Vec<_> = own.map(WorkCandidate::new).collect();
         let has_url = !candidates.is_empty();
         let mut state = Self {
             work,
@@ -171,16 +173,16 @@ impl WorkState {
 
     /// Returns a candidate location.
     #[must_use]
-    pub fn candidate(&self, candidate: usize) -> Option<&Location> {
+    pub fn candidate(&self, candidate: usize) -> Option<&CandidateLocation> {
         let candidate = self.candidates.get(candidate);
         candidate.map(|candidate| &candidate.location)
     }
 
     /// Returns the number of a candidate location, which is added if it is not one yet.
-    pub fn candidate_at(&mut self, location: Location) -> usize {
-        let is_same = |known: &Candidate| known.location.url == location.url;
+    pub fn candidate_at(&mut self, location: CandidateLocation) -> usize {
+        let is_same = |known: &WorkCandidate| known.location.url == location.url;
         self.candidates.iter().position(is_same).unwrap_or_else(|| {
-            self.candidates.push(Candidate::new(location));
+            self.candidates.push(WorkCandidate::new(location));
             self.candidates.len() - 1
         })
     }
@@ -193,8 +195,8 @@ impl WorkState {
 
     /// Returns the kinds that are wanted and not there.
     #[must_use]
-    pub fn missing(&self, goals: &Goals) -> BTreeSet<Kind> {
-        if self.got.contains(&Kind::Other) {
+    pub fn missing(&self, goals: &Goals) -> BTreeSet<ArtifactKind> {
+        if self.got.contains(&ArtifactKind::Other) {
             return BTreeSet::new();
         }
         goals.kinds.difference(&self.got).copied().collect()
@@ -208,8 +210,9 @@ impl WorkState {
             return None;
         }
         let mut kept = self.clone();
-        let is_secret = |candidate: &Candidate| !is_public(&candidate.location.url);
-        let hides = |candidate: &Candidate| candidate.state != Tried::Yes && is_secret(candidate);
+        let is_secret = |candidate: &WorkCandidate| !is_public(&candidate.location.url);
+        let hides =
+            |candidate: &WorkCandidate| candidate.state != TrialState::Yes && is_secret(candidate);
         if kept.candidates.iter().any(hides) {
             kept.asked.clear();
         }
@@ -223,7 +226,7 @@ impl WorkState {
     }
 }
 
-impl docstokg_bulk::job::State for WorkState {
+impl docstokg_bulk::job::JobState for WorkState {
     fn decode(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }

@@ -5,36 +5,36 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use docstokg_hub::{Ends, Head, SavedFile};
+use docstokg_hub::{FileEnds, ResponseHead, SavedFile};
 use docstokg_policy::canonical;
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 
 use super::Fetcher;
-use super::outcome::{Arrived, Fetched, Page, challenged, nothing};
+use super::outcome::{ArtifactPage, FetchOutcome, StagedFile, challenged, nothing};
 use crate::digest::md5_of;
 use crate::evidence::Evidence;
-use crate::location::{Checksum, Location, Offers};
-use crate::pdf_structure::Damage;
+use crate::location::{CandidateLocation, LocationChecksum, LocationOffer};
+use crate::pdf_structure::PdfDamage;
 use crate::reason::Reason;
 use crate::resolver::landing::{self, content_type};
 use crate::resolver::{ARXIV_API, ResolverId};
-use crate::sniff::{Expected, Payload, Received, Verdict, judge};
+use crate::sniff::{BodyJudgement, ExpectedContent, Payload, ReceivedBody, judge};
 use crate::work::Work;
-use crate::work_state::Kind;
+use crate::work_state::ArtifactKind;
 use crate::{bot_challenge, charset, landing_page, pdf_structure};
 use docstokg_bulk::blocking::run_blocking;
-use docstokg_bulk::contained::contained;
+use docstokg_bulk::panic_containment::contained;
 
 /// A candidate location of a work, and the kinds of files that the work still lacks.
 #[derive(Clone, Copy)]
-pub(crate) struct Candidate<'a> {
-    pub(crate) location: &'a Location,
+pub(crate) struct JudgedCandidate<'a> {
+    pub(crate) location: &'a CandidateLocation,
     pub(crate) work: &'a Work,
-    pub(crate) missing: &'a BTreeSet<Kind>,
+    pub(crate) missing: &'a BTreeSet<ArtifactKind>,
 }
 
-impl Candidate<'_> {
+impl JudgedCandidate<'_> {
     fn host(&self) -> &str {
         self.location.url.host_str().unwrap_or_default()
     }
@@ -46,28 +46,28 @@ impl Candidate<'_> {
 
     /// Tells whether a page is what is wanted here.
     fn wants_page(&self) -> bool {
-        self.missing.contains(&Kind::Html)
-            && (self.is_direct() || self.location.offers == Offers::Html)
+        self.missing.contains(&ArtifactKind::Html)
+            && (self.is_direct() || self.location.offers == LocationOffer::Html)
     }
 }
 
 /// Returns the kind of file that a payload is.
-pub(crate) const fn kind_of(payload: Payload) -> Kind {
+pub(crate) const fn kind_of(payload: Payload) -> ArtifactKind {
     match payload {
-        Payload::Pdf => Kind::Pdf,
-        Payload::Xml | Payload::Jats => Kind::Xml,
-        Payload::Html => Kind::Html,
-        _ => Kind::Other,
+        Payload::Pdf => ArtifactKind::Pdf,
+        Payload::Xml | Payload::Jats => ArtifactKind::Xml,
+        Payload::Html => ArtifactKind::Html,
+        _ => ArtifactKind::Other,
     }
 }
 
 impl Fetcher {
     pub(super) async fn judge_file(
         &self,
-        candidate: &Candidate<'_>,
-        head: &Head,
+        candidate: &JudgedCandidate<'_>,
+        head: &ResponseHead,
         file: SavedFile,
-    ) -> Fetched {
+    ) -> FetchOutcome {
         let (host, status) = (candidate.host(), Some(head.status.as_u16()));
         let payload = match self.judge_bytes(candidate, head, &file) {
             Ok(payload) => payload,
@@ -103,7 +103,7 @@ impl Fetcher {
             let detail = format!("{host} sent {sent} where something else is wanted");
             return nothing(Reason::DomainDisallowedMime, detail, status);
         }
-        Fetched::File(Box::new(Arrived {
+        FetchOutcome::File(Box::new(StagedFile {
             head: head.clone(),
             file,
             kind,
@@ -115,23 +115,23 @@ impl Fetcher {
     /// Says what a file is, or why it is no file.
     fn judge_bytes(
         &self,
-        candidate: &Candidate<'_>,
-        head: &Head,
+        candidate: &JudgedCandidate<'_>,
+        head: &ResponseHead,
         file: &SavedFile,
-    ) -> Result<Payload, Fetched> {
+    ) -> Result<Payload, FetchOutcome> {
         match judge(
             &received(candidate.location, head, file),
             self.min_pdf_bytes,
         ) {
-            Verdict::Accepted(payload) => Ok(payload),
+            BodyJudgement::Accepted(payload) => Ok(payload),
             // A user who asks for a file by its URL gets it, small as it may be.
-            Verdict::Rejected { payload, .. }
+            BodyJudgement::Rejected { payload, .. }
                 if candidate.is_direct()
                     && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) =>
             {
                 Ok(payload)
             }
-            Verdict::Rejected { reason, .. } => {
+            BodyJudgement::Rejected { reason, .. } => {
                 let (host, bytes) = (candidate.host(), file.bytes);
                 let detail = format!("{host} sent {bytes} bytes that are no whole file ({reason})");
                 Err(nothing(reason.into(), detail, Some(head.status.as_u16())))
@@ -140,7 +140,12 @@ impl Fetcher {
     }
 
     /// Reads a page that came where a file was wanted for the locations that it names.
-    async fn page(&self, candidate: &Candidate<'_>, head: &Head, path: &Path) -> Fetched {
+    async fn page(
+        &self,
+        candidate: &JudgedCandidate<'_>,
+        head: &ResponseHead,
+        path: &Path,
+    ) -> FetchOutcome {
         let (work, url, headers, path) = (
             candidate.work.clone(),
             head.url.clone(),
@@ -159,7 +164,7 @@ impl Fetcher {
         });
         let Ok(page) = read
             .await
-            .unwrap_or_else(|| Ok(landing_page::Page::default()))
+            .unwrap_or_else(|| Ok(landing_page::PageContents::default()))
         else {
             return nothing(
                 Reason::HtmlOnly,
@@ -168,20 +173,21 @@ impl Fetcher {
             );
         };
         let arxiv = self.settings.endpoints.of(&ARXIV_API);
-        let found = landing_page::Page::places(page.candidates, &head.url, &arxiv);
+        let found = landing_page::PageContents::places(page.candidates, &head.url, &arxiv);
         let own = canonical::for_index(&candidate.location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as
         // it is.
-        let found: Vec<Location> = found.collect();
+        let found: Vec<CandidateLocation> = found.collect();
         let next = page.next.filter(|_| found.is_empty()).map(|next| {
-            Location::new(next, Offers::Unknown, landing::ID).referer(head.url.clone())
+            CandidateLocation::new(next, LocationOffer::Unknown, landing::ID)
+                .referer(head.url.clone())
         });
         let locations = found
             .into_iter()
             .chain(next)
             .filter(|found| canonical::for_index(&found.url) != own)
             .collect();
-        Fetched::Page(Box::new(Page {
+        FetchOutcome::Page(Box::new(ArtifactPage {
             locations,
             learned: page.learned,
             head: head.clone(),
@@ -190,25 +196,29 @@ impl Fetcher {
 }
 
 /// Looks for damage in a PDF beside the runtime.
-async fn damage_in(path: &Path) -> Option<Damage> {
+async fn damage_in(path: &Path) -> Option<PdfDamage> {
     let path = path.to_owned();
     let looked = run_blocking(move || damage_of(&path)).await;
-    looked.unwrap_or(Some(Damage::Unreadable))
+    looked.unwrap_or(Some(PdfDamage::Unreadable))
 }
 
 /// Looks for damage in a PDF. One that cannot be read back, or whose reader fails, is not whole.
-fn damage_of(path: &Path) -> Option<Damage> {
+fn damage_of(path: &Path) -> Option<PdfDamage> {
     let looked = contained(|| pdf_structure::damage_of(path)).and_then(Result::ok);
-    looked.unwrap_or(Some(Damage::Unreadable))
+    looked.unwrap_or(Some(PdfDamage::Unreadable))
 }
 
 /// Says why a file on the disk is not a whole one: it is asked what a file that arrives is asked.
-pub(crate) fn flaw_of(path: &Path, expected: Expected, min_pdf_bytes: u64) -> Option<&'static str> {
-    let unreadable = || Some(Damage::Unreadable.sentence());
-    let (Ok(ends), Ok(meta)) = (Ends::of(path), std::fs::metadata(path)) else {
+pub(crate) fn flaw_of(
+    path: &Path,
+    expected: ExpectedContent,
+    min_pdf_bytes: u64,
+) -> Option<&'static str> {
+    let unreadable = || Some(PdfDamage::Unreadable.sentence());
+    let (Ok(ends), Ok(meta)) = (FileEnds::of(path), std::fs::metadata(path)) else {
         return unreadable();
     };
-    let received = Received {
+    let received = ReceivedBody {
         head: &ends.first,
         tail: &ends.last,
         length: meta.len(),
@@ -216,12 +226,12 @@ pub(crate) fn flaw_of(path: &Path, expected: Expected, min_pdf_bytes: u64) -> Op
         expected,
     };
     match judge(&received, min_pdf_bytes) {
-        Verdict::Accepted(Payload::Pdf) => damage_of(path).map(Damage::sentence),
-        Verdict::Accepted(_) if expected == Expected::Pdf => {
+        BodyJudgement::Accepted(Payload::Pdf) => damage_of(path).map(PdfDamage::sentence),
+        BodyJudgement::Accepted(_) if expected == ExpectedContent::Pdf => {
             Some(Reason::PdfSniffUnknown.sentence())
         }
-        Verdict::Accepted(_) => None,
-        Verdict::Rejected { reason, .. } => Some(Reason::from(reason).sentence()),
+        BodyJudgement::Accepted(_) => None,
+        BodyJudgement::Rejected { reason, .. } => Some(Reason::from(reason).sentence()),
     }
 }
 
@@ -236,30 +246,34 @@ fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Returns what is known about a file before its bytes are judged.
-fn received<'a>(location: &Location, head: &Head, file: &'a SavedFile) -> Received<'a> {
+fn received<'a>(
+    location: &CandidateLocation,
+    head: &ResponseHead,
+    file: &'a SavedFile,
+) -> ReceivedBody<'a> {
     let declared = head
         .headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.trim().parse().ok());
-    Received {
+    ReceivedBody {
         head: &file.ends.first,
         tail: &file.ends.last,
         length: file.bytes,
         declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
-        expected: if location.offers == Offers::Pdf {
-            Expected::Pdf
+        expected: if location.offers == LocationOffer::Pdf {
+            ExpectedContent::Pdf
         } else {
-            Expected::Anything
+            ExpectedContent::Anything
         },
     }
 }
 
 /// Returns what is wrong with a file whose checksum was stated.
-fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
+fn mismatch(checksum: &LocationChecksum, file: &SavedFile) -> Option<String> {
     let (stated, found) = match checksum {
-        Checksum::Sha256(stated) => (stated, file.sha256.clone()),
-        Checksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
+        LocationChecksum::Sha256(stated) => (stated, file.sha256.clone()),
+        LocationChecksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
     };
     (*stated != found)
         .then(|| format!("the file has the checksum {found}, and {stated} was stated"))

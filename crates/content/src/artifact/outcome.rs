@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use docstokg_hub::{Head, SavedFile};
+use docstokg_hub::{ResponseHead, SavedFile};
 
 use crate::bot_challenge::BotChallenge;
 use crate::evidence::Evidence;
-use crate::location::Location;
+use crate::location::CandidateLocation;
 use crate::reason::Reason;
 use crate::request_failure::RequestFailure;
 use crate::sniff::Payload;
-use crate::work::Learned;
-use crate::work_state::Kind;
+use crate::work::LearnedMetadata;
+use crate::work_state::ArtifactKind;
 
 /// What came of a candidate location.
-pub(crate) enum Fetched {
+pub(crate) enum FetchOutcome {
     /// A good file lies in the staging place.
-    File(Box<Arrived>),
+    File(Box<StagedFile>),
     /// It is a page, and these are the locations that it names.
-    Page(Box<Page>),
+    Page(Box<ArtifactPage>),
     /// The host prepares the file, and may state how long that takes.
     Preparing(Option<Duration>),
     /// No file.
@@ -30,30 +30,30 @@ pub(crate) enum Fetched {
 }
 
 /// A page that came where a file was wanted.
-pub(crate) struct Page {
-    pub(crate) locations: Vec<Location>,
-    pub(crate) learned: Learned,
-    pub(crate) head: Head,
+pub(crate) struct ArtifactPage {
+    pub(crate) locations: Vec<CandidateLocation>,
+    pub(crate) learned: LearnedMetadata,
+    pub(crate) head: ResponseHead,
 }
 
 /// A good file in its staging place.
-pub(crate) struct Arrived {
-    pub(crate) head: Head,
+pub(crate) struct StagedFile {
+    pub(crate) head: ResponseHead,
     pub(crate) file: SavedFile,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ArtifactKind,
     pub(crate) payload: Payload,
     /// What the file itself says for being the right one.
     pub(crate) evidence: Evidence,
 }
 
-pub(super) fn nothing(reason: Reason, detail: String, status: Option<u16>) -> Fetched {
-    Fetched::Failed {
+pub(super) fn nothing(reason: Reason, detail: String, status: Option<u16>) -> FetchOutcome {
+    FetchOutcome::Failed {
         failure: RequestFailure::new(reason, detail, status),
         gone: false,
     }
 }
 
-pub(super) fn challenged(host: &str, challenge: BotChallenge, status: Option<u16>) -> Fetched {
+pub(super) fn challenged(host: &str, challenge: BotChallenge, status: Option<u16>) -> FetchOutcome {
     let reason = match challenge {
         BotChallenge::Robots { .. } => Reason::BotChallenge,
         BotChallenge::Interstitial { .. } => Reason::Interstitial,

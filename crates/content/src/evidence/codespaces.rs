@@ -79,7 +79,7 @@ fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inside::{first_page, load};
+    use super::super::file_identity::{first_page, load};
     use super::*;
 
     #[test]

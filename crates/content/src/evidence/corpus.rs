@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::inside::look_inside;
+use super::file_identity::look_inside;
 use super::*;
 use crate::identifier::Identifier;
 
 /// A paper as its registry knows it.
 #[derive(Clone, Debug, Deserialize)]
-struct Known {
+struct RegisteredPaper {
     doi: String,
     title: String,
     #[serde(default)]
@@ -21,7 +21,7 @@ struct Known {
     file: String,
 }
 
-impl Known {
+impl RegisteredPaper {
     fn work(&self) -> Work {
         let mut work = Work::new(Identifier::parse(&self.doi).unwrap());
         work.title = titles::clean(&self.title);
@@ -76,14 +76,14 @@ const WORDS: &str = "The measurement of the content was done at every station an
     revised form and accepted for publication by the editor of the journal.";
 
 /// Papers that were never written, in journals of eight, and their first pages.
-fn written() -> Vec<(Known, Inside)> {
+fn written() -> Vec<(RegisteredPaper, FileIdentity)> {
     let mut papers = Vec::new();
     for number in 0..SUBJECTS.len() * ASPECTS.len() * PLACES.len() {
         let subject = SUBJECTS[number % SUBJECTS.len()];
         let aspect = ASPECTS[number / SUBJECTS.len() % ASPECTS.len()];
         let place = PLACES[number / SUBJECTS.len() / ASPECTS.len() % PLACES.len()];
         let journal = number / 8;
-        let known = Known {
+        let known = RegisteredPaper {
             doi: format!("10.5555/journal.{journal:04}.{number:07}"),
             title: format!("On the {aspect} {subject} {place}"),
             journal: Some(journal.to_string()),
@@ -91,9 +91,9 @@ fn written() -> Vec<(Known, Inside)> {
         };
         let printed = SHAPES[number % SHAPES.len()].replace("{}", &known.doi);
         let page = format!("{printed} {} A. Rivers, B. Brook {WORDS}", known.title);
-        let inside = Inside {
+        let inside = FileIdentity {
             first_page: Some(page),
-            ..Inside::default()
+            ..FileIdentity::default()
         };
         papers.push((known, inside));
     }
@@ -102,7 +102,7 @@ fn written() -> Vec<(Known, Inside)> {
 
 /// How many own papers were refused, and how many foreign ones were kept of how many.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Count {
+struct RefusalCount {
     own: usize,
     own_without_evidence: usize,
     own_refused: usize,
@@ -112,10 +112,10 @@ struct Count {
     foreign_named: usize,
 }
 
-impl Count {
-    fn take(&mut self, is_own: bool, finding: &Finding) {
-        let without = *finding == Finding::Accepted(Evidence::None);
-        let is_refused = matches!(finding, Finding::WrongWork { .. });
+impl RefusalCount {
+    fn take(&mut self, is_own: bool, finding: &EvidenceFinding) {
+        let without = *finding == EvidenceFinding::Accepted(Evidence::None);
+        let is_refused = matches!(finding, EvidenceFinding::WrongWork { .. });
         if is_own {
             self.own += 1;
             self.own_refused += usize::from(is_refused);
@@ -130,11 +130,11 @@ impl Count {
 
 /// Compares papers with works: each with those of its journal, and with every `step`-th of all.
 fn compare(
-    papers: &[(Known, Inside)],
+    papers: &[(RegisteredPaper, FileIdentity)],
     step: usize,
-    mut shown: impl FnMut(&Known, &Known, &Finding),
-) -> [Count; 2] {
-    let (mut across, mut within) = (Count::default(), Count::default());
+    mut shown: impl FnMut(&RegisteredPaper, &RegisteredPaper, &EvidenceFinding),
+) -> [RefusalCount; 2] {
+    let (mut across, mut within) = (RefusalCount::default(), RefusalCount::default());
     for (number, (wanted, _)) in papers.iter().enumerate() {
         let work = wanted.work();
         for (other, (known, inside)) in papers.iter().enumerate() {
@@ -175,14 +175,14 @@ fn a_page_that_states_another_doi_is_refused_without_a_title_too() {
         let mut own = known.work();
         own.title = None;
         assert!(
-            matches!(weigh(&inside, &own), Finding::Accepted(_)),
+            matches!(weigh(&inside, &own), EvidenceFinding::Accepted(_)),
             "{inside:?}"
         );
         let page = inside.first_page.as_deref().unwrap();
         let mut other = Work::new(Identifier::parse("10.5555/journal.0001.9999999").unwrap());
         other.title = None;
         assert_eq!(
-            matches!(weigh(&inside, &other), Finding::WrongWork { .. }),
+            matches!(weigh(&inside, &other), EvidenceFinding::WrongWork { .. }),
             page.contains(&known.doi),
             "{page}"
         );
@@ -190,9 +190,9 @@ fn a_page_that_states_another_doi_is_refused_without_a_title_too() {
 }
 
 /// Reads a directory with papers and `index.json`, a list of `file`, `doi`, `title` and `journal`.
-fn real(directory: &Path) -> Vec<(Known, Inside)> {
+fn real(directory: &Path) -> Vec<(RegisteredPaper, FileIdentity)> {
     let index = std::fs::read_to_string(directory.join("index.json")).unwrap();
-    let index: Vec<Known> = serde_json::from_str(&index).unwrap();
+    let index: Vec<RegisteredPaper> = serde_json::from_str(&index).unwrap();
     let looked = index.into_iter().map(|known| {
         let inside = look_inside(&directory.join(&known.file));
         (known, inside)
@@ -212,7 +212,7 @@ fn real_papers_are_told_apart() {
         if is_own {
             *evidence.entry(format!("{finding:?}")).or_default() += 1;
         }
-        let is_refused = matches!(finding, Finding::WrongWork { .. });
+        let is_refused = matches!(finding, EvidenceFinding::WrongWork { .. });
         if is_own == is_refused && wanted.journal == known.journal {
             eprintln!("{} for {}: {finding:?}", known.file, wanted.doi);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Runtime, before};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::inside::{Inside, look_inside};
+use super::file_identity::{FileIdentity, look_inside};
 
 /// How many files are looked into at once.
 const AT_ONCE: usize = 2;
@@ -17,21 +17,21 @@ const AT_ONCE: usize = 2;
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How many threads that do not come to an end are left behind before no more files are looked
 /// into.
-const MOST_RUNAWAYS: usize = 8;
+const MAX_RUNAWAY_THREADS: usize = 8;
 /// The stack of the threads: the parser calls itself for what is nested, up to a depth of its own.
 const STACK_BYTES: usize = 64 << 20;
 /// The name of the threads.
 const THREAD_NAME: &str = "pdf-examination";
 
 /// Looks into files.
-pub(crate) struct Examiner {
+pub(crate) struct EvidenceExaminer {
     runtime: Arc<dyn Runtime>,
     free: Arc<Semaphore>,
     /// Threads that still read a file whose examination was given up.
     runaways: Arc<AtomicUsize>,
 }
 
-impl Examiner {
+impl EvidenceExaminer {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self {
             runtime,
@@ -42,16 +42,16 @@ impl Examiner {
 
     /// Looks into a file. One that takes too long has said nothing; the thread that still reads it
     /// is left behind, so that the next file has its turn.
-    pub(crate) async fn look(&self, path: &Path) -> Inside {
+    pub(crate) async fn look(&self, path: &Path) -> FileIdentity {
         if !self.runtime.can_pause() {
             // Simulated time has no threads to wait for.
             return look_inside(path);
         }
         let Ok(_turn) = self.free.acquire().await else {
-            return Inside::default();
+            return FileIdentity::default();
         };
-        if self.runaways.load(Ordering::Relaxed) >= MOST_RUNAWAYS {
-            return Inside::default();
+        if self.runaways.load(Ordering::Relaxed) >= MAX_RUNAWAY_THREADS {
+            return FileIdentity::default();
         }
         let (sender, mut receiver) = oneshot::channel();
         let (path, runaways) = (path.to_owned(), Arc::clone(&self.runaways));
@@ -65,7 +65,7 @@ impl Examiner {
                 }
             });
         if started.is_err() {
-            return Inside::default();
+            return FileIdentity::default();
         }
         if let Some(inside) = before(
             &*self.runtime,
@@ -80,7 +80,7 @@ impl Examiner {
         // It may have ended in this very moment.
         receiver.close();
         let Ok(inside) = receiver.try_recv() else {
-            return Inside::default();
+            return FileIdentity::default();
         };
         self.runaways.fetch_sub(1, Ordering::Relaxed);
         inside

@@ -41,7 +41,7 @@ pub(super) fn show(document: &mut Document, page: ObjectId, form: ObjectId) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inside::{first_page, load};
+    use super::super::file_identity::{first_page, load};
 
     fn stream(dictionary: &str, data: &str) -> String {
         let length = data.len();

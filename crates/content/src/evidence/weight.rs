@@ -9,11 +9,11 @@ use lopdf::{Document, Object, ObjectId, Stream};
 use crate::pdf_structure;
 
 /// The most values of one file, in its own bytes and in its streams of objects.
-const MOST_VALUES: usize = 400_000;
+const MAX_PDF_VALUES: usize = 400_000;
 /// The most that a stream of objects, or a table of them, may expand to.
 pub(super) const MAX_OBJECTS_BYTES: usize = 2 << 20;
 /// The most values that are loaded. More than were counted are loaded where objects overlap.
-const MAX_LOADED_VALUES: usize = 2 * MOST_VALUES;
+const MAX_LOADED_VALUES: usize = 2 * MAX_PDF_VALUES;
 /// The most bytes of texts, names and streams that are loaded: twice the largest file.
 const MAX_LOADED_BYTES: usize = 64 << 20;
 /// The most values of the first page, with the tables of its fonts: reading its text keeps all of
@@ -24,14 +24,14 @@ pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 /// The most that all tables of the fonts of a page may expand to.
 const MAX_FONTS_BYTES: usize = 16 << 20;
 /// What is looked at together.
-const BLOCK: usize = 4 << 10;
+const WEIGHT_BLOCK_BYTES: usize = 4 << 10;
 /// Compressed pictures and text look like a value every thirty bytes or so; what is written as text
 /// has more.
 const BYTES_PER_VALUE: usize = 16;
 
 /// What a file may still have.
 #[derive(Clone, Copy, Default)]
-struct Allowance {
+struct WeightAllowance {
     /// Values in streams of objects.
     packed_values: usize,
     loaded_values: usize,
@@ -40,8 +40,8 @@ struct Allowance {
 
 thread_local! {
     /// What the file that this thread reads may still have.
-    static LEFT: Cell<Allowance> = const {
-        Cell::new(Allowance {
+    static THREAD_ALLOWANCE: Cell<WeightAllowance> = const {
+        Cell::new(WeightAllowance {
             packed_values: 0,
             loaded_values: 0,
             loaded_bytes: 0,
@@ -52,30 +52,30 @@ thread_local! {
 /// Tells whether a file can be read at a bounded cost, and begins to count what is loaded of it.
 pub(super) fn is_readable(bytes: &[u8]) -> bool {
     let values = count(bytes);
-    LEFT.set(Allowance {
-        packed_values: MOST_VALUES.saturating_sub(values),
+    THREAD_ALLOWANCE.set(WeightAllowance {
+        packed_values: MAX_PDF_VALUES.saturating_sub(values),
         loaded_values: MAX_LOADED_VALUES,
         loaded_bytes: MAX_LOADED_BYTES,
     });
-    values <= MOST_VALUES
+    values <= MAX_PDF_VALUES
 }
 
 /// Takes what an object holds from what is left for the file; returns `false` if that is less.
 pub(super) fn spend(object: &Object) -> bool {
     let (values, bytes) = size_of(object);
-    let mut left = LEFT.get();
+    let mut left = THREAD_ALLOWANCE.get();
     let is_enough = values <= left.loaded_values;
     left.loaded_values = left.loaded_values.saturating_sub(values);
-    LEFT.set(left);
+    THREAD_ALLOWANCE.set(left);
     spend_bytes(bytes) && is_enough
 }
 
 /// Takes bytes from what is left for the file; returns `false` if that is less.
 pub(super) fn spend_bytes(bytes: usize) -> bool {
-    let mut left = LEFT.get();
+    let mut left = THREAD_ALLOWANCE.get();
     let is_enough = bytes <= left.loaded_bytes;
     left.loaded_bytes = left.loaded_bytes.saturating_sub(bytes);
-    LEFT.set(left);
+    THREAD_ALLOWANCE.set(left);
     is_enough
 }
 
@@ -104,10 +104,10 @@ pub(super) fn fits(stream: &Stream) -> bool {
     let Ok(content) = stream.decompressed_content_with_limit(MAX_OBJECTS_BYTES) else {
         return false;
     };
-    let (values, mut left) = (starts(&content), LEFT.get());
+    let (values, mut left) = (starts(&content), THREAD_ALLOWANCE.get());
     let is_enough = values <= left.packed_values;
     left.packed_values = left.packed_values.saturating_sub(values);
-    LEFT.set(left);
+    THREAD_ALLOWANCE.set(left);
     let first = stream.dict.get(b"First").and_then(Object::as_i64).ok();
     let first = first.and_then(|first| usize::try_from(first).ok());
     is_enough && first.is_some_and(|first| pdf_structure::are_packed_apart(&content, first))
@@ -143,9 +143,9 @@ pub(super) fn is_page_readable(document: &Document, page: ObjectId) -> bool {
 /// Counts the values in those parts of a file that are written as text.
 fn count(bytes: &[u8]) -> usize {
     bytes
-        .chunks(BLOCK)
+        .chunks(WEIGHT_BLOCK_BYTES)
         .map(starts)
-        .filter(|values| *values > BLOCK / BYTES_PER_VALUE)
+        .filter(|values| *values > WEIGHT_BLOCK_BYTES / BYTES_PER_VALUE)
         .sum()
 }
 

@@ -19,7 +19,7 @@ const ARCHIVES: [&str; 38] = [
 ];
 
 /// Parts of arxiv.org under which an identifier follows.
-const PAGES: [&str; 9] = [
+const ARXIV_PATHS: [&str; 9] = [
     "abs", "pdf", "html", "e-print", "src", "format", "ps", "list", "cits",
 ];
 
@@ -75,7 +75,10 @@ impl ArxivId {
         {
             let path = path_alone(path);
             let (page, id) = path.split_once('/')?;
-            return PAGES.contains(&page).then(|| Self::read_bare(id)).flatten();
+            return ARXIV_PATHS
+                .contains(&page)
+                .then(|| Self::read_bare(id))
+                .flatten();
         }
         Self::read_bare(text)
     }

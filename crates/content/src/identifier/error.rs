@@ -3,14 +3,14 @@
 use super::spelling::preview;
 
 /// What is accepted, for the end of messages.
-const ACCEPTED: &str = "accepted are a DOI (10.1000/xyz), an arXiv id (2101.00001), pmid:123, PMC123, an OpenAlex work (W123) and http(s) URLs";
+const ACCEPTED_IDENTIFIERS: &str = "accepted are a DOI (10.1000/xyz), an arXiv id (2101.00001), pmid:123, PMC123, an OpenAlex work (W123) and http(s) URLs";
 
 /// The text names no work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentifierError {
     /// There is nothing.
-    #[error("nothing is there; {ACCEPTED}")]
+    #[error("nothing is there; {ACCEPTED_IDENTIFIERS}")]
     Empty,
     /// Digits alone could be anything.
     #[error(
@@ -45,7 +45,9 @@ pub enum IdentifierError {
         why: String,
     },
     /// It looks like nothing known.
-    #[error("'{0}' is not a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL; {ACCEPTED}")]
+    #[error(
+        "'{0}' is not a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL; {ACCEPTED_IDENTIFIERS}"
+    )]
     Unrecognised(String),
 }
 

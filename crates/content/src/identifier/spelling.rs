@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const PREVIEW_CHARS: usize = 80;
 
 /// Brackets and quotes that people and programs put around identifiers.
-const PAIRS: [(char, char); 9] = [
+const BRACKET_PAIRS: [(char, char); 9] = [
     ('<', '>'),
     ('(', ')'),
     ('[', ']'),
@@ -21,7 +21,10 @@ const PAIRS: [(char, char); 9] = [
 /// Takes off white space, and brackets and quotes that stand on both sides.
 pub(crate) fn unwrap(text: &str) -> &str {
     let mut text = text.trim_matches(is_blank);
-    while let Some((open, close)) = PAIRS.iter().find(|(open, _)| text.starts_with(*open)) {
+    while let Some((open, close)) = BRACKET_PAIRS
+        .iter()
+        .find(|(open, _)| text.starts_with(*open))
+    {
         let Some(inner) = text
             .strip_prefix(*open)
             .and_then(|rest| rest.strip_suffix(*close))
@@ -52,7 +55,7 @@ pub(crate) fn without_trailing_punctuation(text: &str) -> &str {
         let Some(last) = text.chars().next_back() else {
             return text;
         };
-        let opener = PAIRS
+        let opener = BRACKET_PAIRS
             .iter()
             .find(|(open, close)| *close == last && open != close)
             .map(|(open, _)| *open);

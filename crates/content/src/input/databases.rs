@@ -4,7 +4,7 @@
 use url::Url;
 
 /// The hosts of databases. A host below one of these is one as well.
-const HOSTS: &[&str] = &[
+const DATABASE_HOSTS: &[&str] = &[
     "app.dimensions.ai",
     "apps.isiknowledge.com",
     "apps.webofknowledge.com",
@@ -36,7 +36,7 @@ pub(super) fn is_database_link(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
     };
-    HOSTS.iter().any(|known| {
+    DATABASE_HOSTS.iter().any(|known| {
         let is_below = |name: &str| {
             let rest = host.strip_suffix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -1,7 +1,7 @@
 //! The XML of `EndNote`: one file, often one line, with a `record` for each work.
 
-use super::fields::{Field, Row};
-use crate::resolver::xml::{Step, walk};
+use super::fields::{ColumnMeaning, FieldRow};
+use crate::resolver::xml::{XmlStep, walk};
 
 /// The longest text of a field that is kept, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
@@ -9,45 +9,53 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 32;
 
 /// Reads all records, and tells whether the file is XML to its end.
-pub(super) fn read_records(bytes: &[u8]) -> (Vec<Row>, bool) {
+pub(super) fn read_records(bytes: &[u8]) -> (Vec<FieldRow>, bool) {
     let (mut rows, mut text) = (Vec::new(), String::new());
-    let mut row = Row::default();
+    let mut row = FieldRow::default();
     let (mut accession, mut database) = (String::new(), String::new());
     let root = walk(bytes, |step| match step {
-        Step::Text(open, part) => {
-            let is_wanted = path_in_record(open).is_some_and(|path| Part::around(path).is_some());
+        XmlStep::Text(open, part) => {
+            let is_wanted =
+                path_in_record(open).is_some_and(|path| EndnoteTag::around(path).is_some());
             if is_wanted && text.len() + part.len() <= MAX_TEXT_BYTES {
                 text.push_str(part);
             }
         }
-        Step::End(open) => match path_in_record(open) {
+        XmlStep::End(open) => match path_in_record(open) {
             Some([]) => {
                 if ["pubmed", "medline", "nlm"]
                     .iter()
                     .any(|name| database.contains(name))
                 {
-                    row.take_quietly(Field::Pmid, &accession);
+                    row.take_quietly(ColumnMeaning::Pmid, &accession);
                 }
                 accession.clear();
                 database.clear();
                 rows.push(std::mem::take(&mut row));
             }
             Some(path) => {
-                let Some(part) = Part::around(path).filter(|part| part.path().len() == path.len())
+                let Some(part) =
+                    EndnoteTag::around(path).filter(|part| part.path().len() == path.len())
                 else {
                     return;
                 };
                 let value = std::mem::take(&mut text);
                 let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
                 match part {
-                    Part::Doi if value.contains("10.") => row.take(Field::Doi, &value),
-                    Part::Pmcid if value.starts_with("PMC") => row.take(Field::Pmcid, &value),
-                    Part::Title => row.take(Field::Title, &value),
-                    Part::Year => row.take(Field::Year, &value),
-                    Part::Url => row.take_quietly(Field::Url, &value),
-                    Part::Accession => accession = value,
-                    Part::Database | Part::Provider => database += &value.to_ascii_lowercase(),
-                    Part::Doi | Part::Pmcid => {}
+                    EndnoteTag::Doi if value.contains("10.") => {
+                        row.take(ColumnMeaning::Doi, &value);
+                    }
+                    EndnoteTag::Pmcid if value.starts_with("PMC") => {
+                        row.take(ColumnMeaning::Pmcid, &value);
+                    }
+                    EndnoteTag::Title => row.take(ColumnMeaning::Title, &value),
+                    EndnoteTag::Year => row.take(ColumnMeaning::Year, &value),
+                    EndnoteTag::Url => row.take_quietly(ColumnMeaning::Url, &value),
+                    EndnoteTag::Accession => accession = value,
+                    EndnoteTag::Database | EndnoteTag::Provider => {
+                        database += &value.to_ascii_lowercase();
+                    }
+                    EndnoteTag::Doi | EndnoteTag::Pmcid => {}
                 }
             }
             None => {}
@@ -58,7 +66,7 @@ pub(super) fn read_records(bytes: &[u8]) -> (Vec<Row>, bool) {
 
 /// A part of a record that says something here.
 #[derive(Clone, Copy)]
-enum Part {
+enum EndnoteTag {
     Doi,
     Pmcid,
     Title,
@@ -69,7 +77,7 @@ enum Part {
     Provider,
 }
 
-impl Part {
+impl EndnoteTag {
     const ALL: [Self; 8] = [
         Self::Doi,
         Self::Pmcid,

@@ -7,7 +7,7 @@ use url::Url;
 
 /// What a column or key means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum ColumnMeaning {
     Doi,
     Arxiv,
     Pmid,
@@ -22,7 +22,7 @@ pub(super) enum Field {
     Year,
 }
 
-impl Field {
+impl ColumnMeaning {
     /// Recognises the name of a column or key, in any case, with spaces or hyphens for underscores.
     pub(super) fn named(name: &str) -> Option<Self> {
         let name = name
@@ -54,7 +54,7 @@ impl Field {
 
 /// A row as far as it could be read.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(super) struct FieldRow {
     identifiers: Identifiers,
     /// What links say, which is believed after everything else.
     linked: Identifiers,
@@ -64,7 +64,7 @@ pub(super) struct Row {
     problems: Vec<String>,
 }
 
-impl Row {
+impl FieldRow {
     /// Reads a line that is one identifier.
     pub(super) fn of_identifier(text: &str) -> Result<Self, String> {
         let identifier = Identifier::parse(text).map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ impl Row {
     }
 
     /// Takes a field in; a value that says nothing (`null`, `nan`, a dash) is none.
-    pub(super) fn take(&mut self, field: Field, value: &str) {
+    pub(super) fn take(&mut self, field: ColumnMeaning, value: &str) {
         let value = value.trim();
         if value.is_empty()
             || ["null", "none", "nan", "n/a", "na", "-"]
@@ -86,24 +86,26 @@ impl Row {
         }
         let read = match field {
             // The DOI of an arXiv work is the arXiv work.
-            Field::Doi => value
+            ColumnMeaning::Doi => value
                 .parse::<Doi>()
                 .map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
-            Field::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
+            ColumnMeaning::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
             // Spreadsheets make 123.0 of 123.
-            Field::Pmid => value
+            ColumnMeaning::Pmid => value
                 .strip_suffix(".0")
                 .unwrap_or(value)
                 .parse::<Pmid>()
                 .map(Identifier::Pmid),
-            Field::Pmcid => value.parse::<Pmcid>().map(Identifier::Pmcid),
-            Field::OpenAlex => value.parse::<OpenAlexId>().map(Identifier::OpenAlex),
-            Field::Id | Field::WorkId | Field::Url => Identifier::parse(value),
-            Field::Title => {
+            ColumnMeaning::Pmcid => value.parse::<Pmcid>().map(Identifier::Pmcid),
+            ColumnMeaning::OpenAlex => value.parse::<OpenAlexId>().map(Identifier::OpenAlex),
+            ColumnMeaning::Id | ColumnMeaning::WorkId | ColumnMeaning::Url => {
+                Identifier::parse(value)
+            }
+            ColumnMeaning::Title => {
                 self.title.get_or_insert_with(|| value.to_owned());
                 return;
             }
-            Field::Year => {
+            ColumnMeaning::Year => {
                 let year = value
                     .get(..4)
                     .unwrap_or(value)
@@ -115,10 +117,10 @@ impl Row {
             }
         };
         match read {
-            Ok(identifier) if field == Field::WorkId && self.named.is_none() => {
+            Ok(identifier) if field == ColumnMeaning::WorkId && self.named.is_none() => {
                 self.named = Some(identifier);
             }
-            Ok(identifier) if field == Field::Url => self.take_link(identifier),
+            Ok(identifier) if field == ColumnMeaning::Url => self.take_link(identifier),
             Ok(identifier) => self.identifiers.insert(identifier),
             Err(error) => self.problems.push(error.to_string()),
         }
@@ -161,7 +163,7 @@ impl Row {
 
     /// Takes a field in that may well hold something else: what cannot be read is left out without
     /// a word.
-    pub(super) fn take_quietly(&mut self, field: Field, value: &str) {
+    pub(super) fn take_quietly(&mut self, field: ColumnMeaning, value: &str) {
         let problems = self.problems.len();
         self.take(field, value);
         self.problems.truncate(problems);

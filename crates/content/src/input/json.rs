@@ -4,11 +4,11 @@ use serde_json::Value;
 use url::Url;
 
 use super::RecordedFile;
-use super::fields::{Field, Row};
+use super::fields::{ColumnMeaning, FieldRow};
 
 /// Reads one line of JSON; `None` for a line of a manifest that is about something else than a
 /// work.
-pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
+pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
     match value {
@@ -21,14 +21,14 @@ pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
             Ok(None)
         }
         Value::Object(object) => {
-            let mut row = Row::default();
+            let mut row = FieldRow::default();
             take_all(&mut row, &object);
             if let Some(Value::Object(ids)) = object.get("ids") {
                 take_all(&mut row, ids);
             }
             Ok(Some(row))
         }
-        Value::String(text) => Row::of_identifier(&text).map(Some),
+        Value::String(text) => FieldRow::of_identifier(&text).map(Some),
         Value::Array(_) => Err("it is a JSON array; one object per line is read".to_owned()),
         _ => Err("it is neither a JSON object nor a string".to_owned()),
     }
@@ -59,34 +59,34 @@ pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
 
 /// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names
 /// nothing.
-pub(super) fn csl(item: &str) -> Result<Row, String> {
+pub(super) fn csl(item: &str) -> Result<FieldRow, String> {
     let item: Value =
         serde_json::from_str(item).map_err(|error| format!("it is not valid JSON: {error}"))?;
     let object = item.as_object().ok_or("it is not a JSON object")?;
-    let mut row = Row::default();
+    let mut row = FieldRow::default();
     let text = |key: &str| object.get(key).and_then(Value::as_str);
     for (key, field) in [
-        ("DOI", Field::Doi),
-        ("PMID", Field::Pmid),
-        ("PMCID", Field::Pmcid),
-        ("title", Field::Title),
+        ("DOI", ColumnMeaning::Doi),
+        ("PMID", ColumnMeaning::Pmid),
+        ("PMCID", ColumnMeaning::Pmcid),
+        ("title", ColumnMeaning::Title),
     ] {
         if let Some(value) = text(key) {
             row.take(field, value);
         }
     }
     if let Some(url) = text("URL") {
-        row.take_quietly(Field::Url, url);
+        row.take_quietly(ColumnMeaning::Url, url);
     }
     if let Some(year) = item.pointer("/issued/date-parts/0/0") {
-        row.take(Field::Year, &year.to_string().replace('"', ""));
+        row.take(ColumnMeaning::Year, &year.to_string().replace('"', ""));
     }
     Ok(row)
 }
 
-fn take_all(row: &mut Row, object: &serde_json::Map<String, Value>) {
+fn take_all(row: &mut FieldRow, object: &serde_json::Map<String, Value>) {
     for (name, value) in object {
-        let Some(field) = Field::named(name) else {
+        let Some(field) = ColumnMeaning::named(name) else {
             continue;
         };
         match value {

@@ -16,7 +16,7 @@ const ACCENTS: [(char, &str, &str); 11] = [
 ];
 
 /// Letters that have a name.
-const NAMED: [(&str, &str); 12] = [
+const NAMED_LETTERS: [(&str, &str); 12] = [
     ("ss", "ß"),
     ("ae", "æ"),
     ("AE", "Æ"),
@@ -97,13 +97,13 @@ fn command<'a>(rest: &'a str, plain: &mut String) -> &'a str {
     let end = rest
         .find(|c: char| !c.is_ascii_alphabetic())
         .unwrap_or(rest.len());
-    if let Some((_, letter)) = NAMED.iter().find(|(name, _)| *name == &rest[..end]) {
+    if let Some((_, letter)) = NAMED_LETTERS.iter().find(|(name, _)| *name == &rest[..end]) {
         plain.push_str(letter);
     }
     // A blank behind a command ends it.
     rest[end..]
         .strip_prefix(' ')
-        .filter(|_| NAMED.iter().any(|(name, _)| *name == &rest[..end]))
+        .filter(|_| NAMED_LETTERS.iter().any(|(name, _)| *name == &rest[..end]))
         .unwrap_or(&rest[end..])
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _};
 
 /// One line, without its end.
 #[derive(Debug)]
-pub(super) enum Raw {
+pub(super) enum RawLine {
     /// The whole line.
     Line { number: u64, bytes: Vec<u8> },
     /// It was longer than allowed; the rest was skipped.
@@ -13,7 +13,7 @@ pub(super) enum Raw {
 }
 
 /// A line, or the error of the reader and the number of the line before it.
-pub(super) type Read = Result<Raw, (u64, io::Error)>;
+pub(super) type RawLineResult = Result<RawLine, (u64, io::Error)>;
 
 /// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first
 /// is skipped.
@@ -23,7 +23,7 @@ pub(super) struct RawLines<R> {
     limit: usize,
     number: u64,
     /// Lines that were looked at and not taken yet.
-    ahead: VecDeque<Read>,
+    ahead: VecDeque<RawLineResult>,
     ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl<R: BufRead> RawLines<R> {
     }
 
     /// Returns a line that is still to come, without taking it: the next one is 0.
-    pub(super) fn peek(&mut self, index: usize) -> Option<&Read> {
+    pub(super) fn peek(&mut self, index: usize) -> Option<&RawLineResult> {
         while self.ahead.len() <= index {
             let line = self.read_next()?;
             self.ahead.push_back(line);
@@ -72,11 +72,11 @@ impl<R: BufRead> RawLines<R> {
 
     /// Returns the next line; `None` at the end. An error of the reader is given once, then the
     /// input has ended.
-    pub(super) fn next(&mut self) -> Option<Read> {
+    pub(super) fn next(&mut self) -> Option<RawLineResult> {
         self.ahead.pop_front().or_else(|| self.read_next())
     }
 
-    fn read_next(&mut self) -> Option<Read> {
+    fn read_next(&mut self) -> Option<RawLineResult> {
         if self.ended {
             return None;
         }
@@ -104,7 +104,7 @@ impl<R: BufRead> RawLines<R> {
         }
     }
 
-    fn read(&mut self) -> io::Result<Option<Raw>> {
+    fn read(&mut self) -> io::Result<Option<RawLine>> {
         let mut bytes = Vec::new();
         let mut any = false;
         let mut overlong = false;
@@ -142,12 +142,12 @@ impl<R: BufRead> RawLines<R> {
         }
         let number = self.number;
         Ok(Some(if overlong {
-            Raw::Overlong {
+            RawLine::Overlong {
                 number,
                 beginning: bytes,
             }
         } else {
-            Raw::Line { number, bytes }
+            RawLine::Line { number, bytes }
         }))
     }
 }

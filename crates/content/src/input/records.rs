@@ -1,6 +1,6 @@
 //! Records that run over several lines, as reference managers and databases write them.
 
-use super::fields::{Field, Row};
+use super::fields::{ColumnMeaning, FieldRow};
 use super::{latex, tagged};
 
 /// What a record is written in.
@@ -66,13 +66,13 @@ pub(super) struct Collector {
 }
 
 /// A record, and the number of its first line.
-pub(super) struct Record {
+pub(super) struct TextRecord {
     pub(super) number: u64,
     pub(super) text: String,
 }
 
 /// The longest record, in bytes. A brace that is never closed is found out after as many.
-const LONGEST_RECORD_BYTES: usize = 256 * 1024;
+const MAX_RECORD_BYTES: usize = 256 * 1024;
 
 impl Collector {
     pub(super) fn new(notation: Notation) -> Self {
@@ -86,7 +86,7 @@ impl Collector {
     }
 
     /// Takes a line in. Returns the record that it ends, if it does.
-    pub(super) fn take(&mut self, number: u64, line: &str) -> Option<Record> {
+    pub(super) fn take(&mut self, number: u64, line: &str) -> Option<TextRecord> {
         let begins = self.notation.begins(line);
         let before = if begins && self.notation.ends_at_next() {
             self.end()
@@ -113,23 +113,23 @@ impl Collector {
             Notation::EndNote | Notation::Medline => false,
         };
         before.or_else(|| {
-            (is_ended || self.text.len() > LONGEST_RECORD_BYTES)
+            (is_ended || self.text.len() > MAX_RECORD_BYTES)
                 .then(|| self.end())
                 .flatten()
         })
     }
 
     /// Returns what is left at the end of the file.
-    pub(super) fn end(&mut self) -> Option<Record> {
+    pub(super) fn end(&mut self) -> Option<TextRecord> {
         let text = std::mem::take(&mut self.text);
-        (!text.is_empty()).then_some(Record {
+        (!text.is_empty()).then_some(TextRecord {
             number: self.begun_at,
             text,
         })
     }
 
     /// Reads a record; `None` for one that describes no work, such as a comment or a macro.
-    pub(super) fn read(&self, text: &str) -> Result<Option<Row>, String> {
+    pub(super) fn read(&self, text: &str) -> Result<Option<FieldRow>, String> {
         match self.notation {
             Notation::Bibtex => bibtex(text),
             Notation::Ris => Ok(Some(ris(text))),
@@ -167,24 +167,26 @@ fn tag(line: &str) -> Option<(&str, &str)> {
     .then(|| (name, value.trim()))
 }
 
-fn ris(text: &str) -> Row {
-    let mut row = Row::default();
+fn ris(text: &str) -> FieldRow {
+    let mut row = FieldRow::default();
     for (name, value) in text.lines().filter_map(tag) {
         match name {
-            "DO" => row.take(Field::Doi, value),
-            "TI" | "T1" => row.take(Field::Title, value),
-            "PY" | "Y1" => row.take(Field::Year, value),
-            "C2" if value.to_ascii_uppercase().starts_with("PMC") => row.take(Field::Pmcid, value),
+            "DO" => row.take(ColumnMeaning::Doi, value),
+            "TI" | "T1" => row.take(ColumnMeaning::Title, value),
+            "PY" | "Y1" => row.take(ColumnMeaning::Year, value),
+            "C2" if value.to_ascii_uppercase().starts_with("PMC") => {
+                row.take(ColumnMeaning::Pmcid, value);
+            }
             // Some programs put the DOI there, and others the kind of work.
-            "M3" if value.starts_with("10.") => row.take_quietly(Field::Url, value),
-            "UR" | "L1" | "L2" => row.take_quietly(Field::Url, value),
+            "M3" if value.starts_with("10.") => row.take_quietly(ColumnMeaning::Url, value),
+            "UR" | "L1" | "L2" => row.take_quietly(ColumnMeaning::Url, value),
             _ => {}
         }
     }
     row
 }
 
-fn bibtex(text: &str) -> Result<Option<Row>, String> {
+fn bibtex(text: &str) -> Result<Option<FieldRow>, String> {
     let (kind, body) = text
         .trim_start()
         .trim_start_matches('@')
@@ -197,16 +199,16 @@ fn bibtex(text: &str) -> Result<Option<Row>, String> {
         return Ok(None);
     }
     let body = body.split_once(',').map_or("", |(_, fields)| fields);
-    let mut row = Row::default();
+    let mut row = FieldRow::default();
     let (mut eprint, mut is_arxiv) = (None, false);
     for (name, value) in fields(body) {
         match name.as_str() {
-            "doi" => row.take(Field::Doi, &latex::name(&value)),
-            "pmid" => row.take(Field::Pmid, &value),
-            "pmcid" | "pmc" => row.take(Field::Pmcid, &value),
-            "title" => row.take(Field::Title, &latex::title(&value)),
-            "year" | "date" => row.take(Field::Year, &value),
-            "url" | "howpublished" => row.take_quietly(Field::Url, &latex::name(&value)),
+            "doi" => row.take(ColumnMeaning::Doi, &latex::name(&value)),
+            "pmid" => row.take(ColumnMeaning::Pmid, &value),
+            "pmcid" | "pmc" => row.take(ColumnMeaning::Pmcid, &value),
+            "title" => row.take(ColumnMeaning::Title, &latex::title(&value)),
+            "year" | "date" => row.take(ColumnMeaning::Year, &value),
+            "url" | "howpublished" => row.take_quietly(ColumnMeaning::Url, &latex::name(&value)),
             "eprint" => eprint = Some(latex::name(&value)),
             "archiveprefix" | "eprinttype" => is_arxiv = value.eq_ignore_ascii_case("arxiv"),
             _ => {}
@@ -215,7 +217,7 @@ fn bibtex(text: &str) -> Result<Option<Row>, String> {
     if let Some(eprint) =
         eprint.filter(|eprint| is_arxiv || eprint.to_ascii_lowercase().starts_with("arxiv:"))
     {
-        row.take(Field::Arxiv, &eprint);
+        row.take(ColumnMeaning::Arxiv, &eprint);
     }
     Ok(Some(row))
 }

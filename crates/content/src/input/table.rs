@@ -1,6 +1,6 @@
 //! Rows written as CSV.
 
-use super::fields::{Field, Row};
+use super::fields::{ColumnMeaning, FieldRow};
 use super::tagged::science_field;
 
 /// Stands for "no separator": a table of one column has none, and its values may contain any of the
@@ -11,7 +11,7 @@ const NO_SEPARATOR: u8 = 0x1f;
 #[derive(Debug)]
 pub(super) struct Table {
     separator: u8,
-    columns: Vec<Option<Field>>,
+    columns: Vec<Option<ColumnMeaning>>,
 }
 
 /// How a line of a record ends: within a quoted field that goes on in the next line, or not.
@@ -36,7 +36,7 @@ impl Table {
                     .all(|tag| names.iter().any(|name| name == tag));
                 let field = |name: &String| match science_field(name) {
                     Some(field) if is_science => Some(field),
-                    _ => Field::named(name),
+                    _ => ColumnMeaning::named(name),
                 };
                 Self {
                     separator,
@@ -61,7 +61,7 @@ impl Table {
             .unwrap_or(b',');
         Self {
             separator,
-            columns: vec![Some(Field::Id)],
+            columns: vec![Some(ColumnMeaning::Id)],
         }
     }
 
@@ -85,8 +85,8 @@ impl Table {
     }
 
     /// Reads one record.
-    pub(super) fn row(&self, text: &str) -> Row {
-        let mut row = Row::default();
+    pub(super) fn row(&self, text: &str) -> FieldRow {
+        let mut row = FieldRow::default();
         for (field, value) in self.columns.iter().zip(cells(text, self.separator)) {
             if let Some(field) = field {
                 row.take(*field, &value);

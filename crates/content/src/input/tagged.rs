@@ -1,6 +1,6 @@
 //! Records whose lines begin with a tag: `EndNote` (`.enw`), `PubMed` (`.nbib`) and Web of Science.
 
-use super::fields::{Field, Row};
+use super::fields::{ColumnMeaning, FieldRow};
 
 /// Splits a line of an `EndNote` file: `%T A title`.
 pub(super) fn endnote_tag(line: &str) -> Option<(&str, &str)> {
@@ -63,15 +63,15 @@ fn tagged_fields<'a>(
 }
 
 /// Reads a record of an `EndNote` file.
-pub(super) fn read_endnote(text: &str) -> Row {
-    let mut row = Row::default();
+pub(super) fn read_endnote(text: &str) -> FieldRow {
+    let mut row = FieldRow::default();
     for (name, value) in tagged_fields(text, endnote_tag) {
         match name {
-            "R" if value.contains("10.") => row.take(Field::Doi, &value),
-            "2" if value.starts_with("PMC") => row.take(Field::Pmcid, &value),
-            "T" => row.take(Field::Title, &value),
-            "D" => row.take(Field::Year, &value),
-            "U" => row.take_quietly(Field::Url, &value),
+            "R" if value.contains("10.") => row.take(ColumnMeaning::Doi, &value),
+            "2" if value.starts_with("PMC") => row.take(ColumnMeaning::Pmcid, &value),
+            "T" => row.take(ColumnMeaning::Title, &value),
+            "D" => row.take(ColumnMeaning::Year, &value),
+            "U" => row.take_quietly(ColumnMeaning::Url, &value),
             _ => {}
         }
     }
@@ -79,19 +79,19 @@ pub(super) fn read_endnote(text: &str) -> Row {
 }
 
 /// Reads a record of a `PubMed` file.
-pub(super) fn read_medline(text: &str) -> Row {
-    let mut row = Row::default();
+pub(super) fn read_medline(text: &str) -> FieldRow {
+    let mut row = FieldRow::default();
     for (name, value) in tagged_fields(text, medline_tag) {
         match name {
-            "PMID" => row.take(Field::Pmid, &value),
-            "PMC" => row.take(Field::Pmcid, &value),
+            "PMID" => row.take(ColumnMeaning::Pmid, &value),
+            "PMC" => row.take(ColumnMeaning::Pmcid, &value),
             "AID" | "LID" => {
                 if let Some(doi) = value.strip_suffix("[doi]") {
-                    row.take(Field::Doi, doi);
+                    row.take(ColumnMeaning::Doi, doi);
                 }
             }
-            "TI" => row.take(Field::Title, value.trim_end_matches('.')),
-            "DP" => row.take(Field::Year, &value),
+            "TI" => row.take(ColumnMeaning::Title, value.trim_end_matches('.')),
+            "DP" => row.take(ColumnMeaning::Year, &value),
             _ => {}
         }
     }
@@ -99,8 +99,8 @@ pub(super) fn read_medline(text: &str) -> Row {
 }
 
 /// Reads a record of a Web of Science file.
-pub(super) fn read_science(text: &str) -> Row {
-    let mut row = Row::default();
+pub(super) fn read_science(text: &str) -> FieldRow {
+    let mut row = FieldRow::default();
     for (name, value) in tagged_fields(text, science_tag) {
         if let Some(field) = science_field(name) {
             row.take(field, &value);
@@ -110,12 +110,12 @@ pub(super) fn read_science(text: &str) -> Row {
 }
 
 /// Returns the meaning of a tag of Web of Science, which its tables have as a column as well.
-pub(super) fn science_field(name: &str) -> Option<Field> {
+pub(super) fn science_field(name: &str) -> Option<ColumnMeaning> {
     Some(match name {
-        "DI" => Field::Doi,
-        "PM" => Field::Pmid,
-        "TI" => Field::Title,
-        "PY" => Field::Year,
+        "DI" => ColumnMeaning::Doi,
+        "PM" => ColumnMeaning::Pmid,
+        "TI" => ColumnMeaning::Title,
+        "PY" => ColumnMeaning::Year,
         _ => return None,
     })
 }

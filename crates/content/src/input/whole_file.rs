@@ -4,39 +4,41 @@ use std::io::BufRead;
 
 use serde_json::value::RawValue;
 
-use super::{BadLine, ENDS_LIST, InputReader, Line, Shape, bad, endnote, json, line_of};
+use super::{
+    BadLine, ENDS_LIST, InputReader, ListShape, NumberedWork, bad, endnote, json, line_of,
+};
 
 /// The longest file that is read as a whole, in bytes.
-const LONGEST_FILE_BYTES: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 /// The longest item of such a file. An abstract and a thousand authors fit.
-const LONGEST_ITEM_BYTES: usize = 1 << 20;
+const MAX_ITEM_BYTES: usize = 1 << 20;
 /// The part of a file by which XML of `EndNote` is recognised, in bytes.
 const BEGINNING_BYTES: usize = 4096;
 
 impl<R: BufRead> InputReader<R> {
     /// Reads a file as a whole that is one JSON array or `EndNote`'s XML, or is said to be.
     pub(super) fn read_items(&mut self) -> Option<BadLine> {
-        let is_unknown = matches!(self.shape, Shape::Unknown);
+        let is_unknown = matches!(self.shape, ListShape::Unknown);
         let beginning = self.lines.beginning();
-        let is_xml = matches!(&self.shape, Shape::Rows(_, 0))
+        let is_xml = matches!(&self.shape, ListShape::Rows(_, 0))
             || (is_unknown && begins_endnote_xml(beginning));
-        let is_array = matches!(&self.shape, Shape::Items(_, 0))
+        let is_array = matches!(&self.shape, ListShape::Items(_, 0))
             || (is_unknown && beginning.starts_with(b"["));
         if !is_array && !is_xml {
             return None;
         }
         let read = self
             .lines
-            .rest(LONGEST_FILE_BYTES)
+            .rest(MAX_FILE_BYTES)
             .map_err(|error| format!("{ENDS_LIST}: {error}"));
         let problem = match read {
             Err(problem) => {
-                self.shape = Shape::Rows(Vec::new().into_iter(), 1);
+                self.shape = ListShape::Rows(Vec::new().into_iter(), 1);
                 Some(problem)
             }
             Ok(bytes) if is_xml => {
                 let (rows, is_whole) = endnote::read_records(&bytes);
-                self.shape = Shape::Rows(rows.into_iter(), 1);
+                self.shape = ListShape::Rows(rows.into_iter(), 1);
                 (!is_whole).then(|| format!("{ENDS_LIST}: it is not XML to its end"))
             }
             Ok(bytes) => {
@@ -48,7 +50,7 @@ impl<R: BufRead> InputReader<R> {
                         Some(format!("it is not a CSL-JSON file: {error}")),
                     ),
                 };
-                self.shape = Shape::Items(items.into_iter(), 1);
+                self.shape = ListShape::Items(items.into_iter(), 1);
                 problem
             }
         };
@@ -60,8 +62,8 @@ impl<R: BufRead> InputReader<R> {
     }
 
     /// Returns the next record of an XML file.
-    pub(super) fn next_row(&mut self) -> Option<Result<Line, BadLine>> {
-        let Shape::Rows(rows, number) = &mut self.shape else {
+    pub(super) fn next_row(&mut self) -> Option<Result<NumberedWork, BadLine>> {
+        let ListShape::Rows(rows, number) = &mut self.shape else {
             return None;
         };
         let row = rows.next()?;
@@ -71,15 +73,15 @@ impl<R: BufRead> InputReader<R> {
     }
 
     /// Returns the next item of an array.
-    pub(super) fn next_item(&mut self) -> Option<Result<Line, BadLine>> {
-        let Shape::Items(items, number) = &mut self.shape else {
+    pub(super) fn next_item(&mut self) -> Option<Result<NumberedWork, BadLine>> {
+        let ListShape::Items(items, number) = &mut self.shape else {
             return None;
         };
         let item = items.next()?;
         let at = *number;
         *number += 1;
         let text = item.get();
-        if text.len() > LONGEST_ITEM_BYTES {
+        if text.len() > MAX_ITEM_BYTES {
             return Some(Err(bad(at, text.as_bytes(), "it is longer than 1 MiB")));
         }
         Some(line_of(at, json::csl(text), text.as_bytes()))

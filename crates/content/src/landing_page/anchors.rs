@@ -8,15 +8,15 @@
 use scraper::{ElementRef, Html};
 use url::Url;
 
-use super::blocks::{Block, Blocks, is_foreign_heading};
+use super::blocks::{Blocks, LinkBlock, is_foreign_heading};
 use super::labels::{Label, is_other_file, is_other_name};
-use super::own::{Carries, Own};
+use super::own_work_names::{LinkCertainty, OwnNames};
 use super::platforms;
 use super::processor::ProcessorDeadline;
 use crate::titles;
 
 /// Most links taken from a page: an issue's table of contents has hundreds.
-const MOST_ANCHORS: usize = 8;
+const MAX_TAKEN_LINKS: usize = 8;
 
 /// The links of a page that may be the article's file.
 #[derive(Debug, Default)]
@@ -33,13 +33,13 @@ pub(super) struct Links {
 }
 
 /// Most links that are looked at: no honest page has more.
-const MOST_LINKS: usize = 10_000;
+const MAX_READ_LINKS: usize = 10_000;
 
 /// After how many links the time is looked at.
 const LINKS_AT_ONCE: usize = 64;
 
 /// A link as it stands on the page.
-struct Link<'a> {
+struct PageLink<'a> {
     element: ElementRef<'a>,
     target: &'a str,
     under_foreign_heading: bool,
@@ -51,15 +51,15 @@ struct Link<'a> {
 pub(super) fn collect(
     document: &Html,
     base: &Url,
-    own: &Own,
+    own: &OwnNames,
     states_pdf: bool,
     deadline: ProcessorDeadline,
 ) -> Links {
-    let mut collected = Collected::default();
+    let mut collected = CollectedLinks::default();
     let mut blocks = Blocks::default();
     for (number, link) in links(document).into_iter().enumerate() {
         let is_time_to_look = number % LINKS_AT_ONCE == LINKS_AT_ONCE - 1;
-        if number == MOST_LINKS || (is_time_to_look && deadline.is_over()) {
+        if number == MAX_READ_LINKS || (is_time_to_look && deadline.is_over()) {
             collected.is_cut = true;
             break;
         }
@@ -74,16 +74,16 @@ pub(super) fn collect(
             continue;
         };
         let block = blocks.around(link.element);
-        if block == Block::Foreign || is_something_else(&url, &label, own) {
+        if block == LinkBlock::Foreign || is_something_else(&url, &label, own) {
             continue;
         }
         if states_pdf && says != Label::TheFile && !own.is_said_by(&label) {
             continue;
         }
         let carries = own.carried_by(&url);
-        if carries != Carries::Nothing {
+        if carries != LinkCertainty::Nothing {
             collected.take_named(url, carries, says, own);
-        } else if block == Block::Own
+        } else if block == LinkBlock::Own
             && !link.under_foreign_heading
             && own.is_home(&url)
             && says == Label::TheFile
@@ -97,11 +97,11 @@ pub(super) fn collect(
 
 /// The rank of a link that names the work: the current version before earlier ones, the page's own
 /// host before others, the DOI before other names.
-type Rank = (bool, bool, Carries);
+type Rank = (bool, bool, LinkCertainty);
 
 /// The links found so far.
 #[derive(Default)]
-struct Collected {
+struct CollectedLinks {
     named: Vec<(Rank, Url)>,
     /// Links that name the work and may be its data or its slides.
     doubtful: Vec<(Url, bool)>,
@@ -111,8 +111,8 @@ struct Collected {
     is_cut: bool,
 }
 
-impl Collected {
-    fn take_rival(&mut self, url: Url, link: &Link<'_>, label: &str, says: Label) {
+impl CollectedLinks {
+    fn take_rival(&mut self, url: Url, link: &PageLink<'_>, label: &str, says: Label) {
         let is_href = link.element.attr("href") == Some(link.target);
         let names_pdf = || titles::words(label).iter().any(|word| word.contains("pdf"));
         if self.rivals.is_empty() && is_href && says == Label::TheFile && names_pdf() {
@@ -120,7 +120,7 @@ impl Collected {
         }
     }
 
-    fn take_named(&mut self, url: Url, carries: Carries, says: Label, own: &Own) {
+    fn take_named(&mut self, url: Url, carries: LinkCertainty, says: Label, own: &OwnNames) {
         if own.is_plainly_named_by(&url) {
             let rank = (platforms::is_old_version(&url), !own.is_home(&url), carries);
             self.named.push((rank, url));
@@ -145,7 +145,7 @@ impl Collected {
         // Where not all links were looked at, none is known to be the only one.
         let is_cut = self.is_cut;
         Links {
-            named: named.take(MOST_ANCHORS).collect(),
+            named: named.take(MAX_TAKEN_LINKS).collect(),
             doubtful: self
                 .doubtful
                 .pop()
@@ -157,7 +157,7 @@ impl Collected {
 }
 
 /// Returns everything on a page that leads somewhere like a link, in document order.
-fn links(document: &Html) -> Vec<Link<'_>> {
+fn links(document: &Html) -> Vec<PageLink<'_>> {
     let mut found = Vec::new();
     let mut under_foreign_heading = false;
     for element in document
@@ -174,13 +174,13 @@ fn links(document: &Html) -> Vec<Link<'_>> {
                 let targets = value
                     .attrs()
                     .filter(|(name, _)| *name == "href" || name.starts_with("data-"));
-                found.extend(targets.map(|(_, target)| Link {
+                found.extend(targets.map(|(_, target)| PageLink {
                     element,
                     target,
                     under_foreign_heading,
                 }));
             }
-            "form" => found.extend(value.attr("action").map(|target| Link {
+            "form" => found.extend(value.attr("action").map(|target| PageLink {
                 element,
                 target,
                 under_foreign_heading,
@@ -193,13 +193,13 @@ fn links(document: &Html) -> Vec<Link<'_>> {
 
 /// The most text of an element that is looked at: elements may stand in each other, and each would
 /// hold the rest of the page.
-const MOST_TEXT: usize = 400;
+const MAX_ELEMENT_CHARS: usize = 400;
 
 fn beginning_of(element: ElementRef<'_>) -> String {
     element
         .text()
         .flat_map(str::chars)
-        .take(MOST_TEXT)
+        .take(MAX_ELEMENT_CHARS)
         .collect()
 }
 
@@ -241,7 +241,7 @@ fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
 /// like.
 ///
 /// Words that the page's own path or the title has are words of the work, and say nothing.
-pub(super) fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
+pub(super) fn is_something_else(url: &Url, label: &str, own: &OwnNames) -> bool {
     let any = |text: &str, is: fn(&str) -> bool| {
         titles::words(text)
             .into_iter()

@@ -88,7 +88,7 @@ const FOREIGN_HEADINGS: [&str; 22] = [
 
 /// Where a link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Block {
+pub(super) enum LinkBlock {
     /// In the article, or beside it.
     Own,
     /// In navigation, or under a heading such as "References": only a link that names the work
@@ -101,13 +101,13 @@ pub(super) enum Block {
 /// Looks up the blocks around links; what an element is, is worked out once.
 #[derive(Default)]
 pub(super) struct Blocks {
-    known: HashMap<ego_tree::NodeId, Block>,
+    known: HashMap<ego_tree::NodeId, LinkBlock>,
 }
 
 impl Blocks {
     /// Says where an element stands, by the elements around it.
-    pub(super) fn around(&mut self, element: ElementRef<'_>) -> Block {
-        let mut worst = Block::Own;
+    pub(super) fn around(&mut self, element: ElementRef<'_>) -> LinkBlock {
+        let mut worst = LinkBlock::Own;
         for ancestor in
             std::iter::once(element).chain(element.ancestors().filter_map(ElementRef::wrap))
         {
@@ -116,7 +116,7 @@ impl Blocks {
                 .entry(ancestor.id())
                 .or_insert_with(|| judge(ancestor));
             worst = worst.max(block);
-            if worst == Block::Foreign {
+            if worst == LinkBlock::Foreign {
                 break;
             }
         }
@@ -136,13 +136,13 @@ pub(super) fn is_foreign_heading(heading: &str) -> bool {
             .any(|foreign| heading.starts_with(foreign))
 }
 
-fn judge(element: ElementRef<'_>) -> Block {
+fn judge(element: ElementRef<'_>) -> LinkBlock {
     let value = element.value();
     let role = value.attr("role").unwrap_or_default();
     match value.name() {
-        "html" | "body" | "main" | "head" => return Block::Own,
-        "footer" => return Block::Foreign,
-        "nav" => return Block::Doubtful,
+        "html" | "body" | "main" | "head" => return LinkBlock::Own,
+        "footer" => return LinkBlock::Foreign,
+        "nav" => return LinkBlock::Doubtful,
         _ => {}
     }
     let named = ["class", "id", "data-title", "aria-label"]
@@ -150,14 +150,14 @@ fn judge(element: ElementRef<'_>) -> Block {
         .filter_map(|name| value.attr(name))
         .any(is_foreign_name);
     let block = match role {
-        "contentinfo" | "doc-bibliography" | "doc-endnotes" => Block::Foreign,
-        "navigation" => Block::Doubtful,
-        _ if named => Block::Foreign,
-        _ => Block::Own,
+        "contentinfo" | "doc-bibliography" | "doc-endnotes" => LinkBlock::Foreign,
+        "navigation" => LinkBlock::Doubtful,
+        _ if named => LinkBlock::Foreign,
+        _ => LinkBlock::Own,
     };
     // What holds the article's title is the page, whatever it is called.
-    if block != Block::Own && holds_the_title(element) {
-        Block::Own
+    if block != LinkBlock::Own && holds_the_title(element) {
+        LinkBlock::Own
     } else {
         block
     }

@@ -7,38 +7,38 @@
 //! comes before them (the head with its metas, as a rule) is read all the same.
 
 /// The largest page that is read, in bytes.
-pub(super) const LARGEST: usize = 2 << 20;
+pub(super) const MAX_PAGE_BYTES: usize = 2 << 20;
 /// How many elements may be open at once.
-const DEEPEST: usize = 400;
+const MAX_OPEN_ELEMENTS: usize = 400;
 /// How many formatting elements may be opened anew, all in all: each block opens all that are not
 /// closed.
-const MOST_REOPENED: usize = 300_000;
+const MAX_REOPENED_ELEMENTS: usize = 300_000;
 /// How many attributes an element may have.
-const MOST_ATTRIBUTES: usize = 200;
+const MAX_ELEMENT_ATTRIBUTES: usize = 200;
 
 /// How many nodes a tree may have, an element with many attributes counted as several. Each takes
 /// some hundred bytes, however little of the page it was.
-const MOST_NODES: usize = 80_000;
+const MAX_PAGE_NODES: usize = 80_000;
 /// How many attributes take as much as a node.
 const ATTRIBUTES_PER_NODE: usize = 4;
 /// How many open elements may be compared with tags, all in all: a tag that closes nothing is
 /// compared with all of them.
-const MOST_COMPARED: usize = 20_000_000;
+const MAX_TAG_COMPARISONS: usize = 20_000_000;
 
 /// Elements that have no end.
-const VOID: [&str; 14] = [
+const VOID_ELEMENTS: [&str; 14] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
 ];
 /// Elements that the tree builder opens anew in every block until they are closed.
-const FORMATTING: [&str; 14] = [
+const FORMATTING_ELEMENTS: [&str; 14] = [
     "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
 ];
 /// Elements that one of their kind closes.
 const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
 /// Elements beyond which nothing is closed by one of its kind: a row in a table within a cell ends
 /// no row of the outer table.
-const SCOPES: [&str; 14] = [
+const SCOPE_ELEMENTS: [&str; 14] = [
     "table",
     "ul",
     "ol",
@@ -55,9 +55,9 @@ const SCOPES: [&str; 14] = [
     "applet",
 ];
 /// The same, for what stands in the cells of a table.
-const CELLS: [&str; 2] = ["td", "th"];
+const CELL_ELEMENTS: [&str; 2] = ["td", "th"];
 /// Elements whose contents are text, up to their own end.
-const RAW: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
+const RAW_TEXT_ELEMENTS: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
 
 /// The part of a page whose tree can be built in bounded time.
 pub(super) struct Readable<'a> {
@@ -68,15 +68,15 @@ pub(super) struct Readable<'a> {
 
 /// Returns the part of a page whose tree can be built in bounded time.
 pub(super) fn readable(html: &str) -> Readable<'_> {
-    let mut end = html.len().min(LARGEST);
+    let mut end = html.len().min(MAX_PAGE_BYTES);
     while !html.is_char_boundary(end) {
         end -= 1;
     }
     let html = &html[..end];
-    let mut scan = Scan::default();
+    let mut scan = OpenElements::default();
     Readable {
         html: &html[..scan.read_up_to_bound(html)],
-        nodes: scan.nodes.min(MOST_NODES),
+        nodes: scan.nodes.min(MAX_PAGE_NODES),
     }
 }
 
@@ -86,7 +86,7 @@ fn is(tag: &Tag<'_>, names: &[&str]) -> bool {
 
 /// What follows a tag.
 #[derive(PartialEq, Eq)]
-enum Content {
+enum TagContent {
     /// Elements and text.
     Elements,
     /// Text up to the tag that closes it.
@@ -95,7 +95,7 @@ enum Content {
 
 /// What is open at a point of a page.
 #[derive(Default)]
-struct Scan<'a> {
+struct OpenElements<'a> {
     open: Vec<&'a str>,
     formatting: usize,
     reopened: usize,
@@ -105,7 +105,7 @@ struct Scan<'a> {
     compared: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> OpenElements<'a> {
     /// Reads a page, and returns where it stops being readable, or its length.
     fn read_up_to_bound(&mut self, html: &'a str) -> usize {
         let mut at = 0;
@@ -118,18 +118,18 @@ impl<'a> Scan<'a> {
             };
             self.nodes += usize::from(!tag.closes || tag.name.is_empty())
                 + tag.attributes / ATTRIBUTES_PER_NODE;
-            if tag.attributes > MOST_ATTRIBUTES
-                || self.nodes > MOST_NODES
-                || self.compared > MOST_COMPARED
+            if tag.attributes > MAX_ELEMENT_ATTRIBUTES
+                || self.nodes > MAX_PAGE_NODES
+                || self.compared > MAX_TAG_COMPARISONS
             {
                 return found;
             }
             at = tag.end;
             if tag.closes {
                 self.close(&tag);
-            } else if is(&tag, &VOID) || (self.drawings > 0 && tag.closes_itself) {
+            } else if is(&tag, &VOID_ELEMENTS) || (self.drawings > 0 && tag.closes_itself) {
                 // Within drawings and formulas any element may close itself.
-            } else if self.begin(&tag) == Content::Raw {
+            } else if self.begin(&tag) == TagContent::Raw {
                 at = after_raw(html, at, tag.name);
             } else if self.is_too_deep() {
                 return found;
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
     }
 
     fn close(&mut self, tag: &Tag<'_>) {
-        if is(tag, &FORMATTING) {
+        if is(tag, &FORMATTING_ELEMENTS) {
             self.formatting = self.formatting.saturating_sub(1);
         }
         if is(tag, &["a"]) {
@@ -162,7 +162,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn begin(&mut self, tag: &Tag<'a>) -> Content {
+    fn begin(&mut self, tag: &Tag<'a>) -> TagContent {
         self.drawings += usize::from(is(tag, &["svg", "math"]));
         if is(tag, &["a"]) {
             // A link within a link closes it.
@@ -174,25 +174,25 @@ impl<'a> Scan<'a> {
             }
             self.links = 1;
         }
-        if is(tag, &RAW) {
-            return Content::Raw;
+        if is(tag, &RAW_TEXT_ELEMENTS) {
+            return TagContent::Raw;
         }
         if is(tag, &SELF_CLOSING)
             && let Some(index) = closed_by(tag.name, &self.open)
         {
             self.open.truncate(index);
         }
-        self.formatting += usize::from(is(tag, &FORMATTING));
+        self.formatting += usize::from(is(tag, &FORMATTING_ELEMENTS));
         self.reopened += self.formatting;
         self.open.push(tag.name);
-        Content::Elements
+        TagContent::Elements
     }
 
     fn is_too_deep(&self) -> bool {
         // Unclosed formatting elements are not what makes a page deep.
-        self.open.len().saturating_sub(self.formatting) > DEEPEST
-            || self.formatting > DEEPEST
-            || self.reopened > MOST_REOPENED
+        self.open.len().saturating_sub(self.formatting) > MAX_OPEN_ELEMENTS
+            || self.formatting > MAX_OPEN_ELEMENTS
+            || self.reopened > MAX_REOPENED_ELEMENTS
     }
 }
 
@@ -204,7 +204,7 @@ fn closed_by(name: &str, open: &[&str]) -> Option<usize> {
         if other.eq_ignore_ascii_case(name) {
             return Some(place);
         }
-        if is(other, &SCOPES) || (!of_tables && is(other, &CELLS)) {
+        if is(other, &SCOPE_ELEMENTS) || (!of_tables && is(other, &CELL_ELEMENTS)) {
             return None;
         }
     }
@@ -414,7 +414,9 @@ mod tests {
         ] {
             let page = format!("{head}{rest}");
             let read = readable(&page).html;
-            assert!(read.len() >= head.len() && read.len() <= LARGEST && read.len() < page.len());
+            assert!(
+                read.len() >= head.len() && read.len() <= MAX_PAGE_BYTES && read.len() < page.len()
+            );
         }
     }
 }

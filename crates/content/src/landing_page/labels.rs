@@ -1,7 +1,7 @@
 //! The words of links: which say "the file of this article" and which say "something else".
 
 /// Words that say no more than "the file": in labels, and behind the page's own path.
-const GENERIC: [&str; 72] = [
+const GENERIC_WORDS: [&str; 72] = [
     "a",
     "accepted",
     "acrobat",
@@ -166,7 +166,7 @@ pub(super) fn is_generic(word: &str) -> bool {
     let version = word
         .strip_prefix('v')
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
-    version || GENERIC.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
+    version || GENERIC_WORDS.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns whether a word of a file's name says no more than "the file": `fulltext01` and the `s2`
@@ -178,7 +178,7 @@ pub(super) fn is_plain_name(word: &str) -> bool {
             word,
             "s2" | "nihms" | "xml" | "html" | "htm" | "abstract" | "epub"
         )
-        || (stem.len() > 3 && GENERIC.contains(&stem))
+        || (stem.len() > 3 && GENERIC_WORDS.contains(&stem))
 }
 
 /// Returns whether a word on a link, or in the name of its file, names something else than the

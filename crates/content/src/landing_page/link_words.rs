@@ -4,7 +4,7 @@
 use url::Url;
 
 use super::labels;
-use super::own::normal;
+use super::own_work_names::normal;
 
 /// Words of query keys whose values are names of works.
 const NAMING_KEYS: [&str; 10] = [

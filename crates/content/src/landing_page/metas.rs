@@ -8,7 +8,7 @@ use crate::location::is_link;
 
 /// A meta of a page.
 #[derive(Debug)]
-pub(super) struct Meta {
+pub(super) struct MetaTag {
     /// Its name, or property where it has no name, in lower case.
     pub(super) name: String,
     /// What its content is, where that is said, in lower case.
@@ -16,7 +16,7 @@ pub(super) struct Meta {
     pub(super) content: String,
 }
 
-impl Meta {
+impl MetaTag {
     /// Tells whether its content may be a DOI: nothing says that it is another name.
     pub(super) fn may_be_doi(&self) -> bool {
         self.scheme.is_empty()
@@ -27,7 +27,7 @@ impl Meta {
 }
 
 /// Returns the metas of a page in document order.
-pub(super) fn metas(document: &Html) -> Vec<Meta> {
+pub(super) fn metas(document: &Html) -> Vec<MetaTag> {
     each(document, "meta[content]")
         .into_iter()
         .filter_map(|meta| {
@@ -41,7 +41,7 @@ pub(super) fn metas(document: &Html) -> Vec<Meta> {
                 .unwrap_or_default()
                 .trim()
                 .to_ascii_lowercase();
-            Some(Meta {
+            Some(MetaTag {
                 name,
                 scheme,
                 content: meta.attr("content")?.trim().to_owned(),
@@ -51,13 +51,13 @@ pub(super) fn metas(document: &Html) -> Vec<Meta> {
 }
 
 /// A refresh after more seconds than this is a page that is read meanwhile.
-const LONGEST_REFRESH: u32 = 10;
+const MAX_REFRESH_S: u32 = 10;
 /// A page with more text than this is no stub.
-const LONGEST_STUB: usize = 2_000;
+const MAX_STUB_CHARS: usize = 2_000;
 
 /// Returns where a refresh or the hidden field of a redirect form leads, on a stub that only sends
 /// browsers on.
-pub(super) fn next_hop(document: &Html, base: &Url, metas: &[Meta]) -> Option<Url> {
+pub(super) fn next_hop(document: &Html, base: &Url, metas: &[MetaTag]) -> Option<Url> {
     let refresh = each(document, "meta[http-equiv][content]")
         .into_iter()
         .filter(|meta| {
@@ -78,7 +78,7 @@ pub(super) fn next_hop(document: &Html, base: &Url, metas: &[Meta]) -> Option<Ur
                 .trim_start()
                 .strip_prefix('=')?
                 .trim();
-            (seconds <= LONGEST_REFRESH).then(|| target.trim_matches(['\'', '"']).to_owned())
+            (seconds <= MAX_REFRESH_S).then(|| target.trim_matches(['\'', '"']).to_owned())
         });
     let is_stub = || {
         let text = document
@@ -88,7 +88,7 @@ pub(super) fn next_hop(document: &Html, base: &Url, metas: &[Meta]) -> Option<Ur
             .sum::<usize>();
         let asks_password = !each(document, r#"input[type="password"]"#).is_empty();
         !asks_password
-            && text <= LONGEST_STUB
+            && text <= MAX_STUB_CHARS
             && !metas.iter().any(|meta| meta.name.starts_with("citation_"))
     };
     let form = || {

@@ -3,21 +3,21 @@
 use scraper::Html;
 use serde_json::Value;
 
-use super::about;
-use super::metas::Meta;
+use super::described_work;
+use super::metas::MetaTag;
 use crate::titles::{self, Likeness};
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
 /// Tells whether the DOI of a page differs from that of the work only in its version, or the titles
 /// are the same.
-pub(super) fn is_version_of(learned: &Learned, work: &Work) -> bool {
+pub(super) fn is_version_of(learned: &LearnedMetadata, work: &Work) -> bool {
     let (Some(stated), Some(known)) = (&learned.identifiers.doi, &work.identifiers.doi) else {
         return true;
     };
     is_same_title(learned.title.as_deref(), work.title.as_deref()) || stated.is_version_of(known)
 }
 
-pub(super) fn states_another_doi(learned: &Learned, work: &Work) -> bool {
+pub(super) fn states_another_doi(learned: &LearnedMetadata, work: &Work) -> bool {
     match (&learned.identifiers.doi, &work.identifiers.doi) {
         (Some(stated), Some(known)) => stated != known,
         _ => false,
@@ -27,14 +27,14 @@ pub(super) fn states_another_doi(learned: &Learned, work: &Work) -> bool {
 /// Tells whether a page says in its metas that it is the work's: by its DOI or title, or, where
 /// neither is known, by describing an article at all.
 pub(super) fn is_its_page(
-    learned: &Learned,
+    learned: &LearnedMetadata,
     work: Option<&Work>,
-    metas: &[Meta],
+    metas: &[MetaTag],
     linked_data: &[Value],
 ) -> bool {
     let known = work.map(|work| (work.identifiers.doi.as_ref(), work.title.as_deref()));
     let Some((doi, title)) = known.filter(|(doi, title)| doi.is_some() || title.is_some()) else {
-        return about::describes_an_article(metas, linked_data);
+        return described_work::describes_an_article(metas, linked_data);
     };
     let same_title = || is_same_title(title, learned.title.as_deref());
     (doi.is_some() && learned.identifiers.doi.as_ref() == doi) || same_title()
@@ -42,7 +42,7 @@ pub(super) fn is_its_page(
 
 /// Tells whether a page describes another work than the one that led there: another DOI and another
 /// title.
-pub(super) fn is_about_another(learned: &Learned, work: &Work) -> bool {
+pub(super) fn is_about_another(learned: &LearnedMetadata, work: &Work) -> bool {
     let (Some(title), Some(wanted)) = (&learned.title, &work.title) else {
         return false;
     };
@@ -51,7 +51,7 @@ pub(super) fn is_about_another(learned: &Learned, work: &Work) -> bool {
 
 /// How much of the text of a page is searched. A page names its work at its beginning, and every
 /// word of the text is a string.
-const MOST_TEXT_BYTES: usize = 256 << 10;
+const MAX_SEARCHED_TEXT_BYTES: usize = 256 << 10;
 
 /// Tells whether a page that describes no article in its metas is about the work all the same: it
 /// names its DOI or title. Where nothing is known of the work but this page, it is.
@@ -63,7 +63,9 @@ pub(super) fn is_mentioned(document: &Html, work: Option<&Work>) -> bool {
     }
     let mut text = String::new();
     for piece in document.root_element().text() {
-        let mut room = MOST_TEXT_BYTES.saturating_sub(text.len()).min(piece.len());
+        let mut room = MAX_SEARCHED_TEXT_BYTES
+            .saturating_sub(text.len())
+            .min(piece.len());
         if room == 0 && !piece.is_empty() {
             break;
         }

@@ -14,9 +14,9 @@ use super::processor::ProcessorDeadline;
 /// reads the tree costs about half as much for each of its nodes.
 const TIME_LIMIT: Duration = Duration::from_millis(125);
 /// How many nodes a tree may have. Elements that are opened anew are not seen beforehand.
-const MOST_NODES: usize = 160_000;
+const MAX_TREE_NODES: usize = 160_000;
 /// How much is given to the builder at a time.
-const PIECE: usize = 8 << 10;
+const BUILDER_PIECE_BYTES: usize = 8 << 10;
 
 /// Builds the tree of a page, as far as that costs what honest pages cost. Says also whether that
 /// was not the whole page.
@@ -33,7 +33,7 @@ pub(super) fn build(html: &str) -> (Html, bool) {
     let mut parser =
         driver::parse_document(HtmlTreeSink::new(document), driver::ParseOpts::default());
     while !rest.is_empty() {
-        let mut end = rest.len().min(PIECE);
+        let mut end = rest.len().min(BUILDER_PIECE_BYTES);
         while !rest.is_char_boundary(end) {
             end += 1;
         }
@@ -41,7 +41,7 @@ pub(super) fn build(html: &str) -> (Html, bool) {
         parser.process(StrTendril::from_slice(piece));
         rest = more;
         let nodes = parser.tokenizer.sink.sink.0.borrow().tree.values().len();
-        if (deadline.is_over() || nodes > MOST_NODES) && !rest.is_empty() {
+        if (deadline.is_over() || nodes > MAX_TREE_NODES) && !rest.is_empty() {
             (rest, is_cut) = ("", true);
         }
     }

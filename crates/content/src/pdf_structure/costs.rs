@@ -1,7 +1,7 @@
 //! What files cost that are made to cost much, by what is read, looked at and kept.
 
 use super::cross_reference::entries;
-use super::inflate::{Inflated, all_of};
+use super::inflate::{InflateResult, all_of};
 use super::source::CHUNK_BYTES;
 use super::syntax::MAX_VALUES;
 use super::tests::{noise, packed, written};
@@ -12,15 +12,15 @@ const PAGES: &[u8] = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>";
 const PAGE: &[u8] = b"<< /Type /Page >>";
 
 /// Opens a file of these bytes.
-fn source(bytes: &[u8]) -> Source {
+fn source(bytes: &[u8]) -> PdfSource {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.pdf");
     std::fs::write(&path, bytes).unwrap();
-    Source::open(&path).unwrap()
+    PdfSource::open(&path).unwrap()
 }
 
 /// Judges a file, and returns how much of it was read in all and at once at most.
-fn cost(bytes: &[u8]) -> (Option<Damage>, u64, u64) {
+fn cost(bytes: &[u8]) -> (Option<PdfDamage>, u64, u64) {
     let mut source = source(bytes);
     let damage = inspect(&mut source).unwrap();
     let (all, at_once) = source.read;
@@ -81,10 +81,11 @@ fn tables_of_any_number_and_stated_size_are_read_within_bounds() {
         before = begin;
     }
     let mut source = source(&file);
-    let table = CrossReference::read(&mut source, before as u64, 0, &mut Budget::new()).unwrap();
+    let table =
+        CrossReference::read(&mut source, before as u64, 0, &mut ReadBudget::new()).unwrap();
     assert!(table.is_some_and(|table| table.is_partial));
     let stated = b"<< /W [1 0 0] /Size 99999999999 >>";
-    let stated = Reader::new(stated).value(0).unwrap();
+    let stated = ValueReader::new(stated).value(0).unwrap();
     let rows = vec![1; MAX_OBJECTS + 100];
     let found = entries(&rows, stated.as_dictionary().unwrap()).unwrap();
     assert_eq!(found.len(), MAX_OBJECTS);
@@ -103,7 +104,8 @@ fn large_tables_are_not_read_far_beyond_their_end() {
         before = begin;
     }
     let mut source = source(&file);
-    let table = CrossReference::read(&mut source, before as u64, 0, &mut Budget::new()).unwrap();
+    let table =
+        CrossReference::read(&mut source, before as u64, 0, &mut ReadBudget::new()).unwrap();
     assert!(table.is_some_and(|table| !table.is_partial));
     assert!(source.read.0 < TABLES * 600 * 1_024, "{:?}", source.read);
 }
@@ -112,7 +114,7 @@ fn large_tables_are_not_read_far_beyond_their_end() {
 fn what_does_not_fit_is_taken_from_the_budget_too() {
     let mut left = 100_000;
     let zeros = packed(&vec![0; 1 << 20]);
-    assert!(matches!(all_of(&zeros, &mut left), Inflated::TooLarge));
+    assert!(matches!(all_of(&zeros, &mut left), InflateResult::TooLarge));
     assert_eq!(left, 0);
 }
 
@@ -140,7 +142,7 @@ fn a_long_stream_with_zeros_is_read_in_pieces() {
     let middle = file.len() / 2;
     let mut holed = file;
     holed[middle..middle + 512].fill(0);
-    assert_eq!(cost(&holed).0, Some(Damage::Zeros));
+    assert_eq!(cost(&holed).0, Some(PdfDamage::Zeros));
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn files_whose_tables_have_too_many_rows_are_known() {
 #[test]
 fn a_value_with_too_many_in_it_is_not_kept() {
     let array = |values: usize| format!("[{}]", "1 ".repeat(values));
-    let value = |text: &str| Reader::new(text.as_bytes()).value(0);
+    let value = |text: &str| ValueReader::new(text.as_bytes()).value(0);
     assert!(value(&array(MAX_VALUES - 1)).is_some());
     assert!(value(&array(MAX_VALUES)).is_none());
 }

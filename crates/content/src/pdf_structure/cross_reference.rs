@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::inflate::{self, Inflated};
-use super::source::Source;
-use super::syntax::{Dictionary, Reader, Value};
+use super::inflate::{self, InflateResult};
+use super::source::PdfSource;
+use super::syntax::{Dictionary, PdfValue, ValueReader};
 
 /// How much of a table is read, at first and at most: most are small.
 const TABLE_BYTES: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
@@ -19,14 +19,14 @@ pub(super) const MAX_OBJECTS: usize = 1_000_000;
 const MAX_TABLES: usize = 1_000;
 
 /// How much more is read for the tables of a file.
-pub(super) struct Budget {
+pub(super) struct ReadBudget {
     read_left: u64,
     expanded_left: usize,
     /// How many rows streams of places had: whoever keeps each of them needs memory for as many.
     pub(super) rows: usize,
 }
 
-impl Budget {
+impl ReadBudget {
     pub(super) const fn new() -> Self {
         Self {
             read_left: MAX_TABLES_BYTES,
@@ -38,7 +38,7 @@ impl Budget {
 
 /// Where an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ObjectPosition {
     /// At this byte of the file.
     At(u64),
     /// In a stream of objects.
@@ -48,7 +48,7 @@ pub(super) enum Place {
 /// Where the objects of a PDF are.
 #[derive(Debug, Default)]
 pub(super) struct CrossReference {
-    pub(super) places: BTreeMap<u32, Place>,
+    pub(super) places: BTreeMap<u32, ObjectPosition>,
     /// The catalogue.
     pub(super) root: Option<u32>,
     pub(super) is_encrypted: bool,
@@ -60,10 +60,10 @@ impl CrossReference {
     /// Reads the table at a place and those that it leads to, newest first; `None` where one of
     /// them is not there. Tables that would cost too much are left out.
     pub(super) fn read(
-        source: &mut Source,
+        source: &mut PdfSource,
         start: u64,
         shift: u64,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
     ) -> io::Result<Option<Self>> {
         let mut table = Self::default();
         let mut next = vec![start];
@@ -92,9 +92,9 @@ impl CrossReference {
 
     fn read_one(
         &mut self,
-        source: &mut Source,
+        source: &mut PdfSource,
         at: u64,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
     ) -> io::Result<Option<Dictionary>> {
         if at >= source.length {
             return Ok(None);
@@ -102,7 +102,7 @@ impl CrossReference {
         for most in TABLE_BYTES {
             let bytes = source.window(at, most)?;
             budget.read_left = budget.read_left.saturating_sub(bytes.len() as u64);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ValueReader::new(&bytes);
             let read = if reader.takes(b"xref") {
                 self.read_table(&mut reader)
             } else {
@@ -115,7 +115,7 @@ impl CrossReference {
         Ok(None)
     }
 
-    fn read_table(&mut self, reader: &mut Reader<'_>) -> Option<Dictionary> {
+    fn read_table(&mut self, reader: &mut ValueReader<'_>) -> Option<Dictionary> {
         let mut found = Vec::new();
         let mut is_partial = false;
         while !reader.takes(b"trailer") {
@@ -132,7 +132,9 @@ impl CrossReference {
                 reader.number()?;
                 // A free number may be that of an object in another table: writers differ.
                 match reader.word() {
-                    b"n" if found.len() < MAX_OBJECTS => found.push((number, Place::At(at))),
+                    b"n" if found.len() < MAX_OBJECTS => {
+                        found.push((number, ObjectPosition::At(at)));
+                    }
                     b"n" => is_partial = true,
                     b"f" => {}
                     _ => return None,
@@ -145,8 +147,8 @@ impl CrossReference {
         trailer.as_dictionary().cloned()
     }
 
-    fn read_stream(&mut self, bytes: &[u8], budget: &mut Budget) -> Option<Dictionary> {
-        let object = Reader::new(bytes).object()?;
+    fn read_stream(&mut self, bytes: &[u8], budget: &mut ReadBudget) -> Option<Dictionary> {
+        let object = ValueReader::new(bytes).object()?;
         let dictionary = object.value.as_dictionary()?.clone();
         let data = bytes.get(object.data_at?..)?;
         let length = usize::try_from(dictionary.number(b"Length").unwrap_or(u64::MAX));
@@ -157,12 +159,12 @@ impl CrossReference {
             None => data.to_vec(),
             Some(b"FlateDecode" | b"Fl") => {
                 match inflate::all_of(data, &mut budget.expanded_left) {
-                    Inflated::Whole(content) => content,
-                    Inflated::TooLarge => {
+                    InflateResult::Whole(content) => content,
+                    InflateResult::TooLarge => {
                         self.is_partial = true;
                         return Some(dictionary);
                     }
-                    Inflated::Broken => return None,
+                    InflateResult::Broken => return None,
                 }
             }
             Some(_) => {
@@ -172,8 +174,8 @@ impl CrossReference {
         };
         let content = inflate::without_predictor(content, &dictionary);
         let found = entries(&content, &dictionary)?;
-        let widths = dictionary.get(b"W").and_then(Value::as_array)?.iter();
-        let width: i64 = widths.filter_map(Value::as_integer).sum();
+        let widths = dictionary.get(b"W").and_then(PdfValue::as_array)?.iter();
+        let width: i64 = widths.filter_map(PdfValue::as_integer).sum();
         budget.rows += content.len() / usize::try_from(width).ok()?.max(1);
         self.is_partial |= found.len() >= MAX_OBJECTS;
         self.add(found);
@@ -181,7 +183,7 @@ impl CrossReference {
     }
 
     /// Adds places; those of newer tables stay.
-    fn add(&mut self, found: Vec<(u32, Place)>) {
+    fn add(&mut self, found: Vec<(u32, ObjectPosition)>) {
         for (number, place) in found {
             if self.places.len() >= MAX_OBJECTS {
                 self.is_partial = true;
@@ -193,9 +195,12 @@ impl CrossReference {
 }
 
 /// Reads the entries of a stream of places, as many as objects are kept.
-pub(super) fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u32, Place)>> {
-    let numbers = |values: &[Value]| -> Option<Vec<u64>> {
-        let number = |value: &Value| u64::try_from(value.as_integer()?).ok();
+pub(super) fn entries(
+    content: &[u8],
+    dictionary: &Dictionary,
+) -> Option<Vec<(u32, ObjectPosition)>> {
+    let numbers = |values: &[PdfValue]| -> Option<Vec<u64>> {
+        let number = |value: &PdfValue| u64::try_from(value.as_integer()?).ok();
         values.iter().map(number).collect()
     };
     let widths = numbers(dictionary.get(b"W")?.as_array()?)?;
@@ -209,7 +214,7 @@ pub(super) fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u3
     if width == 0 {
         return None;
     }
-    let sections = match dictionary.get(b"Index").and_then(Value::as_array) {
+    let sections = match dictionary.get(b"Index").and_then(PdfValue::as_array) {
         Some(sections) => numbers(sections)?,
         None => vec![0, dictionary.number(b"Size")?],
     };
@@ -230,8 +235,8 @@ pub(super) fn entries(content: &[u8], dictionary: &Dictionary) -> Option<Vec<(u3
             // Without a kind all are at places of the file.
             let stated = field(row, 0, kind)?.max(u64::from(kind == 0));
             let place = match stated {
-                1 => Place::At(field(row, kind, second)?),
-                2 => Place::In(u32::try_from(field(row, kind, second)?).ok()?),
+                1 => ObjectPosition::At(field(row, kind, second)?),
+                2 => ObjectPosition::In(u32::try_from(field(row, kind, second)?).ok()?),
                 _ => continue,
             };
             found.push((number, place));

@@ -10,7 +10,7 @@ use super::syntax::Dictionary;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// What unpacking came to.
-pub(super) enum Inflated {
+pub(super) enum InflateResult {
     /// All of it.
     Whole(Vec<u8>),
     /// More than is read.
@@ -20,7 +20,7 @@ pub(super) enum Inflated {
 }
 
 /// Unpacks data. Takes what they expand to from `left`, also where it is of no use.
-pub(super) fn all_of(data: &[u8], left: &mut usize) -> Inflated {
+pub(super) fn all_of(data: &[u8], left: &mut usize) -> InflateResult {
     let mut content = Vec::new();
     let mut is_too_large = false;
     let state = Unpacker::new().feed(data, |piece| {
@@ -32,9 +32,9 @@ pub(super) fn all_of(data: &[u8], left: &mut usize) -> Inflated {
         !is_too_large
     });
     match (state, is_too_large) {
-        (_, true) => Inflated::TooLarge,
-        (Unpacking::Ended, _) => Inflated::Whole(content),
-        _ => Inflated::Broken,
+        (_, true) => InflateResult::TooLarge,
+        (InflateProgress::Ended, _) => InflateResult::Whole(content),
+        _ => InflateResult::Broken,
     }
 }
 
@@ -52,15 +52,15 @@ pub(super) fn is_whole(
             *left = left.saturating_sub(piece.len() as u64);
             *left > 0
         });
-        if state != Unpacking::Continues || data.is_empty() {
-            return Ok(state == Unpacking::Ended || *left == 0);
+        if state != InflateProgress::Continues || data.is_empty() {
+            return Ok(state == InflateProgress::Ended || *left == 0);
         }
     }
 }
 
 /// How far unpacking is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unpacking {
+enum InflateProgress {
     /// The end was there, and all before it is as it was packed.
     Ended,
     /// More data are needed.
@@ -84,7 +84,7 @@ impl Unpacker {
     }
 
     /// Unpacks the next data, as long as `take` wants more.
-    fn feed(&mut self, mut data: &[u8], mut take: impl FnMut(&[u8]) -> bool) -> Unpacking {
+    fn feed(&mut self, mut data: &[u8], mut take: impl FnMut(&[u8]) -> bool) -> InflateProgress {
         loop {
             let (read, written) = (self.state.total_in(), self.state.total_out());
             let status = self
@@ -95,10 +95,10 @@ impl Unpacker {
             data = data.get(read..).unwrap_or_default();
             let wants_more = take(&self.piece[..length]);
             match status {
-                Ok(Status::StreamEnd) => return Unpacking::Ended,
+                Ok(Status::StreamEnd) => return InflateProgress::Ended,
                 Ok(_) if wants_more && (length > 0 || read > 0) => {}
-                Ok(_) if wants_more && data.is_empty() => return Unpacking::Continues,
-                _ => return Unpacking::Stopped,
+                Ok(_) if wants_more && data.is_empty() => return InflateProgress::Continues,
+                _ => return InflateProgress::Stopped,
             }
         }
     }

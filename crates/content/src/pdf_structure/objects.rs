@@ -5,10 +5,10 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::rc::Rc;
 
-use super::cross_reference::{CrossReference, MAX_OBJECTS, Place};
-use super::inflate::{self, Inflated};
-use super::source::Source;
-use super::syntax::{ObjectText, Reader, Value};
+use super::cross_reference::{CrossReference, MAX_OBJECTS, ObjectPosition};
+use super::inflate::{self, InflateResult};
+use super::source::PdfSource;
+use super::syntax::{ObjectText, PdfValue, ValueReader};
 
 /// How much of an object is read, at first and at most: its stream's data not counted.
 const OBJECT_BYTES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
@@ -25,9 +25,9 @@ const BEHIND_BYTES: usize = 16;
 const MAX_PACKED: usize = 100_000;
 
 /// An object that was looked for.
-pub(super) enum Found {
+pub(super) enum FoundObject {
     /// It is there.
-    Value(Rc<Value>),
+    Value(Rc<PdfValue>),
     /// It is not.
     Nothing,
     /// It cannot be read here: it is encrypted, packed in an unknown way, or costs too much.
@@ -49,7 +49,7 @@ pub(super) struct Objects {
     /// What is before the header of the file, where its tables do not count that.
     pub(super) shift: u64,
     /// Streams of objects that were unpacked.
-    packed: BTreeMap<u32, Unpacked>,
+    packed: BTreeMap<u32, ObjectStream>,
     /// How much more may be unpacked.
     left: usize,
 }
@@ -65,14 +65,14 @@ impl Objects {
     }
 
     /// Reads the object that begins at a place.
-    pub(super) fn at(source: &mut Source, at: u64) -> io::Result<ObjectAt> {
+    pub(super) fn at(source: &mut PdfSource, at: u64) -> io::Result<ObjectAt> {
         for most in OBJECT_BYTES {
             let is_again = most > OBJECT_BYTES[0];
             if is_again && !source.spend_on_objects(most.min(source.length)) {
                 return Ok(ObjectAt::TooCostly);
             }
             let bytes = source.window(at, most)?;
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ValueReader::new(&bytes);
             let object = reader.object();
             let is_all = (bytes.len() as u64) < most;
             // A stream may begin right behind what was read.
@@ -87,54 +87,63 @@ impl Objects {
     }
 
     /// Reads the short object that begins at a place, as a catalogue is.
-    pub(super) fn short_at(source: &mut Source, at: u64) -> io::Result<Option<ObjectText>> {
+    pub(super) fn short_at(source: &mut PdfSource, at: u64) -> io::Result<Option<ObjectText>> {
         let bytes = source.window(at, CATALOGUE_BYTES)?;
-        Ok(Reader::new(&bytes).object())
+        Ok(ValueReader::new(&bytes).object())
     }
 
     /// Reads an object by its number.
-    pub(super) fn get(&mut self, source: &mut Source, number: u32) -> io::Result<Found> {
+    pub(super) fn get(&mut self, source: &mut PdfSource, number: u32) -> io::Result<FoundObject> {
         match self.table.places.get(&number) {
-            Some(Place::At(at)) => Ok(match Self::at(source, at.saturating_add(self.shift))? {
-                ObjectAt::Object(object) if object.number == number => {
-                    Found::Value(Rc::new(object.value))
-                }
-                ObjectAt::Object(_) | ObjectAt::Nothing => Found::Nothing,
-                ObjectAt::TooCostly => Found::Unknown,
-            }),
-            Some(Place::In(_)) if self.table.is_encrypted => Ok(Found::Unknown),
-            Some(Place::In(stream)) => self.packed_in(source, *stream, number),
-            _ if self.table.is_partial => Ok(Found::Unknown),
-            _ => Ok(Found::Nothing),
+            Some(ObjectPosition::At(at)) => {
+                Ok(match Self::at(source, at.saturating_add(self.shift))? {
+                    ObjectAt::Object(object) if object.number == number => {
+                        FoundObject::Value(Rc::new(object.value))
+                    }
+                    ObjectAt::Object(_) | ObjectAt::Nothing => FoundObject::Nothing,
+                    ObjectAt::TooCostly => FoundObject::Unknown,
+                })
+            }
+            Some(ObjectPosition::In(_)) if self.table.is_encrypted => Ok(FoundObject::Unknown),
+            Some(ObjectPosition::In(stream)) => self.packed_in(source, *stream, number),
+            _ if self.table.is_partial => Ok(FoundObject::Unknown),
+            _ => Ok(FoundObject::Nothing),
         }
     }
 
-    fn packed_in(&mut self, source: &mut Source, stream: u32, number: u32) -> io::Result<Found> {
+    fn packed_in(
+        &mut self,
+        source: &mut PdfSource,
+        stream: u32,
+        number: u32,
+    ) -> io::Result<FoundObject> {
         let unpacked = match self.packed.entry(stream) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let Some(Place::At(at)) = self.table.places.get(&stream) else {
-                    return Ok(Found::Nothing);
+                let Some(ObjectPosition::At(at)) = self.table.places.get(&stream) else {
+                    return Ok(FoundObject::Nothing);
                 };
                 let at = at.saturating_add(self.shift);
                 unknown.insert(unpack(source, at, &mut self.left)?)
             }
         };
         Ok(match unpacked {
-            Unpacked::Objects(objects) => match objects.get(&number) {
-                Some(value) => Found::Value(Rc::clone(value)),
-                None => Found::Nothing,
+            ObjectStream::Objects(objects) => match objects.get(&number) {
+                Some(value) => FoundObject::Value(Rc::clone(value)),
+                None => FoundObject::Nothing,
             },
-            Unpacked::Unknown => Found::Unknown,
-            Unpacked::Damaged => Found::Nothing,
+            ObjectStream::Unknown => FoundObject::Unknown,
+            ObjectStream::Damaged => FoundObject::Nothing,
         })
     }
 
     /// Returns the objects that the table places where none begins.
-    pub(super) fn misplaced(&self, source: &mut Source) -> io::Result<Vec<u32>> {
+    pub(super) fn misplaced(&self, source: &mut PdfSource) -> io::Result<Vec<u32>> {
         let mut misplaced = Vec::new();
         for (number, place) in &self.table.places {
-            let Place::At(at) = place else { continue };
+            let ObjectPosition::At(at) = place else {
+                continue;
+            };
             let bytes = source.window(at.saturating_add(self.shift), HEADER_BYTES)?;
             if !begins_object(&bytes, *number) {
                 misplaced.push(*number);
@@ -145,7 +154,7 @@ impl Objects {
 
     /// Finds every object by reading the whole file: the last of each number counts. No more are
     /// kept than tables may have.
-    pub(super) fn scan(source: &mut Source) -> io::Result<BTreeMap<u32, u64>> {
+    pub(super) fn scan(source: &mut PdfSource) -> io::Result<BTreeMap<u32, u64>> {
         const OVERLAP: usize = 64;
         let mut found = BTreeMap::new();
         source.each_chunk(OVERLAP, |from, bytes| {
@@ -166,47 +175,47 @@ impl Objects {
 }
 
 /// A stream of objects.
-enum Unpacked {
-    Objects(BTreeMap<u32, Rc<Value>>),
+enum ObjectStream {
+    Objects(BTreeMap<u32, Rc<PdfValue>>),
     /// It is packed in a way that is not read here, or costs too much.
     Unknown,
     Damaged,
 }
 
 /// Reads a stream of objects, if it expands to no more than what is left.
-fn unpack(source: &mut Source, at: u64, left: &mut usize) -> io::Result<Unpacked> {
+fn unpack(source: &mut PdfSource, at: u64, left: &mut usize) -> io::Result<ObjectStream> {
     let object = match Objects::at(source, at)? {
         ObjectAt::Object(object) => object,
-        ObjectAt::Nothing => return Ok(Unpacked::Damaged),
-        ObjectAt::TooCostly => return Ok(Unpacked::Unknown),
+        ObjectAt::Nothing => return Ok(ObjectStream::Damaged),
+        ObjectAt::TooCostly => return Ok(ObjectStream::Unknown),
     };
     let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
-        return Ok(Unpacked::Damaged);
+        return Ok(ObjectStream::Damaged);
     };
     let Some(length) = dictionary.number(b"Length") else {
-        return Ok(Unpacked::Unknown);
+        return Ok(ObjectStream::Unknown);
     };
     if !matches!(dictionary.first_filter(), Some(b"FlateDecode" | b"Fl")) {
-        return Ok(Unpacked::Unknown);
+        return Ok(ObjectStream::Unknown);
     }
     let length = length.min(MAX_UNPACKED_BYTES as u64);
     if *left == 0 || !source.spend_on_objects(length.min(source.length)) {
-        return Ok(Unpacked::Unknown);
+        return Ok(ObjectStream::Unknown);
     }
     let data = source.window(at + data_at as u64, length)?;
     let content = match inflate::all_of(&data, left) {
-        Inflated::Whole(content) => inflate::without_predictor(content, dictionary),
-        Inflated::TooLarge => return Ok(Unpacked::Unknown),
-        Inflated::Broken => return Ok(Unpacked::Damaged),
+        InflateResult::Whole(content) => inflate::without_predictor(content, dictionary),
+        InflateResult::TooLarge => return Ok(ObjectStream::Unknown),
+        InflateResult::Broken => return Ok(ObjectStream::Damaged),
     };
     let first = dictionary.number(b"First").unwrap_or(0);
     let first = usize::try_from(first).unwrap_or(usize::MAX);
-    Ok(packed_objects(&content, first).map_or(Unpacked::Unknown, Unpacked::Objects))
+    Ok(packed_objects(&content, first).map_or(ObjectStream::Unknown, ObjectStream::Objects))
 }
 
 /// Reads the objects of a stream of them, whose index ends at `first`. Returns `None` if they
 /// overlap or are too many: reading costs no more than the content is long.
-pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u32, Rc<Value>>> {
+pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u32, Rc<PdfValue>>> {
     let index = content.get(..first).unwrap_or_default();
     let mut index = std::str::from_utf8(index)
         .unwrap_or_default()
@@ -222,7 +231,7 @@ pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u3
         let (Ok(number), Some(text)) = (number.parse(), text) else {
             continue;
         };
-        let mut reader = Reader::new(text);
+        let mut reader = ValueReader::new(text);
         let value = reader.value(0);
         // What cannot be read here may be read to the end elsewhere.
         let length = value.as_ref().map_or(text.len(), |_| reader.at);
@@ -234,7 +243,7 @@ pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u3
 
 /// Tells whether an object of this number begins here.
 fn begins_object(bytes: &[u8], number: u32) -> bool {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ValueReader::new(bytes);
     let is_it = reader.number() == Some(u64::from(number)) && reader.number().is_some();
     reader.skip_space();
     is_it && bytes[reader.at..].starts_with(b"obj")

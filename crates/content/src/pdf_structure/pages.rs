@@ -3,26 +3,26 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::objects::{Found, Objects};
-use super::source::Source;
-use super::syntax::{Dictionary, Value};
+use super::objects::{FoundObject, Objects};
+use super::source::PdfSource;
+use super::syntax::{Dictionary, PdfValue};
 
 /// The most nodes of the tree that are looked at.
 const MAX_NODES: usize = 20_000;
 
 /// Tells whether the tree of pages is there, with every page that it names.
-pub(super) fn are_there(source: &mut Source, objects: &mut Objects) -> io::Result<bool> {
+pub(super) fn find_pages(source: &mut PdfSource, objects: &mut Objects) -> io::Result<bool> {
     let Some(root) = objects.table.root else {
         return Ok(objects.table.is_partial);
     };
     let pages = match objects.get(source, root)? {
-        Found::Unknown => return Ok(true),
-        Found::Nothing => return Ok(false),
-        Found::Value(catalogue) => catalogue
+        FoundObject::Unknown => return Ok(true),
+        FoundObject::Nothing => return Ok(false),
+        FoundObject::Value(catalogue) => catalogue
             .as_dictionary()
             .and_then(|catalogue| catalogue.reference(b"Pages")),
     };
-    let mut walk = Walk::default();
+    let mut walk = TreeWalk::default();
     walk.add(pages);
     let mut has_page = false;
     let mut looked_at = 0;
@@ -32,9 +32,9 @@ pub(super) fn are_there(source: &mut Source, objects: &mut Objects) -> io::Resul
             return Ok(true);
         }
         match objects.get(source, number)? {
-            Found::Unknown => has_page = true,
-            Found::Nothing => return Ok(false),
-            Found::Value(node) => {
+            FoundObject::Unknown => has_page = true,
+            FoundObject::Nothing => return Ok(false),
+            FoundObject::Value(node) => {
                 let Some(node) = node.as_dictionary() else {
                     return Ok(false);
                 };
@@ -47,12 +47,12 @@ pub(super) fn are_there(source: &mut Source, objects: &mut Objects) -> io::Resul
 
 /// A walk through a tree whose branches may lead to the same nodes: each object is looked at once.
 #[derive(Default)]
-struct Walk {
+struct TreeWalk {
     next: Vec<u32>,
     seen: BTreeSet<u32>,
 }
 
-impl Walk {
+impl TreeWalk {
     /// Adds the nodes that are not known yet, as many as are looked at.
     fn add(&mut self, nodes: impl IntoIterator<Item = u32>) {
         for node in nodes {
@@ -69,17 +69,17 @@ impl Walk {
     /// whether the node is a page, or may lead to one by a list that cannot be read here.
     fn add_kids(
         &mut self,
-        source: &mut Source,
+        source: &mut PdfSource,
         objects: &mut Objects,
         node: &Dictionary,
     ) -> io::Result<bool> {
         match node.get(b"Kids") {
             None => return Ok(true),
-            Some(Value::Reference(list)) if self.seen.insert(*list) => {
+            Some(PdfValue::Reference(list)) if self.seen.insert(*list) => {
                 match objects.get(source, *list)? {
-                    Found::Unknown => return Ok(true),
-                    Found::Nothing => {}
-                    Found::Value(kids) => self.add(references(&kids)),
+                    FoundObject::Unknown => return Ok(true),
+                    FoundObject::Nothing => {}
+                    FoundObject::Value(kids) => self.add(references(&kids)),
                 }
             }
             Some(kids) => self.add(references(kids)),
@@ -88,10 +88,10 @@ impl Walk {
     }
 }
 
-fn references(list: &Value) -> impl Iterator<Item = u32> {
+fn references(list: &PdfValue) -> impl Iterator<Item = u32> {
     let values = list.as_array().unwrap_or_default().iter();
     values.filter_map(|value| match value {
-        Value::Reference(number) => Some(*number),
+        PdfValue::Reference(number) => Some(*number),
         _ => None,
     })
 }

@@ -14,7 +14,7 @@ const MAX_OBJECT_BYTES: u64 = 32 << 20;
 const MAX_EXPANDED_BYTES: u64 = 1 << 30;
 
 /// A file of which parts are read.
-pub(super) struct Source {
+pub(super) struct PdfSource {
     file: File,
     pub(super) length: u64,
     objects_left: u64,
@@ -28,7 +28,7 @@ pub(super) struct Source {
     pub(super) read: (u64, u64),
 }
 
-impl Source {
+impl PdfSource {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();

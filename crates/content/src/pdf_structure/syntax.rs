@@ -12,7 +12,7 @@ const LONG_TEXT_BYTES: usize = 32;
 
 /// A value of a PDF.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PdfValue {
     /// A whole number.
     Integer(i64),
     /// A name, without its slash.
@@ -20,14 +20,14 @@ pub(super) enum Value {
     /// The number of an object.
     Reference(u32),
     /// Values in order.
-    Array(Vec<Value>),
+    Array(Vec<PdfValue>),
     /// Values by name.
     Dictionary(Dictionary),
     /// A text, a fraction, a truth value or null.
     Other,
 }
 
-impl Value {
+impl PdfValue {
     pub(super) fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -57,10 +57,10 @@ impl Value {
 
 /// Values by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Dictionary(Vec<(Vec<u8>, Value)>);
+pub(super) struct Dictionary(Vec<(Vec<u8>, PdfValue)>);
 
 impl Dictionary {
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Value> {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&PdfValue> {
         let found = self.0.iter().find(|(own, _)| own == name);
         found.map(|(_, value)| value)
     }
@@ -72,7 +72,7 @@ impl Dictionary {
 
     pub(super) fn reference(&self, name: &[u8]) -> Option<u32> {
         match self.get(name)? {
-            Value::Reference(number) => Some(*number),
+            PdfValue::Reference(number) => Some(*number),
             _ => None,
         }
     }
@@ -85,11 +85,11 @@ impl Dictionary {
     /// Returns the name of the filter that its stream is read through first.
     pub(super) fn first_filter(&self) -> Option<&[u8]> {
         let filter = match self.get(b"Filter")? {
-            Value::Array(filters) => filters.first()?,
+            PdfValue::Array(filters) => filters.first()?,
             filter => filter,
         };
         match filter {
-            Value::Name(name) => Some(name),
+            PdfValue::Name(name) => Some(name),
             _ => None,
         }
     }
@@ -100,7 +100,7 @@ pub(super) struct ObjectText {
     /// Its number.
     pub(super) number: u32,
     /// Its value; that of a stream is its dictionary.
-    pub(super) value: Value,
+    pub(super) value: PdfValue,
     /// Where its value ends, from its own beginning on.
     pub(super) value_end: usize,
     /// Where the data of its stream begin, from its own beginning on.
@@ -110,14 +110,14 @@ pub(super) struct ObjectText {
 }
 
 /// Reads values from bytes.
-pub(super) struct Reader<'a> {
+pub(super) struct ValueReader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     values_left: usize,
     long_texts: Vec<Range<usize>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ValueReader<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a value; `None` where the bytes end within it, or it has too many in it.
-    pub(super) fn value(&mut self, depth: usize) -> Option<Value> {
+    pub(super) fn value(&mut self, depth: usize) -> Option<PdfValue> {
         self.values_left = self.values_left.checked_sub(1)?;
         if depth > MAX_DEPTH {
             return None;
@@ -223,20 +223,20 @@ impl<'a> Reader<'a> {
                 self.at += 1;
                 self.array(depth)
             }
-            (b'/', _) => Some(Value::Name(self.name())),
+            (b'/', _) => Some(PdfValue::Name(self.name())),
             (byte, _) if is_regular(byte) => Some(self.number_or_reference()),
             _ => None,
         }
     }
 
-    fn dictionary(&mut self, depth: usize) -> Option<Value> {
+    fn dictionary(&mut self, depth: usize) -> Option<PdfValue> {
         let mut entries = Vec::new();
         loop {
             self.skip_space();
             match self.peek()? {
                 b'>' => {
                     self.at = (self.at + 2).min(self.bytes.len());
-                    return Some(Value::Dictionary(Dictionary(entries)));
+                    return Some(PdfValue::Dictionary(Dictionary(entries)));
                 }
                 b'/' => {
                     let name = self.name();
@@ -250,13 +250,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Option<Value> {
+    fn array(&mut self, depth: usize) -> Option<PdfValue> {
         let mut values = Vec::new();
         loop {
             self.skip_space();
             if self.peek()? == b']' {
                 self.at += 1;
-                return Some(Value::Array(values));
+                return Some(PdfValue::Array(values));
             }
             values.push(self.value(depth + 1)?);
         }
@@ -271,31 +271,31 @@ impl<'a> Reader<'a> {
         self.bytes[begin..self.at].to_vec()
     }
 
-    fn number_or_reference(&mut self) -> Value {
+    fn number_or_reference(&mut self) -> PdfValue {
         let word = self.word();
         let Some(number) = parse(word) else {
-            return Value::Other;
+            return PdfValue::Other;
         };
         let behind = self.at;
         if let Ok(object) = u32::try_from(number)
             && parse(self.word()).is_some()
             && self.takes(b"R")
         {
-            return Value::Reference(object);
+            return PdfValue::Reference(object);
         }
         self.at = behind;
-        Value::Integer(number)
+        PdfValue::Integer(number)
     }
 
-    fn skip_past(&mut self, end: u8) -> Option<Value> {
+    fn skip_past(&mut self, end: u8) -> Option<PdfValue> {
         while self.peek()? != end {
             self.at += 1;
         }
         self.at += 1;
-        Some(Value::Other)
+        Some(PdfValue::Other)
     }
 
-    fn skip_text(&mut self) -> Option<Value> {
+    fn skip_text(&mut self) -> Option<PdfValue> {
         let (begin, mut open) = (self.at, 0_usize);
         loop {
             match self.peek()? {
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
                 if self.at - begin >= LONG_TEXT_BYTES {
                     self.long_texts.push(begin..self.at);
                 }
-                return Some(Value::Other);
+                return Some(PdfValue::Other);
             }
         }
     }

@@ -9,7 +9,7 @@ use docstokg_origin_sim::pdf::carrying;
 use super::*;
 
 /// Looks for damage in bytes.
-fn damage(bytes: &[u8]) -> Option<Damage> {
+fn damage(bytes: &[u8]) -> Option<PdfDamage> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.pdf");
     std::fs::write(&path, bytes).unwrap();
@@ -130,7 +130,7 @@ fn a_revision_that_is_cut_is_damaged() {
     let revision = "1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n";
     for length in 1..revision.len() {
         let file = [&one, &revision.as_bytes()[..length]].concat();
-        assert_eq!(damage(&file), Some(Damage::EndMissing), "{length}");
+        assert_eq!(damage(&file), Some(PdfDamage::EndMissing), "{length}");
     }
 }
 
@@ -140,7 +140,7 @@ fn whatever_stands_behind_the_last_end_mark_was_cut() {
     let one = carrying(b"text");
     for behind in ["xref\n0 1\n0000000000 65535 f \n", "<< /A", "%a"] {
         let file = [&one, behind.as_bytes()].concat();
-        assert_eq!(damage(&file), Some(Damage::EndMissing), "{behind}");
+        assert_eq!(damage(&file), Some(PdfDamage::EndMissing), "{behind}");
     }
     let start = one.len();
     let hybrid = format!(
@@ -169,7 +169,7 @@ fn zeros_over_an_object_of_the_table_are_damage() {
     let place = |word: &[u8]| file.windows(word.len()).position(|part| part == word);
     let (length, next) = (place(b"5 0 obj").unwrap(), place(b"6 0 obj").unwrap());
     file[length - 500..next].fill(0);
-    assert_eq!(damage(&file), Some(Damage::Zeros));
+    assert_eq!(damage(&file), Some(PdfDamage::Zeros));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn zeros_in_texts_are_no_damage() {
         [b"<< /A (text) ".as_slice(), &zeros(700), b" /B (text) >>"],
         [b"<< /Length 1 ".as_slice(), &zeros(40), b" >>\nstream\nx"],
     ] {
-        assert_eq!(damage(&with(&lost.concat())), Some(Damage::Zeros));
+        assert_eq!(damage(&with(&lost.concat())), Some(PdfDamage::Zeros));
     }
 }
 
@@ -237,7 +237,7 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     let mut holed = operators.clone().into_bytes();
     holed[4_000..8_096].fill(0);
     assert_eq!(damage(&with(operators.as_bytes())), None);
-    assert_eq!(damage(&with(&holed)), Some(Damage::Zeros));
+    assert_eq!(damage(&with(&holed)), Some(PdfDamage::Zeros));
     let picture = [b"BI /W 64 /H 64 ID ".as_slice(), &[0; 512], b" EI Q"].concat();
     assert_eq!(damage(&with(&picture)), None, "a picture within operators");
     let letters = [
@@ -248,7 +248,7 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     .concat();
     assert_eq!(
         damage(&with(&letters)),
-        Some(Damage::Zeros),
+        Some(PdfDamage::Zeros),
         "letters of a packed picture"
     );
     let metadata = |content: &[u8]| {
@@ -261,7 +261,7 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
         [&file[..at], b"<< /Type /Metadata", &file[at + 2..]].concat()
     };
     assert_eq!(damage(&metadata(b"text")), None);
-    assert_eq!(damage(&metadata(&[0; 512])), Some(Damage::Zeros));
+    assert_eq!(damage(&metadata(&[0; 512])), Some(PdfDamage::Zeros));
     let glyphs: Vec<u8> = (0..2_000_u16)
         .flat_map(|glyph| if glyph % 300 < 50 { glyph } else { 0 }.to_be_bytes())
         .collect();
@@ -320,12 +320,12 @@ fn zeros_in_pictures_are_told_apart() {
         "a progressive one"
     );
     let [small, large] = [300, 2_000];
-    assert_eq!(damage(&picture(20, 0xc0, 1, small)), Some(Damage::Zeros));
-    assert_eq!(damage(&picture(20, 0xc0, 0, large)), Some(Damage::Zeros));
-    assert_eq!(damage(&picture(20, 0xc2, 1, large)), Some(Damage::Zeros));
+    assert_eq!(damage(&picture(20, 0xc0, 1, small)), Some(PdfDamage::Zeros));
+    assert_eq!(damage(&picture(20, 0xc0, 0, large)), Some(PdfDamage::Zeros));
+    assert_eq!(damage(&picture(20, 0xc2, 1, large)), Some(PdfDamage::Zeros));
     let blank = |zeros| sized(3_000, 20, 0xc0, 0, zeros);
     assert_eq!(damage(&blank(3_780)), None, "a large blank page");
-    assert_eq!(damage(&blank(4_096)), Some(Damage::Zeros));
+    assert_eq!(damage(&blank(4_096)), Some(PdfDamage::Zeros));
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_file_whose_table_is_wrong_is_whole_if_its_objects_are_found() {
     let moved = file.replace("%PDF-1.7\n", "%PDF-1.7\n%a line more\n");
     assert_eq!(damage(moved.as_bytes()), None);
     let without = file.replace("3 0 obj", "9 0 obj");
-    assert_eq!(damage(without.as_bytes()), Some(Damage::PagesMissing));
+    assert_eq!(damage(without.as_bytes()), Some(PdfDamage::PagesMissing));
 }
 
 #[test]

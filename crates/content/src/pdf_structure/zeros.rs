@@ -4,9 +4,9 @@ use std::io;
 use std::ops::Range;
 
 use super::inflate;
-use super::objects::{Found, ObjectAt, Objects};
-use super::source::{CHUNK_BYTES, Source};
-use super::syntax::Value;
+use super::objects::{FoundObject, ObjectAt, Objects};
+use super::source::{CHUNK_BYTES, PdfSource};
+use super::syntax::PdfValue;
 
 /// The shortest run that is looked at: packed data have none by chance.
 const MIN_RUN_BYTES: u64 = 32;
@@ -34,7 +34,7 @@ const PICTURE_HEAD_BYTES: u64 = 1 << 20;
 
 /// A run of zeros.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ZeroRun {
     begin: u64,
     end: u64,
 }
@@ -42,7 +42,7 @@ struct Run {
 /// Tells whether a file has zeros where none belong, before `end`. `begins` are the places of its
 /// objects, in order.
 pub(super) fn are_misplaced(
-    source: &mut Source,
+    source: &mut PdfSource,
     objects: &mut Objects,
     begins: &[u64],
     end: u64,
@@ -59,23 +59,23 @@ pub(super) fn are_misplaced(
             continue;
         }
         match verdict(source, objects, &mut picture, begin, run)? {
-            Verdict::Misplaced => return Ok(true),
-            Verdict::WholeStream => checked = Some(begin),
-            Verdict::Unclear => {}
+            ZeroJudgement::Misplaced => return Ok(true),
+            ZeroJudgement::WholeStream => checked = Some(begin),
+            ZeroJudgement::Unclear => {}
         }
     }
     Ok(false)
 }
 
 /// Tells whether a run of zeros covers the beginning of the object that belongs to this place.
-pub(super) fn cover(source: &mut Source, at: u64) -> io::Result<bool> {
+pub(super) fn cover(source: &mut PdfSource, at: u64) -> io::Result<bool> {
     let from = at.saturating_sub(MIN_RUN_BYTES - 1);
     let bytes = source.window(from, at - from + MIN_HEADER_BYTES + MIN_RUN_BYTES - 1)?;
     let mut runs = bytes.chunk_by(|left, right| (*left == 0) == (*right == 0));
     Ok(runs.any(|run| run[0] == 0 && run.len() as u64 >= MIN_RUN_BYTES))
 }
 
-enum Verdict {
+enum ZeroJudgement {
     Misplaced,
     /// All of the stream is as it should be.
     WholeStream,
@@ -83,7 +83,7 @@ enum Verdict {
     Unclear,
 }
 
-impl Verdict {
+impl ZeroJudgement {
     const fn of(is_misplaced: bool) -> Self {
         if is_misplaced {
             Self::Misplaced
@@ -94,48 +94,48 @@ impl Verdict {
 }
 
 fn verdict(
-    source: &mut Source,
+    source: &mut PdfSource,
     objects: &mut Objects,
     picture: &mut Picture,
     begin: u64,
-    run: Run,
-) -> io::Result<Verdict> {
+    run: ZeroRun,
+) -> io::Result<ZeroJudgement> {
     let object = match Objects::at(source, begin)? {
         ObjectAt::Object(object) => object,
-        ObjectAt::Nothing => return Ok(Verdict::Misplaced),
-        ObjectAt::TooCostly => return Ok(Verdict::Unclear),
+        ObjectAt::Nothing => return Ok(ZeroJudgement::Misplaced),
+        ObjectAt::TooCostly => return Ok(ZeroJudgement::Unclear),
     };
     let is_in_text = |text: &Range<usize>| {
         begin + text.start as u64 <= run.begin && run.end <= begin + text.end as u64
     };
     if object.long_texts.iter().any(is_in_text) {
         // Palettes and signatures are written as texts.
-        return Ok(Verdict::Unclear);
+        return Ok(ZeroJudgement::Unclear);
     }
     let is_long = run.end - run.begin >= LONG_RUN_BYTES;
     let (Some(dictionary), Some(data_at)) = (object.value.as_dictionary(), object.data_at) else {
         let is_behind = run.end > begin + object.value_end as u64;
-        return Ok(Verdict::of(is_long || is_behind));
+        return Ok(ZeroJudgement::of(is_long || is_behind));
     };
     let length = match dictionary.get(b"Length") {
-        Some(Value::Reference(number)) => match objects.get(source, *number)? {
-            Found::Value(value) => value.as_integer(),
+        Some(PdfValue::Reference(number)) => match objects.get(source, *number)? {
+            FoundObject::Value(value) => value.as_integer(),
             _ => None,
         },
-        stated => stated.and_then(Value::as_integer),
+        stated => stated.and_then(PdfValue::as_integer),
     };
     let Some(length) = length.and_then(|length| u64::try_from(length).ok()) else {
-        return Ok(Verdict::Unclear);
+        return Ok(ZeroJudgement::Unclear);
     };
     let data_at = begin + data_at as u64;
     if run.end <= data_at || run.begin >= data_at.saturating_add(length) {
-        return Ok(Verdict::Misplaced);
+        return Ok(ZeroJudgement::Misplaced);
     }
     let is_misplaced = match dictionary.first_filter() {
         // What is encrypted looks like chance.
         Some(_) if objects.table.is_encrypted && !dictionary.has_type(b"XRef") => true,
-        Some(b"FlateDecode" | b"Fl") => match is_whole(source, data_at, length)? {
-            Some(true) => return Ok(Verdict::WholeStream),
+        Some(b"FlateDecode" | b"Fl") => match check_stream(source, data_at, length)? {
+            Some(true) => return Ok(ZeroJudgement::WholeStream),
             Some(false) => true,
             None => false,
         },
@@ -153,12 +153,12 @@ fn verdict(
             is_text_around(source, data, run, may_have_pictures)?
         }
     };
-    Ok(Verdict::of(is_misplaced))
+    Ok(ZeroJudgement::of(is_misplaced))
 }
 
 /// Returns whether a packed stream can be unpacked to its end; `None` where reading it would cost
 /// too much. It is read in pieces, however long it is.
-fn is_whole(source: &mut Source, begin: u64, length: u64) -> io::Result<Option<bool>> {
+fn check_stream(source: &mut PdfSource, begin: u64, length: u64) -> io::Result<Option<bool>> {
     let end = begin.saturating_add(length).min(source.length);
     if !source.spend_on_streams(end.saturating_sub(begin)) {
         return Ok(None);
@@ -183,7 +183,7 @@ struct Picture {
 
 impl Picture {
     /// Returns the beginning of a picture; nothing where reading it would cost too much.
-    fn head(&mut self, source: &mut Source, data_at: u64, length: u64) -> io::Result<&[u8]> {
+    fn head(&mut self, source: &mut PdfSource, data_at: u64, length: u64) -> io::Result<&[u8]> {
         if self.data_at != data_at {
             let most = length.min(PICTURE_HEAD_BYTES).min(source.length);
             self.data_at = data_at;
@@ -200,9 +200,9 @@ impl Picture {
 /// Returns whether what stands around a run in a stream is text, as of metadata and of the operators
 /// of a page. A picture within the operators, which `BI` begins, may have zeros.
 fn is_text_around(
-    source: &mut Source,
+    source: &mut PdfSource,
     (begin, end): (u64, u64),
-    run: Run,
+    run: ZeroRun,
     may_have_pictures: bool,
 ) -> io::Result<bool> {
     let from = run.begin.saturating_sub(TEXT_SAMPLE_BYTES).max(begin);
@@ -280,15 +280,15 @@ fn has_zero_code_for_end(mut tables: &[u8]) -> bool {
 }
 
 /// Finds the runs of zeros of a file.
-fn runs(source: &mut Source) -> io::Result<Vec<Run>> {
-    let mut found: Vec<Run> = Vec::new();
-    let mut current: Option<Run> = None;
+fn runs(source: &mut PdfSource) -> io::Result<Vec<ZeroRun>> {
+    let mut found: Vec<ZeroRun> = Vec::new();
+    let mut current: Option<ZeroRun> = None;
     source.each_chunk(0, |from, bytes| {
         for (at, byte) in (from..).zip(bytes) {
             match (*byte, &mut current) {
                 (0, Some(run)) => run.end = at + 1,
                 (0, none) => {
-                    *none = Some(Run {
+                    *none = Some(ZeroRun {
                         begin: at,
                         end: at + 1,
                     });

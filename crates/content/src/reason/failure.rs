@@ -8,7 +8,7 @@ use super::Reason;
 /// How far an attempt had come when it gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum AttemptStage {
     /// A service was asked where the file is.
     Lookup,
     /// A page was read for the file.
@@ -42,7 +42,7 @@ impl WaitCause {
 
 /// Why something gave nothing, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ReasonedFailure {
     /// The class.
     pub reason: Reason,
     /// What happened, without secrets.
@@ -52,20 +52,25 @@ pub struct Failure {
     pub http_status: Option<u16>,
     /// How far the attempt had come.
     #[serde(default = "lookup")]
-    pub stage: Stage,
+    pub stage: AttemptStage,
     /// What holds the next try back, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<WaitCause>,
 }
 
-const fn lookup() -> Stage {
-    Stage::Lookup
+const fn lookup() -> AttemptStage {
+    AttemptStage::Lookup
 }
 
-impl Failure {
+impl ReasonedFailure {
     /// Describes what gave nothing.
     #[must_use]
-    pub fn new(stage: Stage, reason: Reason, detail: &str, http_status: Option<u16>) -> Self {
+    pub fn new(
+        stage: AttemptStage,
+        reason: Reason,
+        detail: &str,
+        http_status: Option<u16>,
+    ) -> Self {
         Self {
             reason,
             detail: detail.to_owned(),
@@ -92,11 +97,11 @@ impl Failure {
         if self.reason == Reason::Offline {
             return 10;
         }
-        let at_file = u8::from(self.stage == Stage::File);
+        let at_file = u8::from(self.stage == AttemptStage::File);
         match (self.reason, self.http_status) {
             (Reason::NotFound | Reason::DuplicateUrlGlobal, _) => 0,
-            (Reason::HttpStatus, Some(404 | 410)) if self.stage == Stage::Lookup => 0,
-            _ if self.stage == Stage::Lookup => 1,
+            (Reason::HttpStatus, Some(404 | 410)) if self.stage == AttemptStage::Lookup => 0,
+            _ if self.stage == AttemptStage::Lookup => 1,
             (Reason::HttpStatus, Some(404 | 410)) => 2,
             (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,
             (Reason::WrongWork, _) => 4,
@@ -133,7 +138,9 @@ pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
 }
 
 /// Returns the decisive one; of equals the first.
-pub(crate) fn decisive<'a>(failures: impl Iterator<Item = &'a Failure>) -> Option<&'a Failure> {
+pub(crate) fn decisive<'a>(
+    failures: impl Iterator<Item = &'a ReasonedFailure>,
+) -> Option<&'a ReasonedFailure> {
     failures.fold(None, |best, next| match best {
         Some(best) if best.weight() >= next.weight() => Some(best),
         _ => Some(next),
@@ -146,31 +153,36 @@ mod tests {
 
     #[test]
     fn a_refused_file_is_more_decisive_than_a_service_that_knows_nothing() {
-        let refused = Failure::new(
-            Stage::File,
+        let refused = ReasonedFailure::new(
+            AttemptStage::File,
             Reason::HttpStatus,
             "pub.example answered 403",
             Some(403),
         );
-        let unknown = Failure::new(
-            Stage::Lookup,
+        let unknown = ReasonedFailure::new(
+            AttemptStage::Lookup,
             Reason::NotFound,
             "Europe PMC does not know it",
             None,
         );
-        let dead = Failure::new(
-            Stage::File,
+        let dead = ReasonedFailure::new(
+            AttemptStage::File,
             Reason::HttpStatus,
             "old.example answered 404",
             Some(404),
         );
-        let service = Failure::new(
-            Stage::Lookup,
+        let service = ReasonedFailure::new(
+            AttemptStage::Lookup,
             Reason::HttpStatus,
             "api.example answered 403",
             Some(403),
         );
-        let challenged = Failure::new(Stage::Page, Reason::BotChallenge, "pub.example", Some(403));
+        let challenged = ReasonedFailure::new(
+            AttemptStage::Page,
+            Reason::BotChallenge,
+            "pub.example",
+            Some(403),
+        );
         let all = [&unknown, &dead, &service, &challenged, &refused, &unknown];
         assert_eq!(decisive(all.into_iter()), Some(&refused));
         assert_eq!(

@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 
-use super::atom::{self, Entry, Feed};
+use super::atom::{self, AtomEntry, AtomFeed};
 use super::order::Preset;
 use super::reply::sort;
 use super::settings::Settings;
-use super::spec::{Early, Need, ResolverSpec};
-use super::{BatchStep, Found, Outcome, Resolver, ResolverId, Step, each};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec};
+use super::{BatchStep, FoundLocations, LookupOutcome, Resolver, ResolverId, Step, each};
 use crate::identifier::{ArxivId, Doi, Identifier};
-use crate::location::{Location, Offers};
-use crate::work::{Learned, Work};
+use crate::location::{CandidateLocation, LocationOffer};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("arxiv");
 
 /// The host that arXiv keeps for robots: API and files.
-pub static API: Endpoint = Endpoint {
+pub static API: SourceEndpoint = SourceEndpoint {
     key: "arxiv",
     address: "https://export.arxiv.org/",
     about: "The host that arXiv keeps for robots",
@@ -33,24 +33,24 @@ pub static API: Endpoint = Endpoint {
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
-        about: WHY,
+        about: ORDER_REASON,
         ..SourceSpec::new(ID.as_str(), "arXiv")
     },
-    needs: &[Need::ArxivId],
+    needs: &[IdentifierNeed::ArxivId],
     preset: Preset::Fast,
     rank: 30,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 30,
         when: |work| work.identifiers.arxiv.is_some(),
-        why: WHY,
+        why: ORDER_REASON,
     }),
     ..ResolverSpec::base(ID, |settings| Arc::new(Arxiv::new(Arc::clone(settings))))
 };
 
-const WHY: &str = "the arXiv id says where the file is";
+const ORDER_REASON: &str = "the arXiv id says where the file is";
 
 /// Most ids of one request.
-const BATCH: usize = 50;
+const MAX_IDS_PER_REQUEST: usize = 50;
 
 /// Knows where arXiv keeps its files.
 #[derive(Debug)]
@@ -59,10 +59,10 @@ pub struct Arxiv {
 }
 
 /// The ids of the feeds that are not yet asked for.
-type Chunks<'a> = VecDeque<Vec<&'a ArxivId>>;
+type ArxivIdChunks<'a> = VecDeque<Vec<&'a ArxivId>>;
 
 /// The feeds so far, each with the ids that it was asked for.
-type Feeds<'a> = Vec<(Vec<&'a ArxivId>, Option<Feed>)>;
+type Feeds<'a> = Vec<(Vec<&'a ArxivId>, Option<AtomFeed>)>;
 
 impl Arxiv {
     /// Sets it up.
@@ -72,7 +72,11 @@ impl Arxiv {
     }
 
     /// Asks for feeds, one after the other; whatever goes wrong there is no feed.
-    fn feeds<'a>(&'a self, mut chunks: Chunks<'a>, mut feeds: Feeds<'a>) -> Step<'a, Feeds<'a>> {
+    fn feeds<'a>(
+        &'a self,
+        mut chunks: ArxivIdChunks<'a>,
+        mut feeds: Feeds<'a>,
+    ) -> Step<'a, Feeds<'a>> {
         let Some(ids) = chunks.pop_front() else {
             return Step::Done(feeds);
         };
@@ -93,9 +97,9 @@ impl Arxiv {
         })
     }
 
-    fn one(&self, work: &Work, feeds: &Feeds<'_>) -> Outcome {
+    fn one(&self, work: &Work, feeds: &Feeds<'_>) -> LookupOutcome {
         let Some(id) = &work.identifiers.arxiv else {
-            return Outcome::not_found("no arXiv id to ask for");
+            return LookupOutcome::not_found("no arXiv id to ask for");
         };
         let feed = feeds
             .iter()
@@ -103,42 +107,42 @@ impl Arxiv {
         self.outcome(id, feed.map(|(ids, feed)| (ids.len(), feed)))
     }
 
-    fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<Feed>)>) -> Outcome {
-        let location = Location::new(
+    fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<AtomFeed>)>) -> LookupOutcome {
+        let location = CandidateLocation::new(
             self.settings.url(&API, &format!("pdf/{id}")),
-            Offers::Pdf,
+            LocationOffer::Pdf,
             ID,
         );
         let found = |learned| {
-            Outcome::Found(Found {
+            LookupOutcome::Found(FoundLocations {
                 locations: vec![location.clone()],
                 learned,
             })
         };
         match asked {
-            Some((_, Some(Feed::Entries(entries)))) => {
+            Some((_, Some(AtomFeed::Entries(entries)))) => {
                 match entries.iter().find(|entry| entry.id.base() == id.base()) {
                     Some(entry) => found(learned(entry)),
                     // No entry at all is what an overloaded API gives; some without this one means
                     // that it does not exist.
-                    None if entries.is_empty() => found(Learned::default()),
-                    None => Outcome::not_found("arXiv does not know it"),
+                    None if entries.is_empty() => found(LearnedMetadata::default()),
+                    None => LookupOutcome::not_found("arXiv does not know it"),
                 }
             }
             // Of several ids any may be the one that the API complains about.
-            Some((1, Some(Feed::Error(message)))) => {
-                Outcome::not_found(format!("arXiv says: {message}"))
+            Some((1, Some(AtomFeed::Error(message)))) => {
+                LookupOutcome::not_found(format!("arXiv says: {message}"))
             }
-            _ => found(Learned::default()),
+            _ => found(LearnedMetadata::default()),
         }
     }
 }
 
-fn learned(entry: &Entry) -> Learned {
-    let mut learned = Learned {
+fn learned(entry: &AtomEntry) -> LearnedMetadata {
+    let mut learned = LearnedMetadata {
         title: entry.title.clone(),
         year: entry.year,
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     learned
         .identifiers
@@ -155,7 +159,7 @@ impl Resolver for Arxiv {
     }
 
     fn batch(&self) -> usize {
-        BATCH
+        MAX_IDS_PER_REQUEST
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
@@ -165,7 +169,10 @@ impl Resolver for Arxiv {
             .filter(|work| work.title.is_none())
             .filter_map(|work| work.identifiers.arxiv.as_ref())
             .collect();
-        let chunks = unknown.chunks(BATCH).map(<[_]>::to_vec).collect();
+        let chunks = unknown
+            .chunks(MAX_IDS_PER_REQUEST)
+            .map(<[_]>::to_vec)
+            .collect();
         self.feeds(chunks, Feeds::new())
             .then(move |feeds| each(works, |work| Step::Done(self.one(work, &feeds))))
     }

@@ -1,19 +1,19 @@
 //! The Atom feeds of arXiv's API.
 
 use super::reply::title;
-use super::xml::{Step, walk};
+use super::xml::{XmlStep, walk};
 use crate::identifier::ArxivId;
 
 /// What a feed says.
-pub(super) enum Feed {
+pub(super) enum AtomFeed {
     /// Works, perhaps none.
-    Entries(Vec<Entry>),
+    Entries(Vec<AtomEntry>),
     /// The API complains, in its own words.
     Error(String),
 }
 
 /// One work.
-pub(super) struct Entry {
+pub(super) struct AtomEntry {
     pub(super) id: ArxivId,
     pub(super) title: Option<String>,
     pub(super) year: Option<i32>,
@@ -22,7 +22,7 @@ pub(super) struct Entry {
 
 /// Texts of one entry while it is read.
 #[derive(Default)]
-struct Draft {
+struct EntryDraft {
     id: String,
     title: String,
     published: String,
@@ -31,13 +31,13 @@ struct Draft {
 }
 
 /// Reads a feed; `None` when it is none, or breaks off.
-pub(super) fn parse(body: &[u8]) -> Option<Feed> {
-    let mut draft = Draft::default();
+pub(super) fn parse(body: &[u8]) -> Option<AtomFeed> {
+    let mut draft = EntryDraft::default();
     let mut entries = Vec::new();
     let mut complaint = None;
     let root = walk(body, |step| match step {
-        Step::Text([_, parent, field], text) if parent == "entry" => draft.append(field, text),
-        Step::End([_, name]) if name == "entry" => {
+        XmlStep::Text([_, parent, field], text) if parent == "entry" => draft.append(field, text),
+        XmlStep::End([_, name]) if name == "entry" => {
             let done = std::mem::take(&mut draft);
             if done.id.contains("/api/errors") {
                 complaint = Some(
@@ -49,10 +49,10 @@ pub(super) fn parse(body: &[u8]) -> Option<Feed> {
         }
         _ => {}
     })?;
-    (root == "feed").then(|| complaint.map_or(Feed::Entries(entries), Feed::Error))
+    (root == "feed").then(|| complaint.map_or(AtomFeed::Entries(entries), AtomFeed::Error))
 }
 
-impl Draft {
+impl EntryDraft {
     fn append(&mut self, field: &str, text: &str) {
         let field = match field {
             "id" => &mut self.id,
@@ -66,9 +66,9 @@ impl Draft {
     }
 }
 
-fn entry(draft: &Draft) -> Option<Entry> {
+fn entry(draft: &EntryDraft) -> Option<AtomEntry> {
     let doi = draft.doi.trim();
-    Some(Entry {
+    Some(AtomEntry {
         id: draft.id.parse().ok()?,
         title: title(&draft.title),
         year: draft

@@ -3,15 +3,15 @@
 use std::sync::{Arc, LazyLock};
 
 use docstokg_lookup::catalogue;
-use docstokg_lookup::source_spec::{Credential, Endpoint};
+use docstokg_lookup::source_spec::{SourceCredential, SourceEndpoint};
 
 use super::order::Preset;
 use super::settings::Settings;
 use super::spec::{ResolverSpec, alternatives};
-use super::{LISTED, Resolver, ResolverId};
+use super::{ALL_RESOLVERS, Resolver, ResolverId};
 
 static BY_RANK: LazyLock<Vec<&'static ResolverSpec>> = LazyLock::new(|| {
-    let mut specs = LISTED.to_vec();
+    let mut specs = ALL_RESOLVERS.to_vec();
     specs.sort_by_key(|spec| spec.rank);
     specs
 });
@@ -26,16 +26,16 @@ pub fn specs() -> &'static [&'static ResolverSpec] {
 /// earlier versions.
 #[must_use]
 pub fn spec(id: ResolverId) -> Option<&'static ResolverSpec> {
-    catalogue::named(LISTED.iter().copied(), id.as_str())
+    catalogue::named(ALL_RESOLVERS.iter().copied(), id.as_str())
 }
 
 /// Returns all services.
-pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
+pub fn endpoints() -> impl Iterator<Item = &'static SourceEndpoint> {
     catalogue::endpoints(specs().iter().copied())
 }
 
 /// Returns all credentials.
-pub fn credentials() -> impl Iterator<Item = &'static Credential> {
+pub fn credentials() -> impl Iterator<Item = &'static SourceCredential> {
     catalogue::credentials(specs().iter().copied())
 }
 
@@ -68,7 +68,7 @@ pub fn source_table() -> String {
 /// Writes the table of credentials for the documentation.
 #[must_use]
 pub fn credential_table() -> String {
-    let row = |credential: &Credential| {
+    let row = |credential: &SourceCredential| {
         [
             format!("`resolvers.{}`", credential.key),
             format!("`{}`", credential.variable),

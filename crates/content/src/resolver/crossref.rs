@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_lookup::source_spec::{
-    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+    CredentialCarrier, CredentialRecipient, SecretHeader, SourceCredential, SourceEndpoint,
+    SourceSpec,
 };
 use serde_json::Value;
 use url::Url;
@@ -16,35 +17,37 @@ use url::Url;
 use super::datacite;
 use super::order::Preset;
 use super::reply::{
-    Unanswered, doi_path, items, learn_link, location_at, record, scalar, text, title,
+    ReplyFailure, doi_path, items, learn_link, location_at, record, scalar, text, title,
 };
 use super::settings::Settings;
 use super::spec::ResolverSpec;
 use super::text_mining;
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, distinct, link};
-use crate::work::{Learned, Work};
+use crate::location::{CandidateLocation, LocationOffer, distinct, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("crossref");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "crossref",
     address: "https://api.crossref.org/",
     about: "Crossref",
 };
 
 /// The token of Crossref Plus.
-pub static PLUS_TOKEN: Credential = Credential {
+pub static PLUS_TOKEN: SourceCredential = SourceCredential {
     key: "crossref_plus_token",
     variable: "CROSSREF_PLUS_TOKEN",
     about: "The token of Crossref Plus",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "crossref-plus-api-token",
         before: "Bearer ",
-        to: Recipient::Endpoints(&[&API]),
+        to: CredentialRecipient::Endpoints(&[&API]),
         beside: None,
     }),
 };
@@ -68,7 +71,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 };
 
 /// Most DOIs of one list.
-const BATCH: usize = 50;
+const MAX_DOIS_PER_LIST: usize = 50;
 
 /// The fields we read of a list.
 const FIELDS: &str = "DOI,title,issued,link,license,resource,relation";
@@ -80,7 +83,7 @@ pub struct Crossref {
 }
 
 /// The DOIs of the lists that are not yet asked for.
-type Chunks<'a> = VecDeque<Vec<&'a Doi>>;
+type DoiChunks<'a> = VecDeque<Vec<&'a Doi>>;
 
 /// The works of a list by their DOIs, or why there is no list.
 type ListedWorks = Result<Vec<(Doi, Value)>, RequestFailure>;
@@ -96,7 +99,7 @@ impl Crossref {
     }
 
     /// Asks for lists of works, one after the other, and then about those that are in none of them.
-    fn lists<'a>(&'a self, mut chunks: Chunks<'a>, mut lists: Lists<'a>) -> Step<'a, Lists<'a>> {
+    fn lists<'a>(&'a self, mut chunks: DoiChunks<'a>, mut lists: Lists<'a>) -> Step<'a, Lists<'a>> {
         let Some(dois) = chunks.pop_front() else {
             return Step::Done(lists);
         };
@@ -108,22 +111,22 @@ impl Crossref {
     }
 
     /// Looks a work up in the lists, or by itself if it is in none.
-    fn one<'a>(&'a self, work: &'a Work, lists: &Lists<'_>) -> WorkStep<'a> {
+    fn one<'a>(&'a self, work: &'a Work, lists: &Lists<'_>) -> WorkLookupStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
-            return Step::Done(Outcome::not_found("no DOI to ask for"));
+            return Step::Done(LookupOutcome::not_found("no DOI to ask for"));
         };
         let list = lists.iter().find(|(dois, _)| dois.contains(&doi));
         match list {
             None => self.single(doi),
-            Some((_, Err(failure))) => Step::Done(Outcome::Failed(failure.clone())),
+            Some((_, Err(failure))) => Step::Done(LookupOutcome::Failed(failure.clone())),
             Some((_, Ok(known))) => match known.iter().find(|(found, _)| found == doi) {
                 Some((_, work)) => Step::Done(read(&self.settings, work)),
-                None => datacite::one(&self.settings, doi),
+                None => datacite::resolve_doi(&self.settings, doi),
             },
         }
     }
 
-    fn single<'a>(&'a self, doi: &'a Doi) -> WorkStep<'a> {
+    fn single<'a>(&'a self, doi: &'a Doi) -> WorkLookupStep<'a> {
         let mut url = self.settings.url(&API, &format!("works/{}", doi_path(doi)));
         self.add_mailto(&mut url);
         let secrets = self.settings.secret_headers(&url);
@@ -134,7 +137,7 @@ impl Crossref {
                     let work = value.get("message").unwrap_or(&Value::Null);
                     Step::Done(read(&self.settings, work))
                 }
-                Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi),
+                Err(ReplyFailure::Missing(_)) => datacite::resolve_doi(&self.settings, doi),
                 Err(unanswered) => Step::Done(unanswered.into_outcome("Crossref")),
             }
         })
@@ -156,7 +159,7 @@ impl Crossref {
 
     fn read_list(&self, result: Result<LookupResponse, RequestFailure>) -> ListedWorks {
         let value = record(&self.settings, result, &[], "/message/items")
-            .map_err(Unanswered::into_failure)?;
+            .map_err(ReplyFailure::into_failure)?;
         let works = items(&value, "/message/items");
         Ok(works
             .iter()
@@ -172,12 +175,12 @@ impl Crossref {
 }
 
 /// Reads one work.
-fn read(settings: &Settings, work: &Value) -> Outcome {
-    let mut learned = Learned {
+fn read(settings: &Settings, work: &Value) -> LookupOutcome {
+    let mut learned = LearnedMetadata {
         title: text(work, "/title/0")
             .or_else(|| text(work, "/title"))
             .and_then(title),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     learned.year = ["/issued/date-parts/0/0", "/published/date-parts/0/0"]
         .iter()
@@ -194,7 +197,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
             _ => {}
         }
     }
-    let mut ranked: Vec<(u8, Location)> = items(work, "/link")
+    let mut ranked: Vec<(u8, CandidateLocation)> = items(work, "/link")
         .iter()
         .filter_map(|link| mining_link(settings, work, link))
         .collect();
@@ -202,12 +205,12 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
     let page = location_at(
         work,
         "/resource/primary/URL",
-        Offers::Landing,
+        LocationOffer::Landing,
         ID,
         &mut learned,
     );
     let locations = distinct(ranked.into_iter().map(|(_, location)| location).chain(page));
-    Outcome::of(
+    LookupOutcome::of(
         locations,
         learned,
         "Crossref knows the work, but no link to its files",
@@ -216,7 +219,11 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
 
 /// Reads a link with its rank: full text for miners first. Links for plagiarism checkers are for
 /// their crawlers alone.
-fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, Location)> {
+fn mining_link(
+    settings: &Settings,
+    work: &Value,
+    entry: &Value,
+) -> Option<(u8, CandidateLocation)> {
     let application = text(entry, "/intended-application").unwrap_or("unspecified");
     let mut url = link(text(entry, "/URL")?)?;
     if application == "similarity-checking" || settings.lacks_credential(&url) {
@@ -229,22 +236,22 @@ fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, 
         "application/pdf".clone_into(&mut stated);
     }
     let offers = match stated.as_str() {
-        "application/pdf" => Offers::Pdf,
-        "text/xml" | "application/xml" => Offers::Xml,
-        "text/html" => Offers::Html,
-        _ if url.path().to_ascii_lowercase().ends_with(".pdf") => Offers::Pdf,
-        _ => Offers::Unknown,
+        "application/pdf" => LocationOffer::Pdf,
+        "text/xml" | "application/xml" => LocationOffer::Xml,
+        "text/html" => LocationOffer::Html,
+        _ if url.path().to_ascii_lowercase().ends_with(".pdf") => LocationOffer::Pdf,
+        _ => LocationOffer::Unknown,
     };
     let version = text(entry, "/content-version").unwrap_or("unspecified");
     let rank = match offers {
-        Offers::Pdf => 0,
-        Offers::Xml => 2,
-        Offers::Unknown => 4,
+        LocationOffer::Pdf => 0,
+        LocationOffer::Xml => 2,
+        LocationOffer::Unknown => 4,
         _ => 6,
     } + u8::from(application != "text-mining" || version != "vor");
     Some((
         rank,
-        Location::new(url, offers, ID)
+        CandidateLocation::new(url, offers, ID)
             .licence(licence(work, version))
             .version(standard_version(version)),
     ))
@@ -274,7 +281,7 @@ impl Resolver for Crossref {
     }
 
     fn batch(&self) -> usize {
-        BATCH
+        MAX_DOIS_PER_LIST
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
@@ -284,9 +291,9 @@ impl Resolver for Crossref {
             .filter_map(|work| work.identifiers.doi.as_ref())
             .filter(|doi| !doi.as_str().contains(','))
             .collect();
-        let mut chunks = Chunks::new();
+        let mut chunks = DoiChunks::new();
         if listed.len() > 1 {
-            chunks.extend(listed.chunks(BATCH).map(<[_]>::to_vec));
+            chunks.extend(listed.chunks(MAX_DOIS_PER_LIST).map(<[_]>::to_vec));
         }
         self.lists(chunks, Lists::new())
             .then(move |lists| each(works, |work| self.one(work, &lists)))

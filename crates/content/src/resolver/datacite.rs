@@ -1,25 +1,25 @@
 //! `DataCite`: the DOIs that Crossref does not know. Part of the `crossref` resolver.
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::Endpoint;
+use docstokg_lookup::source_spec::SourceEndpoint;
 use serde_json::Value;
 
 use super::reply::{doi_path, items, learn_link, record, text, title, year};
 use super::settings::Settings;
-use super::{Outcome, Step, WorkStep, arxiv, crossref};
+use super::{LookupOutcome, Step, WorkLookupStep, arxiv, crossref};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, distinct, link};
-use crate::work::Learned;
+use crate::location::{CandidateLocation, LocationOffer, distinct, link};
+use crate::work::LearnedMetadata;
 
 /// The service.
-pub(super) static API: Endpoint = Endpoint {
+pub(super) static API: SourceEndpoint = SourceEndpoint {
     key: "datacite",
     address: "https://api.datacite.org/",
     about: "DataCite, for the DOIs that Crossref does not know",
 };
 
 /// Asks about one DOI.
-pub(super) fn one<'a>(settings: &'a Settings, doi: &Doi) -> WorkStep<'a> {
+pub(super) fn resolve_doi<'a>(settings: &'a Settings, doi: &Doi) -> WorkLookupStep<'a> {
     let url = settings.url(&API, &format!("dois/{}", doi_path(doi)));
     let request = LookupRequest::metadata(url, crossref::ID.as_str());
     Step::request(request, move |result| {
@@ -34,11 +34,11 @@ pub(super) fn one<'a>(settings: &'a Settings, doi: &Doi) -> WorkStep<'a> {
     })
 }
 
-fn read(settings: &Settings, work: &Value) -> Outcome {
-    let mut learned = Learned {
+fn read(settings: &Settings, work: &Value) -> LookupOutcome {
+    let mut learned = LearnedMetadata {
         title: text(work, "/titles/0/title").and_then(title),
         year: year(work, "/publicationYear"),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     let licence = text(work, "/rightsList/0/rightsIdentifier")
         .or_else(|| text(work, "/rightsList/0/rightsUri"))
@@ -58,22 +58,22 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
         .for_each(|found| learn_link(&mut learned.identifiers, found));
     let offers = |url: &url::Url| {
         if url.path().to_ascii_lowercase().ends_with(".pdf") {
-            Offers::Pdf
+            LocationOffer::Pdf
         } else {
-            Offers::Unknown
+            LocationOffer::Unknown
         }
     };
     let files = contents
         .iter()
         .filter_map(|found| link(found))
         .map(|url| (offers(&url), url));
-    let page = page.and_then(link).map(|url| (Offers::Landing, url));
+    let page = page.and_then(link).map(|url| (LocationOffer::Landing, url));
     let location = |(offers, url)| {
-        Location::new(url, offers, crossref::ID)
+        CandidateLocation::new(url, offers, crossref::ID)
             .licence(licence.clone())
             .rewritten(&settings.endpoints.of(&arxiv::API))
     };
-    Outcome::of(
+    LookupOutcome::of(
         distinct(files.chain(page).map(location)),
         learned,
         "DataCite knows the work, but no location of its files",

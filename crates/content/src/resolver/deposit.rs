@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 use url::Url;
 
-use super::{BatchStep, Mention, Outcome, ResolverId, Step, WorkStep, each};
+use super::{BatchStep, LookupOutcome, ResolverId, Step, WorkLookupStep, WorkMention, each};
 use crate::identifier::Doi;
 use crate::landing_page::is_other_file_name;
-use crate::location::{Checksum, Location, Offers};
+use crate::location::{CandidateLocation, LocationChecksum, LocationOffer};
 use crate::titles::{self, Likeness};
 use crate::work::Work;
 
@@ -22,11 +22,11 @@ const MAX_RECORDS: usize = 3;
 /// Looks up works, each by the records that it is known by.
 pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
     works: &'a [Work],
-    record_of: fn(Mention<'a>) -> Option<R>,
-    look_up: impl Fn(R, Mention<'a>, &'a Work) -> WorkStep<'a> + Copy + Send + 'a,
+    record_of: fn(WorkMention<'a>) -> Option<R>,
+    look_up: impl Fn(R, WorkMention<'a>, &'a Work) -> WorkLookupStep<'a> + Copy + Send + 'a,
 ) -> BatchStep<'a> {
     each(works, |work| {
-        let mut records: VecDeque<(R, Mention<'a>)> = VecDeque::new();
+        let mut records: VecDeque<(R, WorkMention<'a>)> = VecDeque::new();
         for mention in work.mentions() {
             let record = record_of(mention);
             let record = record.filter(|record| records.iter().all(|(known, _)| known != record));
@@ -35,7 +35,7 @@ pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
                 break;
             }
         }
-        let unknown = Outcome::not_found("no record of it is known");
+        let unknown = LookupOutcome::not_found("no record of it is known");
         first_found(records, unknown, move |record, mention| {
             look_up(record, mention, work)
         })
@@ -45,15 +45,15 @@ pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
 /// Looks up the records that a work is known by, the certain ones first, until one has its file.
 /// `last` is what came of the record before.
 fn first_found<'a, R: Send + 'a>(
-    mut records: VecDeque<(R, Mention<'a>)>,
-    last: Outcome,
-    look_up: impl Fn(R, Mention<'a>) -> WorkStep<'a> + Send + 'a,
-) -> WorkStep<'a> {
+    mut records: VecDeque<(R, WorkMention<'a>)>,
+    last: LookupOutcome,
+    look_up: impl Fn(R, WorkMention<'a>) -> WorkLookupStep<'a> + Send + 'a,
+) -> WorkLookupStep<'a> {
     let Some((record, mention)) = records.pop_front() else {
         return Step::Done(last);
     };
     look_up(record, mention).then(move |outcome| {
-        if matches!(outcome, Outcome::Found(_)) {
+        if matches!(outcome, LookupOutcome::Found(_)) {
             Step::Done(outcome)
         } else {
             first_found(records, outcome, look_up)
@@ -66,12 +66,12 @@ pub(super) struct DepositedFile {
     pub(super) name: String,
     pub(super) url: Url,
     pub(super) size: Option<u64>,
-    pub(super) checksum: Option<Checksum>,
+    pub(super) checksum: Option<LocationChecksum>,
 }
 
 /// How a record is tied to the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tie {
+pub(super) enum WorkTie {
     /// It is the one asked for by DOI or URL, or states the DOI of the work as its own.
     Same,
     /// Another resolver named it; its file has to say that it is the work.
@@ -79,7 +79,7 @@ pub(super) enum Tie {
 }
 
 /// What a record says about which work it is.
-pub(super) struct Stated<'a> {
+pub(super) struct DeclaredIdentity<'a> {
     /// The DOIs under which it is the same work: its own, and those of other copies.
     pub(super) dois: Vec<Doi>,
     /// The DOIs of works that it only belongs to, as a supplement or a dataset does.
@@ -88,15 +88,19 @@ pub(super) struct Stated<'a> {
 }
 
 /// Tells how a record is tied to the work, or says why it is not.
-pub(super) fn tie(mention: Mention<'_>, work: &Work, stated: &Stated<'_>) -> Result<Tie, String> {
+pub(super) fn tie(
+    mention: WorkMention<'_>,
+    work: &Work,
+    stated: &DeclaredIdentity<'_>,
+) -> Result<WorkTie, String> {
     let doi = work.identifiers.doi.as_ref();
-    if let Mention::Written(_) = mention {
-        return Ok(Tie::Same);
+    if let WorkMention::Written(_) = mention {
+        return Ok(WorkTie::Same);
     }
     if doi.is_some_and(|doi| stated.dois.iter().any(|own| own.is_version_of(doi))) {
-        return Ok(Tie::Same);
+        return Ok(WorkTie::Same);
     }
-    if let Mention::Doi(asked) = mention {
+    if let WorkMention::Doi(asked) = mention {
         return Err(format!("the record is not the one of {asked}"));
     }
     if doi.is_some_and(|doi| stated.belongs_to.contains(doi)) {
@@ -106,7 +110,7 @@ pub(super) fn tie(mention: Mention<'_>, work: &Work, stated: &Stated<'_>) -> Res
         (Some(own), Some(wanted)) if titles::compare(own, wanted) == Likeness::Different => {
             Err("the record has another title".to_owned())
         }
-        _ => Ok(Tie::Unproven),
+        _ => Ok(WorkTie::Unproven),
     }
 }
 
@@ -209,9 +213,13 @@ fn is_named_as_article(stem: &str, title: Option<&str>) -> bool {
 }
 
 /// Makes a location of the article of a record.
-pub(super) fn location(file: DepositedFile, resolver: ResolverId, tie: Tie) -> Location {
-    let mut location =
-        Location::new(file.url, Offers::Pdf, resolver).needing_evidence(tie == Tie::Unproven);
+pub(super) fn location(
+    file: DepositedFile,
+    resolver: ResolverId,
+    tie: WorkTie,
+) -> CandidateLocation {
+    let mut location = CandidateLocation::new(file.url, LocationOffer::Pdf, resolver)
+        .needing_evidence(tie == WorkTie::Unproven);
     location.size = file.size;
     location.checksum = file.checksum;
     location

@@ -6,21 +6,21 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 
 use super::reply::{doi_path, items, record, text, title, year};
 use super::settings::Settings;
 use super::spec::ResolverSpec;
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep, arxiv, each};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep, arxiv, each};
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, best_first, link};
-use crate::work::{Learned, Work};
+use crate::location::{CandidateLocation, LocationOffer, best_first, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("doaj");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "doaj",
     address: "https://doaj.org/api/v4/",
     about: "The API of DOAJ",
@@ -50,9 +50,9 @@ impl Doaj {
         Self { settings }
     }
 
-    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkLookupStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
-            return Step::Done(Outcome::not_found("no DOI to ask for"));
+            return Step::Done(LookupOutcome::not_found("no DOI to ask for"));
         };
         // The query is a part of the path. In quotes, nothing in a DOI has a meaning but these.
         let quoted = doi_path(doi)
@@ -73,14 +73,14 @@ impl Doaj {
     }
 
     /// Reads the articles of a response that state the DOI.
-    fn read(&self, articles: &[Value], doi: &Doi) -> Outcome {
+    fn read(&self, articles: &[Value], doi: &Doi) -> LookupOutcome {
         let Some(article) = articles.iter().find(|article| states(article, doi)) else {
-            return Outcome::not_found("DOAJ does not know it");
+            return LookupOutcome::not_found("DOAJ does not know it");
         };
-        let learned = Learned {
+        let learned = LearnedMetadata {
             title: text(article, "/bibjson/title").and_then(title),
             year: year(article, "/bibjson/year"),
-            ..Learned::default()
+            ..LearnedMetadata::default()
         };
         let locations = items(article, "/bibjson/link")
             .iter()
@@ -88,11 +88,19 @@ impl Doaj {
             .filter_map(|entry| {
                 let is_pdf = text(entry, "/content_type")
                     .is_some_and(|kind| kind.to_ascii_lowercase().contains("pdf"));
-                let offers = if is_pdf { Offers::Pdf } else { Offers::Landing };
-                Some(Location::new(link(text(entry, "/url")?)?, offers, ID))
+                let offers = if is_pdf {
+                    LocationOffer::Pdf
+                } else {
+                    LocationOffer::Landing
+                };
+                Some(CandidateLocation::new(
+                    link(text(entry, "/url")?)?,
+                    offers,
+                    ID,
+                ))
             })
             .map(|location| location.rewritten(&self.settings.endpoints.of(&arxiv::API)));
-        Outcome::of(
+        LookupOutcome::of(
             best_first(locations),
             learned,
             "DOAJ knows the article, but no link to it",

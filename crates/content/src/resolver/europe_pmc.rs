@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 
 use super::arxiv;
 use super::reply::{items, learn_link, location_at, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Need, ResolverSpec};
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep, each};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep, each};
 use crate::identifier::{Doi, Identifier, Pmcid};
-use crate::location::{Location, Offers, best_first};
-use crate::work::{Learned, Work};
+use crate::location::{CandidateLocation, LocationOffer, best_first};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("europe_pmc");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "europe_pmc",
     address: "https://www.ebi.ac.uk/europepmc/webservices/rest/",
     about: "The API of Europe PMC",
 };
 
-static ARTICLES: Endpoint = Endpoint {
+static ARTICLES: SourceEndpoint = SourceEndpoint {
     key: "europe_pmc_articles",
     address: "https://europepmc.org/articles/",
     about: "The articles of Europe PMC",
@@ -37,9 +37,13 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it may have the full text",
         ..SourceSpec::new(ID.as_str(), "Europe PMC")
     },
-    needs: &[Need::PmcId, Need::PubMedId, Need::Doi],
+    needs: &[
+        IdentifierNeed::PmcId,
+        IdentifierNeed::PubMedId,
+        IdentifierNeed::Doi,
+    ],
     rank: 60,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 20,
         when: |work| work.identifiers.pmcid.is_some(),
         why: "a PMC id is known",
@@ -63,9 +67,11 @@ impl EuropePmc {
         Self { settings }
     }
 
-    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkLookupStep<'a> {
         let Some(query) = query(work) else {
-            return Step::Done(Outcome::not_found("no identifier that Europe PMC knows"));
+            return Step::Done(LookupOutcome::not_found(
+                "no identifier that Europe PMC knows",
+            ));
         };
         let mut url = self.settings.url(&API, "search");
         url.query_pairs_mut()
@@ -84,14 +90,14 @@ impl EuropePmc {
                     .find(|result| is_about(result, work))
                 {
                     Some(result) => self.read(result),
-                    None => Outcome::not_found("Europe PMC does not know it"),
+                    None => LookupOutcome::not_found("Europe PMC does not know it"),
                 },
                 Err(unanswered) => unanswered.into_outcome("Europe PMC"),
             })
         })
     }
 
-    fn read(&self, result: &Value) -> Outcome {
+    fn read(&self, result: &Value) -> LookupOutcome {
         let mut learned = learned(result);
         let licence = text(result, "/license").map(str::to_owned);
         let mut locations = Vec::new();
@@ -103,7 +109,11 @@ impl EuropePmc {
             let found = location_at(
                 entry,
                 "/url",
-                if pdf { Offers::Pdf } else { Offers::Landing },
+                if pdf {
+                    LocationOffer::Pdf
+                } else {
+                    LocationOffer::Landing
+                },
                 ID,
                 &mut learned,
             );
@@ -120,14 +130,17 @@ impl EuropePmc {
             if is("/inEPMC") && is("/hasPDF") {
                 let mut url = self.settings.url(&ARTICLES, &id);
                 url.set_query(Some("pdf=render"));
-                locations.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
+                locations.push(
+                    CandidateLocation::new(url, LocationOffer::Pdf, ID).licence(licence.clone()),
+                );
             }
             if is("/isOpenAccess") {
                 let url = self.settings.url(&API, &format!("{id}/fullTextXML"));
-                locations.push(Location::new(url, Offers::Xml, ID).licence(licence));
+                locations
+                    .push(CandidateLocation::new(url, LocationOffer::Xml, ID).licence(licence));
             }
         }
-        Outcome::of(
+        LookupOutcome::of(
             best_first(locations),
             learned,
             "Europe PMC knows the work, but has no open full text",
@@ -165,11 +178,11 @@ fn is_about(result: &Value, work: &Work) -> bool {
         || same(ids.doi.as_ref().map(|doi| found.doi.as_ref() == Some(doi)))
 }
 
-fn learned(result: &Value) -> Learned {
-    let mut learned = Learned {
+fn learned(result: &Value) -> LearnedMetadata {
+    let mut learned = LearnedMetadata {
         title: text(result, "/title").and_then(title),
         year: year(result, "/pubYear"),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     let ids = &mut learned.identifiers;
     ids.pmid = text(result, "/pmid").and_then(|id| id.parse().ok());

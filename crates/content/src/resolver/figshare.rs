@@ -7,24 +7,24 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
-use super::deposit::{self, DepositedFile, Stated, Tie};
+use super::deposit::{self, DeclaredIdentity, DepositedFile, WorkTie};
 use super::order::Preset;
-use super::reply::{Unanswered, items, json, record, scalar, sort, text, title, year};
+use super::reply::{ReplyFailure, items, json, record, scalar, sort, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Mention, Need, ResolverSpec};
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec, WorkMention};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, link};
-use crate::work::{Learned, Work};
+use crate::location::{LocationChecksum, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("figshare");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "figshare",
     address: "https://api.figshare.com/v2/",
     about: "The API of figshare",
@@ -37,10 +37,10 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it has the files of its own items",
         ..SourceSpec::new(ID.as_str(), "figshare")
     },
-    needs: &[Need::OwnRecord],
+    needs: &[IdentifierNeed::OwnRecord],
     preset: Preset::Fast,
     rank: 64,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 44,
         when: |work| work.mentions().any(claims),
         why: "the work has an item at figshare",
@@ -76,41 +76,41 @@ pub struct Figshare {
 
 /// An item, in one version where that is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Item {
+struct FigshareItem {
     number: u64,
     version: Option<u32>,
 }
 
-fn claims(mention: Mention<'_>) -> bool {
+fn claims(mention: WorkMention<'_>) -> bool {
     item_of(mention).is_some()
 }
 
 /// Returns the item that a DOI or link names. Collections (`figshare.c.1`) are none.
-fn item_of(mention: Mention<'_>) -> Option<Item> {
+fn item_of(mention: WorkMention<'_>) -> Option<FigshareItem> {
     match mention {
-        Mention::Doi(doi) => {
+        WorkMention::Doi(doi) => {
             let named = doi.as_str().strip_prefix("10.6084/m9.figshare.")?;
             let (number, version) = named
                 .split_once(".v")
                 .map_or((named, None), |(number, version)| (number, Some(version)));
-            Some(Item {
+            Some(FigshareItem {
                 number: number.parse().ok()?,
                 version: version.and_then(|version| version.parse().ok()),
             })
         }
-        Mention::Written(url) | Mention::Found(url) => item_in(url),
+        WorkMention::Written(url) | WorkMention::Found(url) => item_in(url),
     }
 }
 
 /// Reads `/articles/TYPE/TITLE/NUMBER[/VERSION]` at a host of figshare.
-fn item_in(url: &Url) -> Option<Item> {
+fn item_in(url: &Url) -> Option<FigshareItem> {
     if !url.host_str()?.split('.').any(|label| label == "figshare") {
         return None;
     }
     let mut parts = url.path_segments()?.skip_while(|part| *part != "articles");
     parts.next()?;
     let number = parts.find_map(|part| part.parse().ok())?;
-    Some(Item {
+    Some(FigshareItem {
         number,
         version: parts.next().and_then(|version| version.parse().ok()),
     })
@@ -123,7 +123,12 @@ impl Figshare {
         Self { settings }
     }
 
-    fn look_up<'a>(&'a self, item: Item, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
+    fn look_up<'a>(
+        &'a self,
+        item: FigshareItem,
+        mention: WorkMention<'a>,
+        work: &'a Work,
+    ) -> WorkLookupStep<'a> {
         let mut path = format!("articles/{}", item.number);
         if let Some(version) = item.version {
             path.push_str(&format!("/versions/{version}"));
@@ -144,17 +149,17 @@ impl Figshare {
     /// Asks for all files of an item, and reads the item with them.
     fn look_up_files<'a>(
         &'a self,
-        item: Item,
+        item: FigshareItem,
         mut value: Value,
-        mention: Mention<'a>,
+        mention: WorkMention<'a>,
         work: &'a Work,
-    ) -> WorkStep<'a> {
+    ) -> WorkLookupStep<'a> {
         let path = format!("articles/{}/files", item.number);
         let mut url = self.settings.url(&API, &path);
         url.query_pairs_mut().append_pair("page_size", MAX_FILES);
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
             let files = sort(&self.settings, result, &[404, 410])
-                .and_then(|response| json(&self.settings, &response).map_err(Unanswered::Failed));
+                .and_then(|response| json(&self.settings, &response).map_err(ReplyFailure::Failed));
             Step::Done(match files {
                 Ok(files) => {
                     value["files"] = files;
@@ -167,22 +172,22 @@ impl Figshare {
 }
 
 /// Reads one item.
-fn read(item: Item, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+fn read(item: FigshareItem, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     if scalar(value, "/id") != Some(item.number.to_string()) {
-        return Outcome::not_found("figshare answered with another item");
+        return LookupOutcome::not_found("figshare answered with another item");
     }
     let doi = |pointer: &str| text(value, pointer).and_then(|doi| doi.parse::<Doi>().ok());
-    let stated = Stated {
+    let stated = DeclaredIdentity {
         dois: doi("/doi").into_iter().collect(),
         belongs_to: doi("/resource_doi").into_iter().collect(),
         title: text(value, "/title"),
     };
     let tie = match deposit::tie(mention, work, &stated) {
         Ok(tie) => tie,
-        Err(why) => return Outcome::not_found(format!("figshare: {why}")),
+        Err(why) => return LookupOutcome::not_found(format!("figshare: {why}")),
     };
-    let mut learned = Learned::default();
-    if tie == Tie::Same {
+    let mut learned = LearnedMetadata::default();
+    if tie == WorkTie::Same {
         learned.title = stated.title.and_then(title);
         learned.year = year(value, "/published_date");
         learned.identifiers.doi = stated.dois.first().cloned();
@@ -191,9 +196,9 @@ fn read(item: Item, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome
         Ok(file) => {
             let licence = text(value, "/license/name").map(str::to_owned);
             let location = deposit::location(file, ID, tie).licence(licence);
-            Outcome::of(vec![location], learned, "")
+            LookupOutcome::of(vec![location], learned, "")
         }
-        Err(why) => Outcome::NotFound {
+        Err(why) => LookupOutcome::NotFound {
             detail: format!("figshare has the item, but {why}"),
             learned,
         },
@@ -227,7 +232,7 @@ fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
             name: text(file, "/name")?.to_owned(),
             url: link(text(file, "/download_url")?)?,
             size: file.get("size").and_then(Value::as_u64),
-            checksum: sum.and_then(Checksum::md5),
+            checksum: sum.and_then(LocationChecksum::md5),
         })
     });
     deposit::article(files.collect(), title)

@@ -6,23 +6,23 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
-use super::deposit::{self, DepositedFile, Stated, Tie};
+use super::deposit::{self, DeclaredIdentity, DepositedFile, WorkTie};
 use super::reply::{items, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Mention, Need, ResolverSpec};
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec, WorkMention};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep};
 use crate::identifier::Doi;
-use crate::location::{Offers, host_is, joined, link};
-use crate::work::{Learned, Work};
+use crate::location::{LocationOffer, host_is, joined, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("hal");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "hal",
     address: "https://api.archives-ouvertes.fr/",
     about: "The API of HAL",
@@ -35,9 +35,9 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it may have a copy that an author deposited",
         ..SourceSpec::new(ID.as_str(), "HAL")
     },
-    needs: &[Need::Doi, Need::OwnRecord],
+    needs: &[IdentifierNeed::Doi, IdentifierNeed::OwnRecord],
     rank: 70,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 48,
         when: |work| work.mentions().any(claims),
         why: "the work has a document at HAL",
@@ -60,20 +60,22 @@ pub struct Hal {
 
 /// What HAL is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Query<'a> {
+enum HalQuery<'a> {
     Doi(&'a Doi),
     Document(&'a str),
 }
 
-fn claims(mention: Mention<'_>) -> bool {
+fn claims(mention: WorkMention<'_>) -> bool {
     mention.link().and_then(document_in).is_some()
 }
 
 /// Returns what to ask for a DOI or link of the work.
-fn query_of(mention: Mention<'_>) -> Option<Query<'_>> {
+fn query_of(mention: WorkMention<'_>) -> Option<HalQuery<'_>> {
     match mention {
-        Mention::Doi(doi) => Some(Query::Doi(doi)),
-        Mention::Written(url) | Mention::Found(url) => document_in(url).map(Query::Document),
+        WorkMention::Doi(doi) => Some(HalQuery::Doi(doi)),
+        WorkMention::Written(url) | WorkMention::Found(url) => {
+            document_in(url).map(HalQuery::Document)
+        }
     }
 }
 
@@ -112,13 +114,13 @@ impl Hal {
 
     fn look_up<'a>(
         &'a self,
-        query: Query<'a>,
-        mention: Mention<'a>,
+        query: HalQuery<'a>,
+        mention: WorkMention<'a>,
         work: &'a Work,
-    ) -> WorkStep<'a> {
+    ) -> WorkLookupStep<'a> {
         let (field, value) = match query {
-            Query::Doi(doi) => ("doiId_s", doi.as_str()),
-            Query::Document(id) => ("halId_s", id),
+            HalQuery::Doi(doi) => ("doiId_s", doi.as_str()),
+            HalQuery::Document(id) => ("halId_s", id),
         };
         // A quote in a DOI would end the quoted text.
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -140,20 +142,25 @@ impl Hal {
 
 /// Reads the documents of an answer: searches are generous, so only those that state what was
 /// asked for count.
-fn read(documents: &[Value], query: Query<'_>, mention: Mention<'_>, work: &Work) -> Outcome {
+fn read(
+    documents: &[Value],
+    query: HalQuery<'_>,
+    mention: WorkMention<'_>,
+    work: &Work,
+) -> LookupOutcome {
     let mut locations = Vec::new();
-    let mut learned = Learned::default();
+    let mut learned = LearnedMetadata::default();
     let mut why = "HAL does not know it".to_owned();
     for document in documents {
         let doi = one_of(document, "doiId_s").and_then(|doi| doi.parse::<Doi>().ok());
         let is_asked = match query {
-            Query::Doi(asked) => doi.as_ref() == Some(asked),
-            Query::Document(id) => text(document, "/halId_s") == Some(id),
+            HalQuery::Doi(asked) => doi.as_ref() == Some(asked),
+            HalQuery::Document(id) => text(document, "/halId_s") == Some(id),
         };
         if !is_asked {
             continue;
         }
-        let stated = Stated {
+        let stated = DeclaredIdentity {
             dois: doi.into_iter().collect(),
             belongs_to: Vec::new(),
             title: one_of(document, "title_s"),
@@ -165,7 +172,7 @@ fn read(documents: &[Value], query: Query<'_>, mention: Mention<'_>, work: &Work
                 continue;
             }
         };
-        if tie == Tie::Same {
+        if tie == WorkTie::Same {
             learned.title = learned.title.or_else(|| stated.title.and_then(title));
             learned.year = learned.year.or_else(|| year(document, "/producedDateY_i"));
             learned.identifiers.doi = learned.identifiers.doi.or(stated.dois.into_iter().next());
@@ -176,14 +183,14 @@ fn read(documents: &[Value], query: Query<'_>, mention: Mention<'_>, work: &Work
                 let licence = one_of(document, "license_s").map(str::to_owned);
                 let mut location = deposit::location(file, ID, tie).licence(licence);
                 if !is_pdf {
-                    location.offers = Offers::Unknown;
+                    location.offers = LocationOffer::Unknown;
                 }
                 locations.push(location);
             }
             Err(reason) => why = format!("HAL has the document, but {reason}"),
         }
     }
-    Outcome::of(locations, learned, &why)
+    LookupOutcome::of(locations, learned, &why)
 }
 
 /// Returns the text of a field that may be a text or a list of one or more.

@@ -5,28 +5,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use http::header::CONTENT_TYPE;
 use url::Url;
 
 use super::arxiv;
-use super::reply::{Unanswered, doi_path, sort, unreadable};
+use super::reply::{ReplyFailure, doi_path, sort, unreadable};
 use super::settings::Settings;
-use super::spec::{Cost, Early, Need, ResolverSpec};
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverCost, ResolverSpec};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
 use crate::bot_challenge::{self, BotChallenge};
 use crate::charset;
 use crate::identifier::Identifier;
-use crate::landing_page::{self, Page};
-use crate::location::{Location, Offers, distinct};
+use crate::landing_page::{self, PageContents};
+use crate::location::{CandidateLocation, LocationOffer, distinct};
 use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("landing_page");
 
-static DOI: Endpoint = Endpoint {
+static DOI: SourceEndpoint = SourceEndpoint {
     key: "doi",
     address: "https://doi.org/",
     about: "The resolver of DOIs",
@@ -40,10 +42,10 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "the page of the work may name its file",
         ..SourceSpec::new(ID.as_str(), "the publisher's page")
     },
-    needs: &[Need::Url, Need::Doi],
-    cost: Cost::Page,
+    needs: &[IdentifierNeed::Url, IdentifierNeed::Doi],
+    cost: ResolverCost::Page,
     rank: 90,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 90,
         when: |work| matches!(work.identifiers.strongest(), Some(Identifier::Url(_))),
         why: "a URL is all that is known",
@@ -73,15 +75,15 @@ pub struct LandingPage {
 }
 
 /// What is behind a URL.
-enum Behind {
-    Page(Box<Page>, Url),
-    File(Location),
+enum LandingResult {
+    Page(Box<PageContents>, Url),
+    File(CandidateLocation),
 }
 
 /// What came from a URL.
 enum VisitOutcome {
     Page(LookupResponse),
-    File(Location),
+    File(CandidateLocation),
 }
 
 impl LandingPage {
@@ -103,50 +105,57 @@ impl LandingPage {
 
     /// Reads one page, such as a location that another resolver found and that offers no more than
     /// a page.
-    pub fn read<'a>(&'a self, start: Url, work: Option<&'a Work>) -> WorkStep<'a> {
+    pub fn read<'a>(&'a self, start: Url, work: Option<&'a Work>) -> WorkLookupStep<'a> {
         self.visit(start, work).then(move |behind| match behind {
-            Ok(Behind::File(location)) => {
-                Step::Done(Outcome::of(vec![location], Learned::default(), ""))
-            }
-            Ok(Behind::Page(page, at)) => self.follow(page, at, work),
+            Ok(LandingResult::File(location)) => Step::Done(LookupOutcome::of(
+                vec![location],
+                LearnedMetadata::default(),
+                "",
+            )),
+            Ok(LandingResult::Page(page, at)) => self.follow(page, at, work),
             Err(unanswered) => Step::Done(unvisited(unanswered)),
         })
     }
 
     /// Reads a page, or the page behind it: stubs that only send browsers on are followed once, and
     /// a page with links of its own is read as it is.
-    fn follow<'a>(&'a self, mut page: Box<Page>, at: Url, work: Option<&'a Work>) -> WorkStep<'a> {
+    fn follow<'a>(
+        &'a self,
+        mut page: Box<PageContents>,
+        at: Url,
+        work: Option<&'a Work>,
+    ) -> WorkLookupStep<'a> {
         let next = page.next.take().filter(|_| page.candidates.is_empty());
         let Some(next) = next else {
             return Step::Done(self.outcome(*page, &at));
         };
         self.visit(next, work).then(move |behind| {
             Step::Done(match behind {
-                Ok(Behind::File(location)) => {
-                    Outcome::of(vec![location.referer(at)], page.learned, "")
+                Ok(LandingResult::File(location)) => {
+                    LookupOutcome::of(vec![location.referer(at)], page.learned, "")
                 }
-                Ok(Behind::Page(further, there)) => self.outcome(*further, &there),
+                Ok(LandingResult::Page(further, there)) => self.outcome(*further, &there),
                 Err(unanswered) => unvisited(unanswered),
             })
         })
     }
 
-    fn outcome(&self, page: Page, at: &Url) -> Outcome {
+    fn outcome(&self, page: PageContents, at: &Url) -> LookupOutcome {
         let is_cut = page.is_cut;
         let arxiv = self.settings.endpoints.of(&arxiv::API);
-        let locations = Page::places(page.candidates, at, &arxiv);
+        let locations = PageContents::places(page.candidates, at, &arxiv);
         let nothing = if is_cut {
             "the page is too costly to read to its end, and what was read names no file"
         } else {
             "the page names no file"
         };
-        Outcome::of(distinct(locations), page.learned, nothing)
+        LookupOutcome::of(distinct(locations), page.learned, nothing)
     }
 
-    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkLookupStep<'a> {
         match self.page_of(work) {
             Some(page) => self.read(page, Some(work)),
-            None => Step::Done(Outcome::not_found(NO_PAGE)),
+            None => Step::Done(LookupOutcome::not_found(NO_PAGE)),
         }
     }
 
@@ -154,13 +163,13 @@ impl LandingPage {
         &'a self,
         url: Url,
         work: Option<&'a Work>,
-    ) -> Step<'a, Result<Behind, Unanswered>> {
+    ) -> Step<'a, Result<LandingResult, ReplyFailure>> {
         let request = LookupRequest::landing(url.clone(), ID.as_str())
             .max_body(MAX_PAGE_BYTES)
             .keep_in_memory(KEPT_IN_MEMORY);
         Step::request(request, move |result| match self.judge(url, result) {
             Ok(VisitOutcome::Page(response)) => self.read_page(response, work),
-            Ok(VisitOutcome::File(location)) => Step::Done(Ok(Behind::File(location))),
+            Ok(VisitOutcome::File(location)) => Step::Done(Ok(LandingResult::File(location))),
             Err(unanswered) => Step::Done(Err(unanswered)),
         })
     }
@@ -170,37 +179,45 @@ impl LandingPage {
         &self,
         url: Url,
         result: Result<LookupResponse, RequestFailure>,
-    ) -> Result<VisitOutcome, Unanswered> {
+    ) -> Result<VisitOutcome, ReplyFailure> {
         if let Ok(response) = &result
             && classify(&response.body) != Payload::Pdf
             && let Some(challenge) = bot_challenge::detect(response.status, &response.body)
         {
             let challenged = challenged(&self.settings, response, challenge);
-            return Err(Unanswered::Failed(challenged));
+            return Err(ReplyFailure::Failed(challenged));
         }
         if let Ok(response) = &result
             && matches!(response.status.as_u16(), 404 | 410)
             && response.url.host() == self.settings.endpoints.of(&DOI).host()
         {
-            return Err(Unanswered::Missing(response.status.as_u16()));
+            return Err(ReplyFailure::Missing(response.status.as_u16()));
         }
         if matches!(&result, Err(failure) if failure.reason == Reason::PayloadTooLarge) {
             // No page is that large: it is a file, most likely the PDF, and its bytes decide.
-            return Ok(VisitOutcome::File(Location::new(url, Offers::Pdf, ID)));
+            return Ok(VisitOutcome::File(CandidateLocation::new(
+                url,
+                LocationOffer::Pdf,
+                ID,
+            )));
         }
         let response = sort(&self.settings, result, &[])?;
         let offers = match classify(&response.body) {
-            Payload::Pdf => Offers::Pdf,
-            Payload::Jats | Payload::Xml if !says_html(&response) => Offers::Xml,
-            Payload::Zip | Payload::Gzip | Payload::Tar => Offers::Archive,
+            Payload::Pdf => LocationOffer::Pdf,
+            Payload::Jats | Payload::Xml if !says_html(&response) => LocationOffer::Xml,
+            Payload::Zip | Payload::Gzip | Payload::Tar => LocationOffer::Archive,
             Payload::Empty => {
                 let (reason, settings) = (Reason::HttpStatus, &self.settings);
                 let failure = unreadable(settings, &response, reason, "page");
-                return Err(Unanswered::Failed(failure));
+                return Err(ReplyFailure::Failed(failure));
             }
             _ => return Ok(VisitOutcome::Page(response)),
         };
-        Ok(VisitOutcome::File(Location::new(response.url, offers, ID)))
+        Ok(VisitOutcome::File(CandidateLocation::new(
+            response.url,
+            offers,
+            ID,
+        )))
     }
 
     /// Reads a page when it has its turn.
@@ -208,7 +225,7 @@ impl LandingPage {
         &self,
         response: LookupResponse,
         work: Option<&Work>,
-    ) -> Step<'_, Result<Behind, Unanswered>> {
+    ) -> Step<'_, Result<LandingResult, ReplyFailure>> {
         let (url, headers) = (response.url.clone(), response.headers.clone());
         let work = work.cloned();
         let extract = move |body: io::Result<Bytes>| {
@@ -219,23 +236,23 @@ impl LandingPage {
         };
         let unread = response.clone();
         Step::parse(unread, landing_page::MAX_BYTES, extract, move |page| {
-            let page = page.unwrap_or_else(|| Ok(Page::default()));
+            let page = page.unwrap_or_else(|| Ok(PageContents::default()));
             Step::Done(if let Ok(page) = page {
-                Ok(Behind::Page(Box::new(page), response.url))
+                Ok(LandingResult::Page(Box::new(page), response.url))
             } else {
                 let (reason, settings) = (Reason::RequestException, &self.settings);
                 let failure = unreadable(settings, &response, reason, "page");
-                Err(Unanswered::Failed(failure))
+                Err(ReplyFailure::Failed(failure))
             })
         })
     }
 }
 
 /// Says why nothing was behind a URL.
-fn unvisited(unanswered: Unanswered) -> Outcome {
+fn unvisited(unanswered: ReplyFailure) -> LookupOutcome {
     match unanswered {
-        Unanswered::Missing(_) => Outcome::not_found(NO_DOI),
-        Unanswered::Failed(failure) => Outcome::Failed(failure),
+        ReplyFailure::Missing(_) => LookupOutcome::not_found(NO_DOI),
+        ReplyFailure::Failed(failure) => LookupOutcome::Failed(failure),
     }
 }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_lookup::source_spec::{
-    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+    CredentialCarrier, CredentialRecipient, SecretHeader, SourceCredential, SourceEndpoint,
+    SourceSpec,
 };
 use http::HeaderName;
 use parking_lot::Mutex;
@@ -22,40 +23,42 @@ use super::arxiv;
 use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Need, ResolverSpec};
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use super::spec::{IdentifierNeed, ResolverSpec};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
 use crate::bounded_json;
 use crate::identifier::{Doi, Identifier};
-use crate::location::{Location, Offers, best_first, distinct, link};
-use crate::work::{Learned, Work};
+use crate::location::{CandidateLocation, LocationOffer, best_first, distinct, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("openalex");
 
 /// The API.
-pub static API: Endpoint = Endpoint {
+pub static API: SourceEndpoint = SourceEndpoint {
     key: "openalex",
     address: "https://api.openalex.org/",
     about: "The API of OpenAlex",
 };
 
 /// The files that `OpenAlex` keeps and charges for.
-static CONTENT: Endpoint = Endpoint {
+static CONTENT: SourceEndpoint = SourceEndpoint {
     key: "openalex_content",
     address: "https://content.openalex.org/",
     about: "The files that OpenAlex keeps",
 };
 
 /// The key, which widens the daily budget.
-pub static KEY: Credential = Credential {
+pub static KEY: SourceCredential = SourceCredential {
     key: "openalex_api_key",
     variable: "OPENALEX_API_KEY",
     about: "The key of OpenAlex",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "api_key",
         before: "",
-        to: Recipient::Endpoints(&[&API, &CONTENT]),
+        to: CredentialRecipient::Endpoints(&[&API, &CONTENT]),
         beside: None,
     }),
 };
@@ -69,11 +72,11 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         ..SourceSpec::new(ID.as_str(), "OpenAlex")
     },
     needs: &[
-        Need::Doi,
-        Need::ArxivId,
-        Need::PubMedId,
-        Need::PmcId,
-        Need::OpenAlexId,
+        IdentifierNeed::Doi,
+        IdentifierNeed::ArxivId,
+        IdentifierNeed::PubMedId,
+        IdentifierNeed::PmcId,
+        IdentifierNeed::OpenAlexId,
     ],
     preset: Preset::Fast,
     rank: 10,
@@ -84,20 +87,20 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
 
 /// Most values of one list.
-const BATCH: usize = 50;
+const MAX_VALUES_PER_LIST: usize = 50;
 
 /// Asks `OpenAlex`.
 #[derive(Debug)]
 pub struct OpenAlex {
     settings: Arc<Settings>,
-    purse: Purse,
+    purse: CreditBalance,
 }
 
 /// What is known of the credits that are left for today.
 #[derive(Debug, Default)]
-struct Purse(Mutex<Option<Option<u64>>>);
+struct CreditBalance(Mutex<Option<Option<u64>>>);
 
-impl Purse {
+impl CreditBalance {
     /// Takes in what an answer says, or that it says nothing.
     fn learn(&self, response: &LookupResponse) {
         let mut known = self.0.lock();
@@ -130,7 +133,7 @@ impl OpenAlex {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             settings,
-            purse: Purse::default(),
+            purse: CreditBalance::default(),
         }
     }
 
@@ -139,11 +142,11 @@ impl OpenAlex {
         &'a self,
         works: &'a [Work],
         listed: &[(usize, Doi)],
-        outcomes: Vec<Option<Outcome>>,
+        outcomes: Vec<Option<LookupOutcome>>,
     ) -> BatchStep<'a> {
         let mut chunks = VecDeque::new();
         if listed.len() > 1 {
-            chunks.extend(listed.chunks(BATCH).map(<[_]>::to_vec));
+            chunks.extend(listed.chunks(MAX_VALUES_PER_LIST).map(<[_]>::to_vec));
         }
         self.lists(chunks, outcomes).then(move |outcomes| {
             let steps = works
@@ -161,8 +164,8 @@ impl OpenAlex {
     fn lists(
         &self,
         mut chunks: VecDeque<Vec<(usize, Doi)>>,
-        mut outcomes: Vec<Option<Outcome>>,
-    ) -> Step<'_, Vec<Option<Outcome>>> {
+        mut outcomes: Vec<Option<LookupOutcome>>,
+    ) -> Step<'_, Vec<Option<LookupOutcome>>> {
         let Some(dois) = chunks.pop_front().filter(|_| self.purse.pays_a_list()) else {
             return Step::Done(outcomes);
         };
@@ -186,11 +189,11 @@ impl OpenAlex {
         &self,
         dois: &[(usize, Doi)],
         result: Result<LookupResponse, RequestFailure>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<LookupOutcome> {
         let value = match record(&self.settings, result, &[], "/results") {
             Ok(value) => value,
             Err(unanswered) => {
-                return vec![Outcome::Failed(unanswered.into_failure()); dois.len()];
+                return vec![LookupOutcome::Failed(unanswered.into_failure()); dois.len()];
             }
         };
         let known: Vec<(Doi, &Value)> = items(&value, "/results")
@@ -199,14 +202,16 @@ impl OpenAlex {
             .collect();
         let outcome = |doi: &Doi| match known.iter().find(|(found, _)| found == doi) {
             Some((_, work)) => self.read(work),
-            None => Outcome::not_found("OpenAlex does not know it"),
+            None => LookupOutcome::not_found("OpenAlex does not know it"),
         };
         dois.iter().map(|(_, doi)| outcome(doi)).collect()
     }
 
-    fn one(&self, work: &Work) -> WorkStep<'_> {
+    fn one(&self, work: &Work) -> WorkLookupStep<'_> {
         let Some(id) = single_id(work) else {
-            return Step::Done(Outcome::not_found("no identifier that OpenAlex knows"));
+            return Step::Done(LookupOutcome::not_found(
+                "no identifier that OpenAlex knows",
+            ));
         };
         let mut url = self.settings.url(&API, &format!("works/{id}"));
         url.query_pairs_mut().append_pair("select", FIELDS);
@@ -236,7 +241,7 @@ impl OpenAlex {
     }
 
     /// Reads one work.
-    pub(crate) fn read(&self, work: &Value) -> Outcome {
+    pub(crate) fn read(&self, work: &Value) -> LookupOutcome {
         let mut learned = learned(work);
         let mut locations = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")]
@@ -244,21 +249,28 @@ impl OpenAlex {
             .flatten()
             .chain(items(work, "/locations"));
         for spot in spots.filter(|spot| spot.is_object()) {
-            let details = |location: Location| {
+            let details = |location: CandidateLocation| {
                 let version = text(spot, "/version").map(str::to_owned);
                 location
                     .licence(text(spot, "/license").map(str::to_owned))
                     .version(version)
                     .rewritten(&self.settings.endpoints.of(&arxiv::API))
             };
-            locations
-                .extend(location_at(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
-            let page = location_at(spot, "/landing_page_url", Offers::Landing, ID, &mut learned)
-                .map(details);
+            locations.extend(
+                location_at(spot, "/pdf_url", LocationOffer::Pdf, ID, &mut learned).map(details),
+            );
+            let page = location_at(
+                spot,
+                "/landing_page_url",
+                LocationOffer::Landing,
+                ID,
+                &mut learned,
+            )
+            .map(details);
             // The page of a closed copy leads to a paywall; the landing resolver tries the DOI
             // anyway.
             locations.extend(page.filter(|page| {
-                page.offers == Offers::Pdf
+                page.offers == LocationOffer::Pdf
                     || spot.get("is_oa").and_then(Value::as_bool) == Some(true)
             }));
             if let Some(id) = text(spot, "/id")
@@ -272,14 +284,14 @@ impl OpenAlex {
             location_at(
                 work,
                 "/open_access/oa_url",
-                Offers::Landing,
+                LocationOffer::Landing,
                 ID,
                 &mut learned,
             )
             .map(|page| page.rewritten(&self.settings.endpoints.of(&arxiv::API))),
         );
         let locations = distinct(best_first(locations).into_iter().chain(self.paid(work)));
-        Outcome::of(
+        LookupOutcome::of(
             locations,
             learned,
             "OpenAlex knows the work, but no location of its files",
@@ -287,17 +299,21 @@ impl OpenAlex {
     }
 
     /// Returns the copies that `OpenAlex` sells, last, where the user wants them and has a key.
-    fn paid(&self, work: &Value) -> Vec<Location> {
+    fn paid(&self, work: &Value) -> Vec<CandidateLocation> {
         let wanted = self.settings.paid_content && self.settings.credentials.get(&KEY).is_some();
         let kinds = [
-            ("/content_urls/pdf", Offers::Pdf),
-            ("/content_urls/grobid_xml", Offers::Xml),
+            ("/content_urls/pdf", LocationOffer::Pdf),
+            ("/content_urls/grobid_xml", LocationOffer::Xml),
         ];
         kinds
             .iter()
             .filter(|_| wanted)
             .filter_map(|(pointer, offers)| {
-                Some(Location::new(link(text(work, pointer)?)?, *offers, ID))
+                Some(CandidateLocation::new(
+                    link(text(work, pointer)?)?,
+                    *offers,
+                    ID,
+                ))
             })
             .collect()
     }
@@ -342,10 +358,10 @@ fn single_id(work: &Work) -> Option<String> {
         .or_else(central)
 }
 
-fn learned(work: &Value) -> Learned {
-    let mut learned = Learned {
+fn learned(work: &Value) -> LearnedMetadata {
+    let mut learned = LearnedMetadata {
         year: year(work, "/publication_year"),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     learned.title = text(work, "/title")
         .or_else(|| text(work, "/display_name"))
@@ -374,7 +390,7 @@ impl Resolver for OpenAlex {
     }
 
     fn batch(&self) -> usize {
-        BATCH
+        MAX_VALUES_PER_LIST
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
@@ -383,7 +399,7 @@ impl Resolver for OpenAlex {
             .enumerate()
             .filter_map(|(at, work)| Some((at, listable(work)?)))
             .collect();
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
+        let mut outcomes: Vec<Option<LookupOutcome>> = vec![None; works.len()];
         if listed.len() < 2 || !self.purse.is_unknown() {
             return self.listed(works, &listed, outcomes);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{spec, specs};
-use super::spec::{Applies, ResolverSpec, Unmet};
+use super::spec::{Applicability, ResolverSpec, UnmetNeeds};
 use super::{Resolver, ResolverId};
 use crate::work::Work;
 
@@ -26,7 +26,7 @@ pub enum Preset {
 
 /// What the user chose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct ResolverChoice {
     /// How far to go.
     pub preset: Preset,
     /// Resolvers to ask first, in this order; the rest of the preset follows.
@@ -37,7 +37,7 @@ pub struct Choice {
     pub disable: Vec<ResolverId>,
 }
 
-impl Choice {
+impl ResolverChoice {
     /// Tells whether a resolver is in the preset or asked for beyond it.
     fn includes(&self, spec: &ResolverSpec) -> bool {
         self.preset == Preset::Broad
@@ -49,26 +49,26 @@ impl Choice {
 
 /// One resolver in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedResolver {
     /// Its name.
     pub resolver: ResolverId,
     /// Whether it is asked.
-    pub plan: Plan,
+    pub plan: ResolverPlan,
     /// Why, for people.
     pub why: String,
 }
 
 /// Tells whether a resolver is asked, now or later.
 #[must_use]
-pub fn is_planned(planned: &[Planned], resolver: ResolverId) -> bool {
+pub fn is_planned(planned: &[PlannedResolver], resolver: ResolverId) -> bool {
     planned
         .iter()
-        .any(|planned| planned.resolver == resolver && planned.plan != Plan::Skip)
+        .any(|planned| planned.resolver == resolver && planned.plan != ResolverPlan::Skip)
 }
 
 /// Whether a resolver is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum ResolverPlan {
     /// It is.
     Ask,
     /// It is not: it is switched off, or lacks a key or an address.
@@ -80,7 +80,11 @@ pub enum Plan {
 /// Returns all resolvers in the order in which they are to be asked about a work, those that are
 /// not asked with the reason.
 #[must_use]
-pub fn order(work: &Work, choice: &Choice, resolvers: &[Arc<dyn Resolver>]) -> Vec<Planned> {
+pub fn order(
+    work: &Work,
+    choice: &ResolverChoice,
+    resolvers: &[Arc<dyn Resolver>],
+) -> Vec<PlannedResolver> {
     let first = choice.order.as_deref().unwrap_or_default();
     let wanted = first
         .iter()
@@ -94,18 +98,21 @@ pub fn order(work: &Work, choice: &Choice, resolvers: &[Arc<dyn Resolver>]) -> V
     let planned = |(spec, why): (&'static ResolverSpec, &'static str)| {
         let resolver = resolvers.iter().find(|resolver| resolver.id() == spec.id)?;
         let (plan, why) = if choice.disable.contains(&spec.id) {
-            (Plan::Skip, "it is disabled".to_owned())
+            (ResolverPlan::Skip, "it is disabled".to_owned())
         } else if !choice.includes(spec) {
-            (Plan::Skip, "the preset 'fast' leaves it out".to_owned())
+            (
+                ResolverPlan::Skip,
+                "the preset 'fast' leaves it out".to_owned(),
+            )
         } else if let Some(reason) = resolver.unavailable() {
-            (Plan::Skip, reason.to_owned())
+            (ResolverPlan::Skip, reason.to_owned())
         } else {
             match spec.applies(work) {
-                Applies::Yes => (Plan::Ask, why.to_owned()),
-                Applies::No(needs) => (Plan::Later, Unmet(needs).to_string()),
+                Applicability::Yes => (ResolverPlan::Ask, why.to_owned()),
+                Applicability::No(needs) => (ResolverPlan::Later, UnmetNeeds(needs).to_string()),
             }
         };
-        Some(Planned {
+        Some(PlannedResolver {
             resolver: spec.id,
             plan,
             why,
@@ -120,8 +127,14 @@ fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
     let mut ranked: Vec<_> = specs()
         .iter()
         .map(|spec| match &spec.early {
-            Some(early) if (early.when)(work) => (Position::Early(early.rank), *spec, early.why),
-            _ => (Position::Ranked(spec.rank), *spec, spec.source.about),
+            Some(early) if (early.when)(work) => {
+                (ResolverPosition::Early(early.rank), *spec, early.why)
+            }
+            _ => (
+                ResolverPosition::Ranked(spec.rank),
+                *spec,
+                spec.source.about,
+            ),
         })
         .collect();
     ranked.sort_by_key(|(position, ..)| *position);
@@ -133,7 +146,7 @@ fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
 
 /// Where a resolver stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Position {
+enum ResolverPosition {
     Early(u8),
     Ranked(u8),
 }

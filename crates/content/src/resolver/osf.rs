@@ -8,40 +8,41 @@ use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
 use docstokg_lookup::source_spec::{
-    Credential, Endpoint, Recipient, SecretHeader, Sent, SourceSpec,
+    CredentialCarrier, CredentialRecipient, SecretHeader, SourceCredential, SourceEndpoint,
+    SourceSpec,
 };
 use serde_json::Value;
 use url::Url;
 
-use super::deposit::{self, DepositedFile, Stated, Tie, is_pdf, without_version};
+use super::deposit::{self, DeclaredIdentity, DepositedFile, WorkTie, is_pdf, without_version};
 use super::order::Preset;
 use super::reply::{record, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Mention, Need, ResolverSpec};
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec, WorkMention};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, host_is, link};
-use crate::work::{Learned, Work};
+use crate::location::{LocationChecksum, host_is, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("osf");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "osf",
     address: "https://api.osf.io/v2/",
     about: "The API of OSF",
 };
 
 /// The token, which raises the limit from a hundred requests an hour to ten thousand a day.
-pub static TOKEN: Credential = Credential {
+pub static TOKEN: SourceCredential = SourceCredential {
     key: "osf_token",
     variable: "OSF_TOKEN",
     about: "The token of OSF, which allows 10,000 requests a day: raise `limits.hosts.api.osf.io` with it",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "authorization",
         before: "Bearer ",
-        to: Recipient::Endpoints(&[&API]),
+        to: CredentialRecipient::Endpoints(&[&API]),
         beside: None,
     }),
 };
@@ -54,10 +55,10 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it has the files of its own preprints",
         ..SourceSpec::new(ID.as_str(), "OSF")
     },
-    needs: &[Need::OwnRecord],
+    needs: &[IdentifierNeed::OwnRecord],
     preset: Preset::Fast,
     rank: 66,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 46,
         when: |work| work.mentions().any(claims),
         why: "the work is a preprint at OSF",
@@ -78,18 +79,18 @@ pub struct Osf {
     settings: Arc<Settings>,
 }
 
-fn claims(mention: Mention<'_>) -> bool {
+fn claims(mention: WorkMention<'_>) -> bool {
     preprint_of(mention).is_some()
 }
 
 /// Returns the id of the preprint that a DOI or link names, with its version where there is one.
-fn preprint_of(mention: Mention<'_>) -> Option<&str> {
+fn preprint_of(mention: WorkMention<'_>) -> Option<&str> {
     match mention {
-        Mention::Doi(doi) => {
+        WorkMention::Doi(doi) => {
             let id = doi.as_str().split_once("/osf.io/")?.1;
             (doi.prefix() != PROJECTS && is_id(id)).then_some(id)
         }
-        Mention::Written(url) | Mention::Found(url) => preprint_in(url),
+        WorkMention::Written(url) | WorkMention::Found(url) => preprint_in(url),
     }
 }
 
@@ -125,7 +126,12 @@ impl Osf {
         Self { settings }
     }
 
-    fn look_up<'a>(&'a self, id: &'a str, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
+    fn look_up<'a>(
+        &'a self,
+        id: &'a str,
+        mention: WorkMention<'a>,
+        work: &'a Work,
+    ) -> WorkLookupStep<'a> {
         let mut url = self.settings.url(&API, &format!("preprints/{id}/"));
         url.query_pairs_mut().append_pair("embed", "primary_file");
         let secrets = self.settings.secret_headers(&url);
@@ -142,34 +148,34 @@ impl Osf {
 }
 
 /// Reads one preprint.
-fn read(id: &str, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+fn read(id: &str, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     let answered = text(value, "/data/id").unwrap_or_default();
     if without_version(answered) != without_version(id) {
-        return Outcome::not_found("OSF answered with another preprint");
+        return LookupOutcome::not_found("OSF answered with another preprint");
     }
     // `doi` is the published article that the preprint became.
     let dois = ["/data/links/preprint_doi", "/data/attributes/doi"]
         .iter()
         .filter_map(|pointer| text(value, pointer)?.parse::<Doi>().ok());
-    let stated = Stated {
+    let stated = DeclaredIdentity {
         dois: dois.collect(),
         belongs_to: Vec::new(),
         title: text(value, "/data/attributes/title"),
     };
     let tie = match (mention, deposit::tie(mention, work, &stated)) {
         // The id in the DOI is the id of the answer.
-        (Mention::Doi(_), _) => Tie::Same,
+        (WorkMention::Doi(_), _) => WorkTie::Same,
         (_, Ok(tie)) => tie,
-        (_, Err(why)) => return Outcome::not_found(format!("OSF: {why}")),
+        (_, Err(why)) => return LookupOutcome::not_found(format!("OSF: {why}")),
     };
-    let mut learned = Learned::default();
-    if tie == Tie::Same {
+    let mut learned = LearnedMetadata::default();
+    if tie == WorkTie::Same {
         learned.title = stated.title.and_then(title);
         learned.year = year(value, "/data/attributes/date_published");
     }
     match file(value) {
-        Ok(file) => Outcome::of(vec![deposit::location(file, ID, tie)], learned, ""),
-        Err(why) => Outcome::NotFound {
+        Ok(file) => LookupOutcome::of(vec![deposit::location(file, ID, tie)], learned, ""),
+        Err(why) => LookupOutcome::NotFound {
             detail: format!("OSF has the preprint, but {why}"),
             learned,
         },
@@ -203,8 +209,8 @@ fn file(value: &Value) -> Result<DepositedFile, String> {
         url,
         size: primary.pointer("/attributes/size").and_then(Value::as_u64),
         checksum: hash("sha256")
-            .and_then(Checksum::sha256)
-            .or_else(|| hash("md5").and_then(Checksum::md5)),
+            .and_then(LocationChecksum::sha256)
+            .or_else(|| hash("md5").and_then(LocationChecksum::md5)),
     })
 }
 

@@ -8,29 +8,31 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 
 use super::order::Preset;
 use super::pmc_bucket;
-use super::reply::{Unanswered, items, record, scalar, text};
+use super::reply::{ReplyFailure, items, record, scalar, text};
 use super::settings::Settings;
-use super::spec::{Early, Need, ResolverSpec};
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::work::Work;
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("pmc");
 
-static CONVERTER: Endpoint = Endpoint {
+static CONVERTER: SourceEndpoint = SourceEndpoint {
     key: "pmc_id_converter",
     address: "https://pmc.ncbi.nlm.nih.gov/tools/idconv/api/v1/articles/",
     about: "PMC's converter of identifiers",
 };
 
 /// The open-access files.
-pub(super) static BUCKET: Endpoint = Endpoint {
+pub(super) static BUCKET: SourceEndpoint = SourceEndpoint {
     key: "pmc_bucket",
     address: "https://pmc-oa-opendata.s3.amazonaws.com/",
     about: "PMC's open-access files",
@@ -43,10 +45,14 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it may have the article among its open-access files",
         ..SourceSpec::new(ID.as_str(), "PubMed Central")
     },
-    needs: &[Need::PmcId, Need::Doi, Need::PubMedId],
+    needs: &[
+        IdentifierNeed::PmcId,
+        IdentifierNeed::Doi,
+        IdentifierNeed::PubMedId,
+    ],
     preset: Preset::Fast,
     rank: 40,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 10,
         when: |work| work.identifiers.pmcid.is_some(),
         why: "a PMC id is known, and its files need no page",
@@ -56,7 +62,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 };
 
 /// Most identifiers of one conversion.
-const BATCH: usize = 200;
+const MAX_IDS_PER_CONVERSION: usize = 200;
 
 /// Finds open-access articles of `PubMed` Central.
 #[derive(Debug)]
@@ -65,12 +71,12 @@ pub struct Pmc {
 }
 
 /// What the converter said about some identifiers.
-struct Converted {
+struct ConvertedIds {
     asked: Vec<String>,
-    records: Result<Vec<Record>, RequestFailure>,
+    records: Result<Vec<ConverterRecord>, RequestFailure>,
 }
 
-struct Record {
+struct ConverterRecord {
     requested: Option<String>,
     doi: Option<Doi>,
     pmid: Option<Pmid>,
@@ -88,8 +94,8 @@ impl Pmc {
     fn convert(
         &self,
         mut chunks: VecDeque<Vec<String>>,
-        mut converted: Vec<Converted>,
-    ) -> Step<'_, Vec<Converted>> {
+        mut converted: Vec<ConvertedIds>,
+    ) -> Step<'_, Vec<ConvertedIds>> {
         let Some(asked) = chunks.pop_front() else {
             return Step::Done(converted);
         };
@@ -105,15 +111,15 @@ impl Pmc {
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
             let records = match record(&self.settings, result, &[404], "/records") {
                 Ok(value) => Ok(items(&value, "/records").iter().map(read_record).collect()),
-                Err(Unanswered::Missing(_)) => Ok(Vec::new()),
-                Err(Unanswered::Failed(failure)) => Err(failure),
+                Err(ReplyFailure::Missing(_)) => Ok(Vec::new()),
+                Err(ReplyFailure::Failed(failure)) => Err(failure),
             };
-            converted.push(Converted { asked, records });
+            converted.push(ConvertedIds { asked, records });
             self.convert(chunks, converted)
         })
     }
 
-    fn one(&self, work: &Work, converted: &[Converted]) -> WorkStep<'_> {
+    fn one(&self, work: &Work, converted: &[ConvertedIds]) -> WorkLookupStep<'_> {
         match articles_of(work, converted) {
             Ok(articles) => {
                 // A user who names a version gets that one or none.
@@ -121,14 +127,14 @@ impl Pmc {
                     matches!(work.supplied(), Identifier::Pmcid(id) if id.version().is_some());
                 pmc_bucket::find(&self.settings, articles, only)
             }
-            Err(failure) => Step::Done(Outcome::Failed(failure)),
+            Err(failure) => Step::Done(LookupOutcome::Failed(failure)),
         }
     }
 }
 
 /// Reads one record: the current version where versions are listed, the article otherwise. Errors
 /// carry no id.
-fn read_record(value: &Value) -> Record {
+fn read_record(value: &Value) -> ConverterRecord {
     let current = items(value, "/versions").iter().find(|version| {
         matches!(version.get("current"), Some(Value::Bool(true)))
             || text(version, "/current") == Some("true")
@@ -136,7 +142,7 @@ fn read_record(value: &Value) -> Record {
     let current = current
         .and_then(|version| text(version, "/pmcid"))
         .and_then(|id| id.parse().ok());
-    Record {
+    ConverterRecord {
         requested: scalar(value, "/requested-id"),
         doi: text(value, "/doi").and_then(|id| id.parse().ok()),
         pmid: scalar(value, "/pmid").and_then(|id| id.parse().ok()),
@@ -146,7 +152,7 @@ fn read_record(value: &Value) -> Record {
 
 /// Returns the articles of a work, each once; a failure when the converter could not be asked about
 /// it.
-fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, RequestFailure> {
+fn articles_of(work: &Work, converted: &[ConvertedIds]) -> Result<Vec<Pmcid>, RequestFailure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
         return Ok(ids.pmcid.into_iter().collect());
@@ -166,7 +172,7 @@ fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Reque
         return Ok(Vec::new());
     };
     let records = answer.records.as_ref().map_err(RequestFailure::clone)?;
-    let is_asked = |record: &&Record| {
+    let is_asked = |record: &&ConverterRecord| {
         record
             .requested
             .as_deref()
@@ -189,7 +195,7 @@ impl Resolver for Pmc {
     }
 
     fn batch(&self) -> usize {
-        BATCH
+        MAX_IDS_PER_CONVERSION
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
@@ -210,7 +216,9 @@ impl Resolver for Pmc {
             .filter_map(|ids| ids.pmid)
             .map(|id| id.to_string())
             .collect();
-        let chunks = dois.chunks(BATCH).chain(pmids.chunks(BATCH));
+        let chunks = dois
+            .chunks(MAX_IDS_PER_CONVERSION)
+            .chain(pmids.chunks(MAX_IDS_PER_CONVERSION));
         self.convert(chunks.map(<[_]>::to_vec).collect(), Vec::new())
             .then(move |converted| each(works, |work| self.one(work, &converted)))
     }

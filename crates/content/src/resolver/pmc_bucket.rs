@@ -7,41 +7,43 @@ use serde_json::Value;
 use url::Url;
 
 use super::pmc::{BUCKET, ID};
-use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
+use super::reply::{ReplyFailure, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
 use super::xml::{self, walk};
-use super::{Outcome, RequestFailure, Step, WorkStep};
+use super::{LookupOutcome, RequestFailure, Step, WorkLookupStep};
 use crate::identifier::Pmcid;
-use crate::location::{Checksum, Location, Offers, distinct};
+use crate::location::{CandidateLocation, LocationChecksum, LocationOffer, distinct};
 use crate::reason::Reason;
-use crate::work::Learned;
+use crate::work::LearnedMetadata;
 
 /// Statuses by which the bucket says that it does not have something.
-const MISSING: [u16; 2] = [403, 404];
+const MISSING_STATUSES: [u16; 2] = [403, 404];
 
 /// Most versions of one article that are looked at.
-const MOST_VERSIONS: usize = 5;
+const MAX_READ_VERSIONS: usize = 5;
 
 /// Finds the files of articles: of the version named, else of the newest that has a PDF; XML is
 /// taken from the newest that has it. Manuscripts that several funders deposited are no versions of
 /// each other: each is a copy of its own. `only` is whether a version named is the only one wanted.
-pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> WorkStep<'_> {
+pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> WorkLookupStep<'_> {
     let first = articles.first().copied();
     let search = BucketSearch { settings, only };
-    let searched = search.articles(articles.into(), Files::default());
+    let searched = search.articles(articles.into(), BucketFiles::default());
     searched.then(move |(found, searched)| {
         let otherwise = "PubMed Central has neither PDF nor XML of it";
         Step::Done(match (searched, found.learned, first) {
-            (Err(failure), ..) if found.locations.is_empty() => Outcome::Failed(failure),
-            (_, Some(learned), _) => Outcome::of(distinct(found.locations), learned, otherwise),
+            (Err(failure), ..) if found.locations.is_empty() => LookupOutcome::Failed(failure),
+            (_, Some(learned), _) => {
+                LookupOutcome::of(distinct(found.locations), learned, otherwise)
+            }
             (_, None, Some(article)) => absent(article),
-            (_, None, None) => Outcome::not_found("it is not in PubMed Central"),
+            (_, None, None) => LookupOutcome::not_found("it is not in PubMed Central"),
         })
     })
 }
 
 /// The files found so far, and whether the search may go on.
-type SearchResult<T> = (Files, Result<T, RequestFailure>);
+type SearchResult<T> = (BucketFiles, Result<T, RequestFailure>);
 
 /// A search for the files of one work.
 #[derive(Clone, Copy)]
@@ -52,7 +54,11 @@ struct BucketSearch<'a> {
 
 impl<'a> BucketSearch<'a> {
     /// Looks at articles until one has a PDF.
-    fn articles(self, mut articles: VecDeque<Pmcid>, found: Files) -> Step<'a, SearchResult<()>> {
+    fn articles(
+        self,
+        mut articles: VecDeque<Pmcid>,
+        found: BucketFiles,
+    ) -> Step<'a, SearchResult<()>> {
         let Some(article) = articles.pop_front() else {
             return Step::Done((found, Ok(())));
         };
@@ -66,7 +72,7 @@ impl<'a> BucketSearch<'a> {
     }
 
     /// Looks at the version named, then at the others.
-    fn article(self, article: Pmcid, found: Files) -> Step<'a, SearchResult<()>> {
+    fn article(self, article: Pmcid, found: BucketFiles) -> Step<'a, SearchResult<()>> {
         let Some(named) = article.version() else {
             return self.listed(article, found);
         };
@@ -82,7 +88,7 @@ impl<'a> BucketSearch<'a> {
 
     /// Lists the versions of an article, and looks at them. The dot at the end of the prefix matters:
     /// without it the articles that begin with the same digits are listed too.
-    fn listed(self, article: Pmcid, found: Files) -> Step<'a, SearchResult<()>> {
+    fn listed(self, article: Pmcid, found: BucketFiles) -> Step<'a, SearchResult<()>> {
         let mut url = self.settings.endpoints.of(&BUCKET);
         let prefix = format!("PMC{}.", article.number());
         url.query_pairs_mut()
@@ -95,7 +101,7 @@ impl<'a> BucketSearch<'a> {
                 Ok(mut versions) => {
                     versions.retain(|version| Some(*version) != article.version());
                     versions.sort_unstable_by(|a, b| b.cmp(a));
-                    versions.truncate(MOST_VERSIONS);
+                    versions.truncate(MAX_READ_VERSIONS);
                     self.newest(article, versions.into(), found)
                 }
                 Err(failure) => Step::Done((found, Err(failure))),
@@ -108,7 +114,7 @@ impl<'a> BucketSearch<'a> {
         self,
         article: Pmcid,
         mut versions: VecDeque<u32>,
-        found: Files,
+        found: BucketFiles,
     ) -> Step<'a, SearchResult<()>> {
         let Some(version) = versions.pop_front() else {
             return Step::Done((found, Ok(())));
@@ -123,14 +129,14 @@ impl<'a> BucketSearch<'a> {
     }
 
     /// Looks at one version. Returns whether it is a manuscript.
-    fn version(self, version: Pmcid, mut found: Files) -> Step<'a, SearchResult<bool>> {
+    fn version(self, version: Pmcid, mut found: BucketFiles) -> Step<'a, SearchResult<bool>> {
         let path = format!("metadata/{version}.json");
         let url = self.settings.url(&BUCKET, &path);
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
-            let looked = match record(self.settings, result, &MISSING, "/pmcid") {
+            let looked = match record(self.settings, result, &MISSING_STATUSES, "/pmcid") {
                 Ok(metadata) => Ok(found.add(self.settings, version, &metadata)),
-                Err(Unanswered::Missing(_)) => Ok(false),
-                Err(Unanswered::Failed(failure)) => Err(failure),
+                Err(ReplyFailure::Missing(_)) => Ok(false),
+                Err(ReplyFailure::Failed(failure)) => Err(failure),
             };
             Step::Done((found, looked))
         })
@@ -139,18 +145,18 @@ impl<'a> BucketSearch<'a> {
 
 /// The files found so far.
 #[derive(Default)]
-struct Files {
-    locations: Vec<Location>,
-    learned: Option<Learned>,
+struct BucketFiles {
+    locations: Vec<CandidateLocation>,
+    learned: Option<LearnedMetadata>,
     /// The manuscripts seen, by the number that each funder gave them.
     manuscripts: Vec<Option<String>>,
 }
 
-impl Files {
+impl BucketFiles {
     fn has_pdf(&self) -> bool {
         self.locations
             .iter()
-            .any(|location| location.offers == Offers::Pdf)
+            .any(|location| location.offers == LocationOffer::Pdf)
     }
 
     /// Adds the files of one version. Returns whether it is a manuscript.
@@ -176,10 +182,10 @@ impl Files {
     }
 }
 
-fn absent(article: Pmcid) -> Outcome {
-    let mut learned = Learned::default();
+fn absent(article: Pmcid) -> LookupOutcome {
+    let mut learned = LearnedMetadata::default();
     learned.identifiers.pmcid = Some(article);
-    Outcome::NotFound {
+    LookupOutcome::NotFound {
         detail: format!("{article} is not among the open-access articles of PubMed Central"),
         learned,
     }
@@ -191,10 +197,10 @@ fn versions(
     prefix: &str,
     result: Result<LookupResponse, RequestFailure>,
 ) -> Result<Vec<u32>, RequestFailure> {
-    let response = match sort(settings, result, &MISSING) {
+    let response = match sort(settings, result, &MISSING_STATUSES) {
         Ok(response) => response,
-        Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
-        Err(Unanswered::Failed(failure)) => return Err(failure),
+        Err(ReplyFailure::Missing(_)) => return Ok(Vec::new()),
+        Err(ReplyFailure::Failed(failure)) => return Err(failure),
     };
     let folders = folders(&response.body)
         .ok_or_else(|| unreadable(settings, &response, Reason::XmlError, "listing"))?;
@@ -208,7 +214,7 @@ fn versions(
 fn folders(body: &[u8]) -> Option<Vec<String>> {
     let mut folders = Vec::new();
     let root = walk(body, |step| {
-        if let xml::Step::Text([_, parent, name], text) = step
+        if let xml::XmlStep::Text([_, parent, name], text) = step
             && parent == "CommonPrefixes"
             && name == "Prefix"
         {
@@ -219,12 +225,16 @@ fn folders(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Reads the metadata of one version.
-fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> (Vec<Location>, Learned) {
+fn read(
+    settings: &Settings,
+    article: Pmcid,
+    metadata: &Value,
+) -> (Vec<CandidateLocation>, LearnedMetadata) {
     let flag = |name: &str| metadata.get(name).and_then(Value::as_bool) == Some(true);
-    let mut learned = Learned {
+    let mut learned = LearnedMetadata {
         title: text(metadata, "/title").and_then(title),
         retracted: flag("is_retracted"),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     learned.identifiers.pmcid = Some(article);
     learned.identifiers.doi = text(metadata, "/doi").and_then(|id| id.parse().ok());
@@ -235,27 +245,30 @@ fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> (Vec<Location>
     } else {
         "publishedVersion"
     };
-    let file = |(pointer, offers): (&str, Offers)| {
+    let file = |(pointer, offers): (&str, LocationOffer)| {
         let (url, checksum) = object(settings, text(metadata, pointer)?)?;
-        let mut location = Location::new(url, offers, ID)
+        let mut location = CandidateLocation::new(url, offers, ID)
             .licence(licence.clone())
             .version(Some(version.to_owned()));
         location.checksum = checksum;
         Some(location)
     };
-    let files = [("/pdf_url", Offers::Pdf), ("/xml_url", Offers::Xml)]
-        .into_iter()
-        .filter_map(file);
+    let files = [
+        ("/pdf_url", LocationOffer::Pdf),
+        ("/xml_url", LocationOffer::Xml),
+    ]
+    .into_iter()
+    .filter_map(file);
     (files.collect(), learned)
 }
 
 /// Turns `s3://bucket/key?md5=hex` into an address that is fetched without keys, and the checksum.
-fn object(settings: &Settings, text: &str) -> Option<(Url, Option<Checksum>)> {
+fn object(settings: &Settings, text: &str) -> Option<(Url, Option<LocationChecksum>)> {
     let named = Url::parse(text).ok()?;
     let checksum = named
         .query_pairs()
         .find(|(name, _)| name == "md5")
-        .and_then(|(_, hex)| Checksum::md5(&hex));
+        .and_then(|(_, hex)| LocationChecksum::md5(&hex));
     if !matches!(named.scheme(), "s3" | "https") {
         return None;
     }

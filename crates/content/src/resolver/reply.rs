@@ -5,26 +5,26 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::settings::Settings;
-use super::{Outcome, RequestFailure, ResolverId};
+use super::{LookupOutcome, RequestFailure, ResolverId};
 use crate::bounded_json;
 use crate::identifier::Doi;
-use crate::location::{Location, Offers, link};
+use crate::location::{CandidateLocation, LocationOffer, link};
 use crate::reason::Reason;
 pub(super) use crate::titles::clean as title;
-use crate::work::{Identifiers, Learned};
+use crate::work::{Identifiers, LearnedMetadata};
 
 /// How much of a response is shown in a message, in characters.
 const PREVIEW_CHARS: usize = 200;
 
 /// Why there is no response to read.
-pub(super) enum Unanswered {
+pub(super) enum ReplyFailure {
     /// The service says that it does not know the work.
     Missing(u16),
     /// Anything else.
     Failed(RequestFailure),
 }
 
-impl Unanswered {
+impl ReplyFailure {
     /// Makes a failure of it, where there is nothing that could be missing.
     pub(super) fn into_failure(self) -> RequestFailure {
         match self {
@@ -37,12 +37,12 @@ impl Unanswered {
     }
 
     /// Makes an outcome of it.
-    pub(super) fn into_outcome(self, service: &str) -> Outcome {
+    pub(super) fn into_outcome(self, service: &str) -> LookupOutcome {
         match self {
             Self::Missing(status) => {
-                Outcome::not_found(format!("{service} does not know it ({status})"))
+                LookupOutcome::not_found(format!("{service} does not know it ({status})"))
             }
-            Self::Failed(failure) => Outcome::Failed(failure),
+            Self::Failed(failure) => LookupOutcome::Failed(failure),
         }
     }
 }
@@ -53,9 +53,9 @@ pub(super) fn sort(
     settings: &Settings,
     result: Result<LookupResponse, RequestFailure>,
     missing: &[u16],
-) -> Result<LookupResponse, Unanswered> {
+) -> Result<LookupResponse, ReplyFailure> {
     let response = result.map_err(|failure| {
-        Unanswered::Failed(RequestFailure {
+        ReplyFailure::Failed(RequestFailure {
             detail: settings.redact(&failure.detail),
             ..failure
         })
@@ -63,8 +63,8 @@ pub(super) fn sort(
     let status = response.status.as_u16();
     match status {
         200..=299 if status != 202 => Ok(response),
-        _ if missing.contains(&status) => Err(Unanswered::Missing(status)),
-        _ => Err(Unanswered::Failed(refusal(settings, &response))),
+        _ if missing.contains(&status) => Err(ReplyFailure::Missing(status)),
+        _ => Err(ReplyFailure::Failed(refusal(settings, &response))),
     }
 }
 
@@ -83,14 +83,14 @@ pub(super) fn record(
     result: Result<LookupResponse, RequestFailure>,
     missing: &[u16],
     pointer: &str,
-) -> Result<Value, Unanswered> {
+) -> Result<Value, ReplyFailure> {
     let response = sort(settings, result, missing)?;
-    let value = json(settings, &response).map_err(Unanswered::Failed)?;
+    let value = json(settings, &response).map_err(ReplyFailure::Failed)?;
     if value.pointer(pointer).is_some_and(|found| !found.is_null()) {
         Ok(value)
     } else {
         let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
-        Err(Unanswered::Failed(unreadable(
+        Err(ReplyFailure::Failed(unreadable(
             settings,
             &response,
             Reason::JsonError,
@@ -173,13 +173,13 @@ pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
 pub(super) fn location_at(
     value: &Value,
     pointer: &str,
-    offers: Offers,
+    offers: LocationOffer,
     resolver: ResolverId,
-    learned: &mut Learned,
-) -> Option<Location> {
+    learned: &mut LearnedMetadata,
+) -> Option<CandidateLocation> {
     let found = text(value, pointer)?;
     learn_link(&mut learned.identifiers, found);
-    Some(Location::new(link(found)?, offers, resolver))
+    Some(CandidateLocation::new(link(found)?, offers, resolver))
 }
 
 /// Learns the arXiv id or PMC id that a link carries. Links with a DOI are left out: they may be to

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use docstokg_lookup::credentials::{self, Credentials};
-use docstokg_lookup::endpoints::Endpoints;
-use docstokg_lookup::source_spec::{Credential, Endpoint, Recipient, SecretHeader};
+use docstokg_lookup::credentials::{self, SourceCredentials};
+use docstokg_lookup::endpoints::SourceEndpoints;
+use docstokg_lookup::source_spec::{
+    CredentialRecipient, SecretHeader, SourceCredential, SourceEndpoint,
+};
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
@@ -15,16 +17,16 @@ use crate::location::joined;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Where the services are.
-    pub endpoints: Endpoints,
+    pub endpoints: SourceEndpoints,
     /// How we identify ourselves.
-    pub credentials: Credentials,
+    pub credentials: SourceCredentials,
     /// Whether to use files that a service keeps and charges for.
     pub paid_content: bool,
 }
 
 impl Settings {
     /// Returns the address of a path of a service; the path is encoded.
-    pub(super) fn url(&self, endpoint: &Endpoint, path: &str) -> Url {
+    pub(super) fn url(&self, endpoint: &SourceEndpoint, path: &str) -> Url {
         joined(&self.endpoints.of(endpoint), path)
     }
 
@@ -77,11 +79,16 @@ impl Settings {
 }
 
 /// Returns the credentials without which a host answers nothing.
-fn guarded_hosts() -> impl Iterator<Item = (&'static Credential, &'static str, &'static Recipient)>
-{
+fn guarded_hosts() -> impl Iterator<
+    Item = (
+        &'static SourceCredential,
+        &'static str,
+        &'static CredentialRecipient,
+    ),
+> {
     catalogue::credentials().filter_map(|credential| match credential.header()? {
         SecretHeader {
-            to: to @ Recipient::Host(host),
+            to: to @ CredentialRecipient::Host(host),
             beside: None,
             ..
         } => Some((credential, *host, to)),

@@ -26,22 +26,22 @@ pub struct ResolverSpec {
     /// Its name as a type.
     pub id: ResolverId,
     /// What has to be known of a work: any one of these.
-    pub needs: &'static [Need],
+    pub needs: &'static [IdentifierNeed],
     /// What asking it costs.
-    pub cost: Cost,
+    pub cost: ResolverCost,
     /// The smallest preset that has it.
     pub preset: Preset,
     /// Its position among the others, lowest first.
     pub rank: u8,
     /// Where it stands when a work is one of its own.
-    pub early: Option<Early>,
+    pub early: Option<EarlyPosition>,
     /// Whether it has full texts as XML.
     pub has_xml: bool,
     /// Whether a location of it is the work's file by its word alone; otherwise a file that names
     /// another work is refused.
     pub vouches: bool,
     /// Tells whether a DOI or link is one of its own records, so that it can be asked about it.
-    pub claims: fn(Mention<'_>) -> bool,
+    pub claims: fn(WorkMention<'_>) -> bool,
     /// Sets it up.
     pub build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
 }
@@ -54,7 +54,7 @@ impl HasSourceSpec for ResolverSpec {
 
 /// Something that may be known of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum IdentifierNeed {
     /// Its DOI.
     Doi,
     /// Its arXiv id.
@@ -73,7 +73,7 @@ pub enum Need {
     OwnRecord,
 }
 
-impl Need {
+impl IdentifierNeed {
     /// Names it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -106,7 +106,7 @@ impl Need {
 
 /// A DOI or link by which a work is known, from the user or from another resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mention<'a> {
+pub enum WorkMention<'a> {
     /// Its DOI.
     Doi(&'a Doi),
     /// The URL that the user wrote.
@@ -115,7 +115,7 @@ pub enum Mention<'a> {
     Found(&'a Url),
 }
 
-impl<'a> Mention<'a> {
+impl<'a> WorkMention<'a> {
     /// Returns the link, if it is one.
     #[must_use]
     pub const fn link(self) -> Option<&'a Url> {
@@ -128,7 +128,7 @@ impl<'a> Mention<'a> {
 
 /// What asking a resolver costs, the cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cost {
+pub enum ResolverCost {
     /// A request to an API.
     Api,
     /// Pages made for people, at the publisher's host.
@@ -139,7 +139,7 @@ pub enum Cost {
 
 /// A position before all ranks, for works that are a resolver's own.
 #[derive(Debug)]
-pub struct Early {
+pub struct EarlyPosition {
     /// The position among those that stand early, lowest first.
     pub rank: u8,
     /// Tells whether a work is one of its own.
@@ -150,24 +150,24 @@ pub struct Early {
 
 /// Whether a resolver can be asked about a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applies {
+pub enum Applicability {
     /// It can.
     Yes,
     /// It cannot: none of these is known.
-    No(&'static [Need]),
+    No(&'static [IdentifierNeed]),
 }
 
 /// Says that none of some needs is met.
-pub(super) struct Unmet(pub(super) &'static [Need]);
+pub(super) struct UnmetNeeds(pub(super) &'static [IdentifierNeed]);
 
-impl fmt::Display for Unmet {
+impl fmt::Display for UnmetNeeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} is known", alternatives(self.0))
     }
 }
 
 /// Lists needs: `A`, `A or B`, `A, B or C`.
-pub(super) fn alternatives(needs: &[Need]) -> String {
+pub(super) fn alternatives(needs: &[IdentifierNeed]) -> String {
     let names: Vec<&str> = needs.iter().map(|need| need.as_str()).collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -184,8 +184,8 @@ impl ResolverSpec {
         Self {
             source: SourceSpec::new(id.as_str(), id.as_str()),
             id,
-            needs: &[Need::Doi],
-            cost: Cost::Api,
+            needs: &[IdentifierNeed::Doi],
+            cost: ResolverCost::Api,
             preset: Preset::Broad,
             rank: u8::MAX,
             early: None,
@@ -198,11 +198,11 @@ impl ResolverSpec {
 
     /// Returns whether it can be asked about a work, by what is known of it now.
     #[must_use]
-    pub fn applies(&self, work: &Work) -> Applies {
+    pub fn applies(&self, work: &Work) -> Applicability {
         if self.needs.iter().any(|need| need.is_met(work, self)) {
-            Applies::Yes
+            Applicability::Yes
         } else {
-            Applies::No(self.needs)
+            Applicability::No(self.needs)
         }
     }
 }

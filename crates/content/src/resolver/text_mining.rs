@@ -1,50 +1,52 @@
 //! Services for text mining of publishers: Crossref names their links, and each answers only to
 //! its own credential.
 
-use docstokg_lookup::source_spec::{Credential, Recipient, SecretHeader, Sent};
+use docstokg_lookup::source_spec::{
+    CredentialCarrier, CredentialRecipient, SecretHeader, SourceCredential,
+};
 use url::Url;
 
 /// The host of Elsevier's service, as it documents it.
 const ELSEVIER: &str = "api.elsevier.com";
 
 /// The key for text mining at Elsevier.
-pub(super) static ELSEVIER_KEY: Credential = Credential {
+pub(super) static ELSEVIER_KEY: SourceCredential = SourceCredential {
     key: "elsevier_api_key",
     variable: "ELSEVIER_API_KEY",
     about: "The key for text mining at Elsevier; sent to api.elsevier.com only",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "x-els-apikey",
         before: "",
-        to: Recipient::Host(ELSEVIER),
+        to: CredentialRecipient::Host(ELSEVIER),
         beside: None,
     }),
 };
 
 /// The token of an institution at Elsevier.
-pub(super) static ELSEVIER_INSTTOKEN: Credential = Credential {
+pub(super) static ELSEVIER_INSTTOKEN: SourceCredential = SourceCredential {
     key: "elsevier_insttoken",
     variable: "ELSEVIER_INSTTOKEN",
     about: "The token of your institution at Elsevier, beside the key",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "x-els-insttoken",
         before: "",
-        to: Recipient::Host(ELSEVIER),
+        to: CredentialRecipient::Host(ELSEVIER),
         beside: Some(&ELSEVIER_KEY),
     }),
 };
 
 /// The token for text mining at Wiley.
-pub(super) static WILEY_TOKEN: Credential = Credential {
+pub(super) static WILEY_TOKEN: SourceCredential = SourceCredential {
     key: "wiley_tdm_token",
     variable: "WILEY_TDM_TOKEN",
     about: "The token for text mining at Wiley; sent to api.wiley.com only",
     default: "none",
-    sent: Sent::Header(SecretHeader {
+    sent: CredentialCarrier::Header(SecretHeader {
         name: "wiley-tdm-client-token",
         before: "",
-        to: Recipient::Host("api.wiley.com"),
+        to: CredentialRecipient::Host("api.wiley.com"),
         beside: None,
     }),
 };

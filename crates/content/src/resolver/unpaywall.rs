@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Credential, Endpoint, Sent, SourceSpec};
+use docstokg_lookup::source_spec::{
+    CredentialCarrier, SourceCredential, SourceEndpoint, SourceSpec,
+};
 use serde_json::Value;
 
 use super::arxiv;
@@ -11,27 +13,29 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::ResolverSpec;
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
-use crate::location::{Location, Offers, best_first};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
+use crate::location::{CandidateLocation, LocationOffer, best_first};
 use crate::reason::Reason;
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("unpaywall");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "unpaywall",
     address: "https://api.unpaywall.org/v2/",
     about: "Unpaywall, with its version",
 };
 
 /// The address that Unpaywall requires.
-pub static EMAIL: Credential = Credential {
+pub static EMAIL: SourceCredential = SourceCredential {
     key: "unpaywall_email",
     variable: "UNPAYWALL_EMAIL",
     about: "The address for Unpaywall, where it differs from `identity.mailto`",
     default: "`identity.mailto`",
-    sent: Sent::EmailAddress,
+    sent: CredentialCarrier::EmailAddress,
 };
 
 /// Describes it.
@@ -62,9 +66,9 @@ impl Unpaywall {
         Self { settings }
     }
 
-    fn one<'a>(&'a self, work: &'a Work) -> WorkStep<'a> {
+    fn one<'a>(&'a self, work: &'a Work) -> WorkLookupStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
-            return Step::Done(Outcome::not_found("no DOI to ask for"));
+            return Step::Done(LookupOutcome::not_found("no DOI to ask for"));
         };
         if let Some(why) = unavailable(&self.settings) {
             let failure = RequestFailure::new(Reason::ResolverUnavailable, why, None);
@@ -82,21 +86,21 @@ impl Unpaywall {
     }
 
     /// Reads one record. Copies under embargo are left out.
-    fn read(&self, record: &Value) -> Outcome {
-        let mut learned = Learned {
+    fn read(&self, record: &Value) -> LookupOutcome {
+        let mut learned = LearnedMetadata {
             year: year(record, "/year"),
             title: text(record, "/title").and_then(title),
-            ..Learned::default()
+            ..LearnedMetadata::default()
         };
-        let mut locations: Vec<Location> = Vec::new();
+        let mut locations: Vec<CandidateLocation> = Vec::new();
         let best = record
             .get("best_oa_location")
             .filter(|best| best.is_object());
         for copy in best.into_iter().chain(items(record, "/oa_locations")) {
             for (pointer, offers) in [
-                ("/url_for_pdf", Offers::Pdf),
-                ("/url", Offers::Unknown),
-                ("/url_for_landing_page", Offers::Landing),
+                ("/url_for_pdf", LocationOffer::Pdf),
+                ("/url", LocationOffer::Unknown),
+                ("/url_for_landing_page", LocationOffer::Landing),
             ] {
                 let Some(location) = location_at(copy, pointer, offers, ID, &mut learned) else {
                     continue;
@@ -110,7 +114,7 @@ impl Unpaywall {
                 );
             }
         }
-        Outcome::of(
+        LookupOutcome::of(
             best_first(locations),
             learned,
             "Unpaywall knows no open copy",

@@ -4,21 +4,23 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 use url::Url;
 
-use super::reply::{Unanswered, json, sort};
+use super::reply::{ReplyFailure, json, sort};
 use super::settings::Settings;
-use super::spec::{Cost, Need, ResolverSpec};
-use super::{BatchStep, Outcome, RequestFailure, Resolver, ResolverId, Step, WorkStep, each};
-use crate::location::{Location, Offers, distinct};
-use crate::work::{Learned, Work};
+use super::spec::{IdentifierNeed, ResolverCost, ResolverSpec};
+use super::{
+    BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
+};
+use crate::location::{CandidateLocation, LocationOffer, distinct};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("wayback");
 
-static ARCHIVE: Endpoint = Endpoint {
+static ARCHIVE: SourceEndpoint = SourceEndpoint {
     key: "wayback",
     address: "https://web.archive.org/",
     about: "The Wayback Machine",
@@ -31,18 +33,18 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "what is gone may have been kept; asked last",
         ..SourceSpec::new(ID.as_str(), "the Wayback Machine")
     },
-    needs: &[Need::DeadLink],
-    cost: Cost::Archive,
+    needs: &[IdentifierNeed::DeadLink],
+    cost: ResolverCost::Archive,
     rank: 100,
     vouches: false,
     ..ResolverSpec::base(ID, |settings| Arc::new(Wayback::new(Arc::clone(settings))))
 };
 
 /// Most copies of one URL that are worth a try; they differ in content.
-const MOST_COPIES: usize = 3;
+const MAX_COPIES_PER_URL: usize = 3;
 
 /// Most URLs of one work that are asked about: the service answers 24 requests a minute.
-const MOST_URLS: usize = 5;
+const MAX_URLS_PER_WORK: usize = 5;
 
 /// Asks the Wayback Machine.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Wayback {
 
     /// Asks about each URL in turn: the service wants one request at a time, and stops listening to
     /// those who send more.
-    fn one<'a>(&'a self, gone: &'a [Url], mut found: Vec<Location>) -> WorkStep<'a> {
+    fn one<'a>(&'a self, gone: &'a [Url], mut found: Vec<CandidateLocation>) -> WorkLookupStep<'a> {
         let Some((first, rest)) = gone.split_first() else {
             return Step::Done(outcome(found));
         };
@@ -79,7 +81,7 @@ impl Wayback {
                     found.extend(copies);
                     self.one(rest, found)
                 }
-                Err(failure) if found.is_empty() => Step::Done(Outcome::Failed(failure)),
+                Err(failure) if found.is_empty() => Step::Done(LookupOutcome::Failed(failure)),
                 Err(_) => Step::Done(outcome(found)),
             },
         )
@@ -89,11 +91,11 @@ impl Wayback {
     fn copies(
         &self,
         result: Result<LookupResponse, RequestFailure>,
-    ) -> Result<Vec<Location>, RequestFailure> {
+    ) -> Result<Vec<CandidateLocation>, RequestFailure> {
         let response = match sort(&self.settings, result, &[404]) {
             Ok(response) => response,
-            Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
-            Err(Unanswered::Failed(failure)) => return Err(failure),
+            Err(ReplyFailure::Missing(_)) => return Ok(Vec::new()),
+            Err(ReplyFailure::Failed(failure)) => return Err(failure),
         };
         if response.body.trim_ascii().is_empty() {
             return Ok(Vec::new());
@@ -103,7 +105,7 @@ impl Wayback {
     }
 
     /// Reads rows below their header; the columns are found by name. Newest first.
-    fn read(&self, rows: &Value) -> Vec<Location> {
+    fn read(&self, rows: &Value) -> Vec<CandidateLocation> {
         let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else {
             return Vec::new();
         };
@@ -129,7 +131,7 @@ impl Wayback {
             })
             .collect();
         copies.sort_by(|a, b| b.0.cmp(a.0));
-        copies.truncate(MOST_COPIES);
+        copies.truncate(MAX_COPIES_PER_URL);
         // `id_` asks for the bytes as they were, without the archive's own banner and links.
         let copy = |(timestamp, original): (&str, &str)| {
             let raw = format!(
@@ -142,14 +144,18 @@ impl Wayback {
             );
             Url::parse(&raw)
                 .ok()
-                .map(|url| Location::new(url, Offers::Pdf, ID))
+                .map(|url| CandidateLocation::new(url, LocationOffer::Pdf, ID))
         };
         copies.into_iter().filter_map(copy).collect()
     }
 }
 
-fn outcome(found: Vec<Location>) -> Outcome {
-    Outcome::of(distinct(found), Learned::default(), "no copy was kept")
+fn outcome(found: Vec<CandidateLocation>) -> LookupOutcome {
+    LookupOutcome::of(
+        distinct(found),
+        LearnedMetadata::default(),
+        "no copy was kept",
+    )
 }
 
 impl Resolver for Wayback {
@@ -160,7 +166,7 @@ impl Resolver for Wayback {
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         each(works, |work| {
             let gone = &work.failed_urls;
-            self.one(&gone[..gone.len().min(MOST_URLS)], Vec::new())
+            self.one(&gone[..gone.len().min(MAX_URLS_PER_WORK)], Vec::new())
         })
     }
 }

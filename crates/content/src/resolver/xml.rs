@@ -5,7 +5,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 /// What the walk meets, with the names of the open elements from the root on.
-pub(crate) enum Step<'a> {
+pub(crate) enum XmlStep<'a> {
     /// Text, in pieces where it contains entities.
     Text(&'a [String], &'a str),
     /// The end of the last of the open elements.
@@ -13,7 +13,7 @@ pub(crate) enum Step<'a> {
 }
 
 /// Walks a document; answers with the name of its root, or `None` when it is not XML or breaks off.
-pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<String> {
+pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(XmlStep<'_>)) -> Option<String> {
     let mut reader = Reader::from_reader(body);
     let mut open: Vec<String> = Vec::new();
     let mut root = None;
@@ -25,11 +25,11 @@ pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<Strin
             }
             Event::Empty(tag) => root = root.or_else(|| Some(tag.local_name().as_ref().to_owned())),
             Event::End(_) => {
-                visit(Step::End(&open));
+                visit(XmlStep::End(&open));
                 open.pop();
             }
-            Event::Text(text) => visit(Step::Text(&open, &text.xml10_content())),
-            Event::CData(text) => visit(Step::Text(&open, text.as_ref())),
+            Event::Text(text) => visit(XmlStep::Text(&open, &text.xml10_content())),
+            Event::CData(text) => visit(XmlStep::Text(&open, text.as_ref())),
             Event::GeneralRef(reference) => {
                 let spelt =
                     reference
@@ -44,7 +44,7 @@ pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<Strin
                             "apos" => Some('\''),
                             _ => None,
                         });
-                visit(Step::Text(
+                visit(XmlStep::Text(
                     &open,
                     spelt.unwrap_or(' ').encode_utf8(&mut [0; 4]),
                 ));

@@ -7,23 +7,23 @@
 use std::sync::Arc;
 
 use docstokg_lookup::message::LookupRequest;
-use docstokg_lookup::source_spec::{Endpoint, SourceSpec};
+use docstokg_lookup::source_spec::{SourceEndpoint, SourceSpec};
 use serde_json::Value;
 
-use super::deposit::{self, DepositedFile, Stated};
+use super::deposit::{self, DeclaredIdentity, DepositedFile};
 use super::order::Preset;
 use super::reply::{items, record, scalar, text, title, year};
 use super::settings::Settings;
-use super::spec::{Early, Mention, Need, ResolverSpec};
-use super::{BatchStep, Outcome, Resolver, ResolverId, Step, WorkStep};
+use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec, WorkMention};
+use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep};
 use crate::identifier::Doi;
-use crate::location::{Checksum, host_is, link};
-use crate::work::{Learned, Work};
+use crate::location::{LocationChecksum, host_is, link};
+use crate::work::{LearnedMetadata, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("zenodo");
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "zenodo",
     address: "https://zenodo.org/api/",
     about: "The API of Zenodo",
@@ -36,10 +36,10 @@ pub static SPEC: ResolverSpec = ResolverSpec {
         about: "it has the files of its own records",
         ..SourceSpec::new(ID.as_str(), "Zenodo")
     },
-    needs: &[Need::OwnRecord],
+    needs: &[IdentifierNeed::OwnRecord],
     preset: Preset::Fast,
     rank: 62,
-    early: Some(Early {
+    early: Some(EarlyPosition {
         rank: 42,
         when: |work| work.mentions().any(claims),
         why: "the work has a record at Zenodo",
@@ -72,15 +72,15 @@ pub struct Zenodo {
     settings: Arc<Settings>,
 }
 
-fn claims(mention: Mention<'_>) -> bool {
+fn claims(mention: WorkMention<'_>) -> bool {
     number_of(mention).is_some()
 }
 
 /// Returns the number of the record that a DOI or link names.
-fn number_of(mention: Mention<'_>) -> Option<u64> {
+fn number_of(mention: WorkMention<'_>) -> Option<u64> {
     let named = match mention {
-        Mention::Doi(doi) => doi.as_str().strip_prefix("10.5281/zenodo.")?,
-        Mention::Written(url) | Mention::Found(url) => {
+        WorkMention::Doi(doi) => doi.as_str().strip_prefix("10.5281/zenodo.")?,
+        WorkMention::Written(url) | WorkMention::Found(url) => {
             if !host_is(url, "zenodo.org") {
                 return None;
             }
@@ -102,7 +102,12 @@ impl Zenodo {
         Self { settings }
     }
 
-    fn look_up<'a>(&'a self, number: u64, mention: Mention<'a>, work: &'a Work) -> WorkStep<'a> {
+    fn look_up<'a>(
+        &'a self,
+        number: u64,
+        mention: WorkMention<'a>,
+        work: &'a Work,
+    ) -> WorkLookupStep<'a> {
         let url = self.settings.url(&API, &format!("records/{number}"));
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
             Step::Done(match record(&self.settings, result, &[404, 410], "/id") {
@@ -114,20 +119,20 @@ impl Zenodo {
 }
 
 /// Reads one record.
-fn read(number: u64, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+fn read(number: u64, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     let is_asked = ["/id", "/conceptrecid", "/recid"]
         .iter()
         .any(|pointer| scalar(value, pointer) == Some(number.to_string()));
     if !is_asked {
-        return Outcome::not_found("Zenodo answered with another record");
+        return LookupOutcome::not_found("Zenodo answered with another record");
     }
     let stated = stated(value);
     let tie = match deposit::tie(mention, work, &stated) {
         Ok(tie) => tie,
-        Err(why) => return Outcome::not_found(format!("Zenodo: {why}")),
+        Err(why) => return LookupOutcome::not_found(format!("Zenodo: {why}")),
     };
-    let mut learned = Learned::default();
-    if tie == deposit::Tie::Same {
+    let mut learned = LearnedMetadata::default();
+    if tie == deposit::WorkTie::Same {
         learned.title = stated.title.and_then(title);
         learned.year = year(value, "/metadata/publication_date");
         learned.identifiers.doi = stated.dois.first().cloned();
@@ -136,16 +141,16 @@ fn read(number: u64, value: &Value, mention: Mention<'_>, work: &Work) -> Outcom
         Ok(file) => {
             let licence = text(value, "/metadata/license/id").map(str::to_owned);
             let location = deposit::location(file, ID, tie).licence(licence);
-            Outcome::of(vec![location], learned, "")
+            LookupOutcome::of(vec![location], learned, "")
         }
-        Err(why) => Outcome::NotFound {
+        Err(why) => LookupOutcome::NotFound {
             detail: format!("Zenodo has the record, but {why}"),
             learned,
         },
     }
 }
 
-fn stated(value: &Value) -> Stated<'_> {
+fn stated(value: &Value) -> DeclaredIdentity<'_> {
     let doi = |pointer: &str| text(value, pointer).and_then(|doi| doi.parse::<Doi>().ok());
     let related = |relations: &[&str]| -> Vec<Doi> {
         items(value, "/metadata/related_identifiers")
@@ -163,7 +168,7 @@ fn stated(value: &Value) -> Stated<'_> {
         .filter_map(|pointer| doi(pointer))
         .collect();
     dois.extend(related(&SAME_WORK));
-    Stated {
+    DeclaredIdentity {
         dois,
         belongs_to: related(&BELONGS_TO),
         title: text(value, "/metadata/title"),
@@ -188,7 +193,7 @@ fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
             name: text(file, "/key")?.to_owned(),
             url: link(text(file, "/links/self")?)?,
             size: file.get("size").and_then(Value::as_u64),
-            checksum: checksum.and_then(Checksum::md5),
+            checksum: checksum.and_then(LocationChecksum::md5),
         })
     });
     deposit::article(files.collect(), title)

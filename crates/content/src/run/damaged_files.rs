@@ -13,8 +13,8 @@ use docstokg_bulk::queue::FileRow;
 use docstokg_hub::clock::Timestamp;
 
 use crate::artifact::flaw_of;
-use crate::sniff::Expected;
-use crate::work_state::Kind;
+use crate::sniff::ExpectedContent;
+use crate::work_state::ArtifactKind;
 
 /// The unit in which file systems count the space that a file has.
 const BLOCK_BYTES: u64 = 512;
@@ -63,8 +63,8 @@ fn may_have_changed(meta: &Metadata, file: &FileRow) -> bool {
 /// Says what is wrong with a file that may have changed.
 fn flaw_since_recorded(place: &Path, meta: &Metadata, file: &FileRow) -> Option<&'static str> {
     let is_pdf = place.extension().is_some_and(|ending| ending == "pdf");
-    if is_pdf && file.classification != Kind::Other.as_str() {
-        return flaw_of(place, Expected::Pdf, 0);
+    if is_pdf && file.classification != ArtifactKind::Other.as_str() {
+        return flaw_of(place, ExpectedContent::Pdf, 0);
     }
     let is_shorter = meta.len() < file.bytes;
     is_shorter.then_some("it is shorter than it was")

@@ -12,22 +12,22 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use docstokg_bulk::queue::{ItemRow, ItemState, Queue, QueueError};
+use docstokg_bulk::queue::{ItemRow, ItemState, QueueError, WorkQueue};
 use docstokg_hub::files::{beside, write_whole};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::Report;
+use super::RunReport;
 use crate::identifier::Identifier;
 use crate::reason::{self, Reason};
 use crate::resolver::doi_path;
 
 /// The most works that the page lists of each kind; the files list all.
-const MOST_ROWS: usize = 2_000;
+const MAX_LISTED_WORKS: usize = 2_000;
 
 /// How a work stands, for the person who ordered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum WorkStanding {
     /// Its file is there.
     Downloaded,
     /// No source offers it openly: no copy is known, or access is refused.
@@ -40,9 +40,9 @@ pub enum Standing {
 
 /// One work, as it is delivered.
 #[derive(Clone, Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct DeliveredWork {
     pub(crate) work_id: String,
-    pub(crate) standing: Standing,
+    pub(crate) standing: WorkStanding,
     pub(crate) title: Option<String>,
     pub(crate) year: Option<i64>,
     pub(crate) doi: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Delivered {
     pub(crate) link: String,
 }
 
-impl Delivered {
+impl DeliveredWork {
     fn of(row: ItemRow) -> Self {
         let record: Value = row
             .record
@@ -68,9 +68,9 @@ impl Delivered {
             .and_then(|status| u16::try_from(status).ok());
         let why = row.reason.as_deref().and_then(Reason::read);
         let standing = match row.state {
-            ItemState::Done => Standing::Downloaded,
-            ItemState::Failed => why.map_or(Standing::Failed, |why| standing(why, status)),
-            ItemState::Queued | ItemState::Leased => Standing::Waiting,
+            ItemState::Done => WorkStanding::Downloaded,
+            ItemState::Failed => why.map_or(WorkStanding::Failed, |why| standing(why, status)),
+            ItemState::Queued | ItemState::Leased => WorkStanding::Waiting,
         };
         let doi = text("doi");
         Self {
@@ -91,11 +91,11 @@ impl Delivered {
 }
 
 /// Tells whether a work without a file is not openly available, or failed.
-fn standing(reason: Reason, status: Option<u16>) -> Standing {
+fn standing(reason: Reason, status: Option<u16>) -> WorkStanding {
     match (reason, status) {
         (Reason::NotFound | Reason::HtmlOnly, _)
-        | (Reason::HttpStatus, Some(401 | 402 | 403 | 451)) => Standing::NotOpen,
-        _ => Standing::Failed,
+        | (Reason::HttpStatus, Some(401 | 402 | 403 | 451)) => WorkStanding::NotOpen,
+        _ => WorkStanding::Failed,
     }
 }
 
@@ -117,13 +117,13 @@ fn link(work_id: &str, doi: Option<&str>) -> String {
 }
 
 /// A file that is written as works come, and appears when it is complete.
-struct Growing {
+struct GrowingFile {
     path: PathBuf,
     part: PathBuf,
     file: BufWriter<File>,
 }
 
-impl Growing {
+impl GrowingFile {
     fn create(path: PathBuf) -> io::Result<Self> {
         let part = beside(&path);
         Ok(Self {
@@ -140,32 +140,32 @@ impl Growing {
 }
 
 /// Gathers works for the page and writes the lists as they come.
-struct Gathered {
-    missing: Growing,
-    references: Growing,
+struct DeliverablesWriter {
+    missing: GrowingFile,
+    references: GrowingFile,
     is_first: bool,
-    page: html::Works,
+    page: html::PageWorks,
     failed: Option<io::Error>,
 }
 
-impl Gathered {
+impl DeliverablesWriter {
     fn create(out: &Path) -> io::Result<Self> {
         let (mut missing, references) = (
-            Growing::create(out.join("missing.csv"))?,
-            Growing::create(out.join("downloaded.csl.json"))?,
+            GrowingFile::create(out.join("missing.csv"))?,
+            GrowingFile::create(out.join("downloaded.csl.json"))?,
         );
         missing.file.write_all(b"id,title,reason,link\n")?;
         Ok(Self {
             missing,
             references,
             is_first: true,
-            page: html::Works::default(),
+            page: html::PageWorks::default(),
             failed: None,
         })
     }
 
-    fn take(&mut self, work: Delivered) {
-        let written = if work.standing == Standing::Downloaded {
+    fn take(&mut self, work: DeliveredWork) {
+        let written = if work.standing == WorkStanding::Downloaded {
             let before = if std::mem::replace(&mut self.is_first, false) {
                 "[\n"
             } else {
@@ -187,7 +187,7 @@ impl Gathered {
     }
 
     /// Finishes the lists, and returns the works of the page.
-    fn finish(mut self) -> io::Result<html::Works> {
+    fn finish(mut self) -> io::Result<html::PageWorks> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -216,7 +216,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Writes a work as CSL-JSON, as reference managers read it.
-fn csl(work: &Delivered) -> Value {
+fn csl(work: &DeliveredWork) -> Value {
     let mut item = json!({ "id": work.work_id, "type": "article", "URL": work.link });
     if let Some(title) = &work.title {
         item["title"] = json!(title);
@@ -241,16 +241,18 @@ fn csl(work: &Delivered) -> Value {
 ///
 /// # Errors
 /// The queue cannot be read, or a file cannot be written.
-pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), QueueError> {
+pub async fn deliver(queue: &WorkQueue, out: &Path, report: &RunReport) -> Result<(), QueueError> {
     let unwritable = |error: io::Error| QueueError::Sqlite {
         path: out.display().to_string(),
         why: format!("the report cannot be written: {error}"),
     };
-    let gathered = Arc::new(Mutex::new(Some(Gathered::create(out).map_err(unwritable)?)));
+    let gathered = Arc::new(Mutex::new(Some(
+        DeliverablesWriter::create(out).map_err(unwritable)?,
+    )));
     let side = Arc::clone(&gathered);
     let take = move |row| {
         if let Some(gathered) = &mut *side.lock() {
-            gathered.take(Delivered::of(row));
+            gathered.take(DeliveredWork::of(row));
         }
     };
     queue.each_item(take).await?;

@@ -2,36 +2,36 @@
 
 use std::sync::Arc;
 
-use docstokg_bulk::job::{BoxFuture, Job as _, Next};
-use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::job::{BoxFuture, Job as _, NextStep};
+use docstokg_bulk::lane::WorkLaneKey;
 use docstokg_bulk::queue::NewItem;
-use docstokg_bulk::scheduler::Feed;
+use docstokg_bulk::scheduler::ItemFeed;
 
-use super::inputs::{Inputs, Read};
-use super::works::Works;
+use super::inputs::{InputResult, WorkInputs};
+use super::works::WorksJob;
 use crate::digest::Fingerprint;
-use crate::input::{BadLine, Line};
+use crate::input::{BadLine, NumberedWork};
 use crate::resolver::order::{is_planned, order};
 use crate::resolver::{OPENALEX, ResolverId};
 use crate::work::Work;
 use crate::work_state::WorkState;
 
 /// Bad lines that are reported one by one; the rest is counted.
-const REPORTED: u64 = 20;
+const MAX_REPORTED_LINES: u64 = 20;
 
 /// The works of inputs, as items of the queue.
 pub(super) struct WorkFeed {
-    works: Arc<Works>,
-    inputs: Box<dyn Inputs>,
+    works: Arc<WorksJob>,
+    inputs: Box<dyn WorkInputs>,
 }
 
 impl WorkFeed {
-    pub(super) fn new(works: Arc<Works>, inputs: Box<dyn Inputs>) -> Self {
+    pub(super) fn new(works: Arc<WorksJob>, inputs: Box<dyn WorkInputs>) -> Self {
         Self { works, inputs }
     }
 }
 
-impl Feed for WorkFeed {
+impl ItemFeed for WorkFeed {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
         Box::pin(async {
             let batch = self.inputs.next().await?;
@@ -41,8 +41,8 @@ impl Feed for WorkFeed {
     }
 }
 
-impl Works {
-    fn items_of(&self, batch: Vec<Read>) -> Vec<NewItem> {
+impl WorksJob {
+    fn items_of(&self, batch: Vec<InputResult>) -> Vec<NewItem> {
         let mut items = Vec::with_capacity(batch.len());
         for (source, read) in batch {
             match read {
@@ -76,7 +76,7 @@ impl Works {
         let mut is_reported = false;
         self.context.progress.count(|counters| {
             counters.bad_lines += 1;
-            is_reported = counters.bad_lines <= REPORTED;
+            is_reported = counters.bad_lines <= MAX_REPORTED_LINES;
         });
         if is_reported {
             self.context
@@ -91,7 +91,7 @@ impl Works {
         is_planned(&planned, resolver)
     }
 
-    fn item(&self, source: &str, line: &Line) -> NewItem {
+    fn item(&self, source: &str, line: &NumberedWork) -> NewItem {
         let work = &line.work;
         let hidden = !work.is_public();
         let now = self.context.clock.now();
@@ -103,8 +103,8 @@ impl Works {
             state.attempts = 0;
         }
         let first_lane = match self.next(&state, now) {
-            Next::Run(step) => self.lane_of(&state, step),
-            Next::Wait(_) | Next::End => LaneKey::Start,
+            NextStep::Run(step) => self.lane_of(&state, step),
+            NextStep::Wait(_) | NextStep::End => WorkLaneKey::Start,
         };
         // What the name alone says is not persisted twice.
         let is_plain = line.said.is_none() && *work == Work::new(work.supplied().clone());

@@ -7,18 +7,18 @@ use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
 use docstokg_hub::{Disposition, RequestGroup, redact};
 
-use super::works::{ActiveWork, Works};
-use crate::artifact::{Candidate, Fetched, IN_FLIGHT, Page};
-use crate::location::Location;
-use crate::manifest::{Address, Attempt};
-use crate::reason::{Failure, Reason, Stage};
+use super::works::{ActiveWork, WorksJob};
+use crate::artifact::{ArtifactPage, FetchOutcome, IN_FLIGHT, JudgedCandidate};
+use crate::location::CandidateLocation;
+use crate::manifest::{Address, RecordedAttempt};
+use crate::reason::{AttemptStage, Reason, ReasonedFailure};
 use crate::request_failure::RequestFailure;
 use crate::resolver::landing;
 
 /// A candidate location that is fetched.
-pub(super) struct Target {
+pub(super) struct FetchTarget {
     pub(super) candidate: usize,
-    pub(super) location: Location,
+    pub(super) location: CandidateLocation,
     pub(super) address: Address,
 }
 
@@ -40,7 +40,7 @@ impl<'a> FetchResult<'a> {
         }
     }
 
-    pub(super) fn of(status: &'static str, failure: &'a Failure) -> Self {
+    pub(super) fn of(status: &'static str, failure: &'a ReasonedFailure) -> Self {
         Self {
             status,
             http_status: failure.http_status,
@@ -51,14 +51,14 @@ impl<'a> FetchResult<'a> {
 }
 
 /// Describes a page that came where a file was wanted.
-fn page_seen(page: &Page) -> Failure {
+fn page_seen(page: &ArtifactPage) -> ReasonedFailure {
     let detail = format!("a page that names {} locations", page.locations.len());
     let status = Some(page.head.status.as_u16());
-    Failure::new(Stage::File, Reason::HtmlOnly, &detail, status)
+    ReasonedFailure::new(AttemptStage::File, Reason::HtmlOnly, &detail, status)
 }
 
 /// Takes in a page that came where a file was wanted.
-fn take_page(item: &mut ActiveWork, target: &Target, page: Page) {
+fn take_page(item: &mut ActiveWork, target: &FetchTarget, page: ArtifactPage) {
     let status = Some(page.head.status.as_u16());
     let names_candidates = !page.locations.is_empty();
     item.state.work.learn(&page.learned);
@@ -69,11 +69,11 @@ fn take_page(item: &mut ActiveWork, target: &Target, page: Page) {
         item.state.skip_resolver(landing::ID);
     }
     let detail = "a page came where a file was wanted";
-    let failure = Failure::new(Stage::File, Reason::HtmlOnly, detail, status);
+    let failure = ReasonedFailure::new(AttemptStage::File, Reason::HtmlOnly, detail, status);
     item.state.failed(target.candidate, failure);
 }
 
-impl Works {
+impl WorksJob {
     /// Fetches a candidate, or takes over the file that another work got from its URL.
     pub(super) async fn fetch(
         &self,
@@ -91,7 +91,7 @@ impl Works {
             return Ok(());
         }
         self.files.check_space()?;
-        let target = Target {
+        let target = FetchTarget {
             candidate,
             address: Address::of(&location.url),
             location,
@@ -112,14 +112,14 @@ impl Works {
     async fn download(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
+        target: &FetchTarget,
         requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let begun = self.context.clock.runtime().boot();
         let missing = item.state.missing(&self.goals);
         let staged = staging_file(&self.options.out, item.id, target.address.fingerprint);
         self.files.create_directory_of(&staged)?;
-        let candidate = Candidate {
+        let candidate = JudgedCandidate {
             location: &target.location,
             work: &item.state.work,
             missing: &missing,
@@ -134,35 +134,36 @@ impl Works {
     async fn take_fetched(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
-        fetched: Fetched,
+        target: &FetchTarget,
+        fetched: FetchOutcome,
         elapsed_ms: f64,
     ) -> Result<(), RunError> {
         let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
         let row = match fetched {
-            Fetched::File(arrived) => {
+            FetchOutcome::File(arrived) => {
                 let row = row(item, FetchResult::saved(arrived.head.status.as_u16()));
                 return self.save(item, target, *arrived, row).await;
             }
-            Fetched::Page(page) => {
+            FetchOutcome::Page(page) => {
                 let seen = page_seen(&page);
                 let row = row(item, FetchResult::of("html", &seen));
                 take_page(item, target, *page);
                 row
             }
-            Fetched::Preparing(stated) => {
+            FetchOutcome::Preparing(stated) => {
                 let detail = "the file is being prepared";
-                let failure = Failure::new(Stage::File, Reason::Preparing, detail, Some(202));
+                let failure =
+                    ReasonedFailure::new(AttemptStage::File, Reason::Preparing, detail, Some(202));
                 let row = row(item, FetchResult::of("later", &failure));
                 let now = self.context.clock.now();
                 item.state.preparing(target.candidate, failure, stated, now);
                 row
             }
-            Fetched::Failed { failure, gone } => {
+            FetchOutcome::Failed { failure, gone } => {
                 if gone {
                     item.state.gone(&target.location.url);
                 }
-                let met = failure.at(Stage::File);
+                let met = failure.at(AttemptStage::File);
                 let status = match failure.disposition {
                     Disposition::Retry(_) | Disposition::Offline(_) => "later",
                     _ => "failed",
@@ -182,9 +183,9 @@ impl Works {
     fn take_failure(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
+        target: &FetchTarget,
         failure: &RequestFailure,
-        met: Failure,
+        met: ReasonedFailure,
     ) -> Result<bool, RunError> {
         match &failure.disposition {
             Disposition::Retry(later) | Disposition::Offline(later) => {
@@ -205,11 +206,11 @@ impl Works {
     pub(super) fn fetch_row(
         &self,
         item: &ActiveWork,
-        target: &Target,
+        target: &FetchTarget,
         result: FetchResult<'_>,
         elapsed_ms: f64,
     ) -> AttemptRow {
-        let attempt = Attempt {
+        let attempt = RecordedAttempt {
             work_id: &item.name,
             resolver: target.location.resolver,
             address: Some(&target.address),

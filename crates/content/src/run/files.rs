@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use docstokg_bulk::scheduler::RunError;
-use docstokg_bulk::staging::Directories;
+use docstokg_bulk::staging::KnownDirectories;
 use docstokg_hub::clock::BootInstant;
 use parking_lot::Mutex;
 
-use super::Options;
+use super::RunOptions;
 use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
 
@@ -19,28 +19,28 @@ use crate::digest::Fingerprint;
 const SPACE_CHECK: Duration = Duration::from_millis(50);
 
 /// The files of a run.
-pub(super) struct Files {
+pub(super) struct RunFiles {
     pub(super) fetcher: Fetcher,
     out: PathBuf,
     min_free: u64,
-    directories: Directories,
+    directories: KnownDirectories,
     /// URLs that gave a file, and the items that own them.
     owners: Mutex<HashMap<Fingerprint, i64>>,
     space_checked: Mutex<Option<BootInstant>>,
 }
 
-impl Files {
+impl RunFiles {
     /// Begins with the items that own files already.
     pub(super) fn new(
         fetcher: Fetcher,
-        options: &Options,
+        options: &RunOptions,
         owners: HashMap<Fingerprint, i64>,
     ) -> Self {
         Self {
             fetcher,
             out: options.out.clone(),
             min_free: options.min_free,
-            directories: Directories::below(&options.out),
+            directories: KnownDirectories::below(&options.out),
             owners: Mutex::new(owners),
             space_checked: Mutex::default(),
         }

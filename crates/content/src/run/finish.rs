@@ -1,13 +1,13 @@
 //! The end of a work: what it came to is recorded.
 
-use docstokg_bulk::queue::End;
+use docstokg_bulk::queue::ItemEnd;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 
-use super::works::{ActiveWork, Works};
-use crate::manifest::Account;
+use super::works::{ActiveWork, WorksJob};
+use crate::manifest::WorkAccount;
 use crate::reason::Reason;
 
-impl Works {
+impl WorksJob {
     /// Records what a work came to.
     pub(super) async fn record_end(&self, item: ActiveWork) -> Result<(), RunError> {
         let (id, attempts) = (item.id, item.state.attempts);
@@ -15,7 +15,7 @@ impl Works {
             // Its record was written with its file; where more kinds were wanted and none came, its
             // end was not.
             if !item.is_end_recorded {
-                let end = Some(End::Done(id, attempts));
+                let end = Some(ItemEnd::Done(id, attempts));
                 self.context
                     .manifest
                     .record(Vec::new(), Vec::new(), end)
@@ -33,7 +33,7 @@ impl Works {
         } else {
             "skipped"
         };
-        let account = Account {
+        let account = WorkAccount {
             item: id,
             work: &item.state.work,
             work_id: &item.name,
@@ -46,7 +46,7 @@ impl Works {
         let row = self
             .records
             .manifest(&account, self.context.clock.runtime().wall());
-        let end = Some(End::Failed(id, attempts));
+        let end = Some(ItemEnd::Failed(id, attempts));
         self.context
             .manifest
             .record(Vec::new(), vec![row], end)

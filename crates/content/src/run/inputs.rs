@@ -8,26 +8,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use docstokg_bulk::contained::contained;
 use docstokg_bulk::job::BoxFuture;
-use docstokg_bulk::queue::Queue;
+use docstokg_bulk::panic_containment::contained;
+use docstokg_bulk::queue::WorkQueue;
 use tokio::sync::mpsc;
 
 use super::feed::hidden;
 use crate::identifier::Identifier;
-use crate::input::{BadLine, Format, InputReader, Line};
+use crate::input::{BadLine, InputReader, ListFormat, NumberedWork};
 use crate::work::Work;
 
 /// How many lines are read at a time.
-const BATCH: usize = 500;
+const LINES_PER_READ: usize = 500;
 
 /// A line that was read: its source, and the work or what is wrong.
-pub type Read = (Arc<str>, Result<Line, BadLine>);
+pub type InputResult = (Arc<str>, Result<NumberedWork, BadLine>);
 
 /// Where works come from.
-pub trait Inputs: Send {
+pub trait WorkInputs: Send {
     /// Returns the next few; `None` at the end.
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>>;
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>>;
 
     /// Tells, at the end, whether it is the end of the works, and not only of what could be read.
     fn is_complete(&self) -> bool {
@@ -37,7 +37,7 @@ pub trait Inputs: Send {
 
 /// One thing that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum UserInput {
     /// A file of works.
     File(PathBuf),
     /// Standard input.
@@ -46,7 +46,7 @@ pub enum Input {
     Work(Box<Work>),
 }
 
-impl Input {
+impl UserInput {
     /// Reads an argument: `-`, a work, or the name of a file.
     ///
     /// # Errors
@@ -70,9 +70,9 @@ impl Input {
 }
 
 /// Works that are in memory.
-pub struct Listed(std::vec::IntoIter<Read>);
+pub struct WorkList(std::vec::IntoIter<InputResult>);
 
-impl Listed {
+impl WorkList {
     /// Takes works as they are.
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
@@ -80,7 +80,7 @@ impl Listed {
         let line = |(number, work)| {
             (
                 Arc::clone(&source),
-                Ok(Line {
+                Ok(NumberedWork {
                     number: number as u64 + 1,
                     work,
                     ignored: Vec::new(),
@@ -100,27 +100,27 @@ impl Listed {
     }
 }
 
-impl Inputs for Listed {
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
-        let batch: Vec<Read> = self.0.by_ref().take(BATCH).collect();
+impl WorkInputs for WorkList {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
+        let batch: Vec<InputResult> = self.0.by_ref().take(LINES_PER_READ).collect();
         Box::pin(std::future::ready((!batch.is_empty()).then_some(batch)))
     }
 }
 
 /// Works of files and standard input, read by a thread of their own: a slow pipe keeps no work
 /// waiting.
-pub struct Reading {
-    batches: mpsc::Receiver<Vec<Read>>,
+pub struct InputThread {
+    batches: mpsc::Receiver<Vec<InputResult>>,
     /// A file could not be opened, or not be read to its end.
     unopened: Arc<AtomicBool>,
 }
 
-impl Reading {
+impl InputThread {
     /// Starts to read.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(inputs: Vec<Input>, format: Format) -> std::io::Result<Self> {
+    pub fn start(inputs: Vec<UserInput>, format: ListFormat) -> std::io::Result<Self> {
         let (send, receive) = mpsc::channel(4);
         let unopened = Arc::new(AtomicBool::new(false));
         let tell = Arc::clone(&unopened);
@@ -134,8 +134,8 @@ impl Reading {
     }
 }
 
-impl Inputs for Reading {
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+impl WorkInputs for InputThread {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
         Box::pin(self.batches.recv())
     }
 
@@ -145,20 +145,20 @@ impl Inputs for Reading {
 }
 
 fn read_all(
-    inputs: Vec<Input>,
-    format: Format,
-    send: &mpsc::Sender<Vec<Read>>,
+    inputs: Vec<UserInput>,
+    format: ListFormat,
+    send: &mpsc::Sender<Vec<InputResult>>,
     unopened: &AtomicBool,
 ) {
     let mut number = 0;
     for input in inputs {
         // The channel is closed once the run has ended.
         let listening = match input {
-            Input::Work(work) => {
+            UserInput::Work(work) => {
                 number += 1;
                 send.blocking_send(vec![(
                     "command line".into(),
-                    Ok(Line {
+                    Ok(NumberedWork {
                         number,
                         work: *work,
                         ignored: Vec::new(),
@@ -168,8 +168,8 @@ fn read_all(
                 )])
                 .is_ok()
             }
-            Input::Stdin => read_one("-", std::io::stdin().lock(), format, send, unopened),
-            Input::File(path) => match File::open(&path) {
+            UserInput::Stdin => read_one("-", std::io::stdin().lock(), format, send, unopened),
+            UserInput::File(path) => match File::open(&path) {
                 Ok(file) => read_one(
                     &path.display().to_string(),
                     BufReader::with_capacity(256 << 10, file),
@@ -199,12 +199,12 @@ fn read_all(
 fn read_one(
     source: &str,
     reader: impl BufRead,
-    format: Format,
-    send: &mpsc::Sender<Vec<Read>>,
+    format: ListFormat,
+    send: &mpsc::Sender<Vec<InputResult>>,
     unread: &AtomicBool,
 ) -> bool {
     let source: Arc<str> = source.into();
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::with_capacity(LINES_PER_READ);
     // The first line goes at once: work can begin.
     let mut most = 1;
     for line in until_fault(InputReader::new(reader, format), unread) {
@@ -213,7 +213,7 @@ fn read_one(
         }
         batch.push((Arc::clone(&source), line));
         if batch.len() >= most {
-            most = BATCH;
+            most = LINES_PER_READ;
             if send.blocking_send(std::mem::take(&mut batch)).is_err() {
                 return false;
             }
@@ -225,9 +225,9 @@ fn read_one(
 /// Reads lines up to one at which the reader panics: that is a fault of the program, and it is
 /// reported. The works before it are kept, and the list counts as not read to its end.
 fn until_fault(
-    mut lines: impl Iterator<Item = Result<Line, BadLine>>,
+    mut lines: impl Iterator<Item = Result<NumberedWork, BadLine>>,
     unread: &AtomicBool,
-) -> impl Iterator<Item = Result<Line, BadLine>> {
+) -> impl Iterator<Item = Result<NumberedWork, BadLine>> {
     let (mut number, mut ended) = (0, false);
     std::iter::from_fn(move || {
         if ended {
@@ -244,7 +244,9 @@ fn until_fault(
                 problem,
             }))
         });
-        if let Some(Ok(Line { number: read, .. }) | Err(BadLine { number: read, .. })) = &line {
+        if let Some(Ok(NumberedWork { number: read, .. }) | Err(BadLine { number: read, .. })) =
+            &line
+        {
             number = *read;
         }
         line
@@ -253,17 +255,17 @@ fn until_fault(
 
 /// Several inputs, one after the other. That they are being read is written down until they have
 /// been, so that a later run which goes on without them does not take itself for complete.
-pub struct Chained {
-    inputs: VecDeque<Box<dyn Inputs>>,
-    queue: Queue,
+pub struct ChainedInputs {
+    inputs: VecDeque<Box<dyn WorkInputs>>,
+    queue: WorkQueue,
     begun: bool,
     complete: bool,
 }
 
-impl Chained {
+impl ChainedInputs {
     /// Chains inputs of the works of a queue.
     #[must_use]
-    pub fn new(inputs: Vec<Box<dyn Inputs>>, queue: Queue) -> Self {
+    pub fn new(inputs: Vec<Box<dyn WorkInputs>>, queue: WorkQueue) -> Self {
         Self {
             inputs: inputs.into(),
             queue,
@@ -273,8 +275,8 @@ impl Chained {
     }
 }
 
-impl Inputs for Chained {
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+impl WorkInputs for ChainedInputs {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
         Box::pin(async {
             if !self.begun && !self.inputs.is_empty() {
                 self.begun = true;
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn a_reader_that_panics_keeps_what_it_read_and_says_so() {
         let unread = AtomicBool::new(false);
-        let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], Format::Lines);
+        let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], ListFormat::Lines);
         let lines: Vec<_> = until_fault(
             good.chain(std::iter::from_fn(|| panic!("a fault"))),
             &unread,

@@ -8,23 +8,25 @@ use docstokg_hub::clock::BootInstant;
 use docstokg_hub::{Disposition, RequestGroup};
 use docstokg_lookup::driver::look_up;
 
-use super::works::{ActiveWork, Works};
-use crate::manifest::Attempt;
+use super::works::{ActiveWork, WorksJob};
+use crate::manifest::RecordedAttempt;
 use crate::reason::Reason;
 use crate::resolver::settings::Settings;
-use crate::resolver::{LandingPage, Outcome, Resolver, ResolverId, all, landing, read_by, resolve};
-use crate::work::{Learned, Work};
+use crate::resolver::{
+    LandingPage, LookupOutcome, Resolver, ResolverId, all, landing, read_by, resolve,
+};
+use crate::work::{LearnedMetadata, Work};
 use crate::work_sender::WorkSender;
 
 /// What works are looked up with.
-pub(super) struct Lookups {
+pub(super) struct WorkLookups {
     pub(super) resolvers: Vec<Arc<dyn Resolver>>,
     pub(super) settings: Arc<Settings>,
     landing: LandingPage,
     web: WorkSender,
 }
 
-impl Lookups {
+impl WorkLookups {
     pub(super) fn new(web: WorkSender, settings: Arc<Settings>) -> Self {
         Self {
             resolvers: all(&settings),
@@ -46,16 +48,16 @@ impl Lookups {
 }
 
 /// Ends the run if a fault of this machine kept it from asking.
-fn check_machine(outcome: &Outcome) -> Result<(), RunError> {
+fn check_machine(outcome: &LookupOutcome) -> Result<(), RunError> {
     match outcome {
-        Outcome::Failed(failed) if failed.disposition == Disposition::LocalFault => {
+        LookupOutcome::Failed(failed) if failed.disposition == Disposition::LocalFault => {
             Err(RunError::Halted(failed.detail.clone()))
         }
         _ => Ok(()),
     }
 }
 
-impl Works {
+impl WorksJob {
     /// Asks a resolver about works.
     pub(super) async fn resolve(
         &self,
@@ -76,9 +78,9 @@ impl Works {
         let elapsed_ms = self.millis_since(begun);
         let mut rows = Vec::new();
         for item in items {
-            let outcome = outcomes.next().unwrap_or_else(|| Outcome::NotFound {
+            let outcome = outcomes.next().unwrap_or_else(|| LookupOutcome::NotFound {
                 detail: "no answer for this work".to_owned(),
-                learned: Learned::default(),
+                learned: LearnedMetadata::default(),
             });
             check_machine(&outcome)?;
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
@@ -123,10 +125,10 @@ impl Works {
         &self,
         work_id: &str,
         resolver: ResolverId,
-        outcome: &Outcome,
+        outcome: &LookupOutcome,
         elapsed_ms: f64,
     ) -> Option<AttemptRow> {
-        let asked = Attempt {
+        let asked = RecordedAttempt {
             work_id,
             resolver,
             address: None,
@@ -138,18 +140,18 @@ impl Works {
             found: None,
         };
         let attempt = match outcome {
-            Outcome::Found(found) => Attempt {
+            LookupOutcome::Found(found) => RecordedAttempt {
                 found: Some(found.locations.len()),
                 ..asked
             },
-            Outcome::NotFound { detail, .. } => Attempt {
+            LookupOutcome::NotFound { detail, .. } => RecordedAttempt {
                 status: "not_found",
                 reason: Some(Reason::NotFound),
                 detail: Some(detail),
                 ..asked
             },
-            Outcome::Failed(failure) if !failure.was_requested() => return None,
-            Outcome::Failed(failure) => Attempt {
+            LookupOutcome::Failed(failure) if !failure.was_requested() => return None,
+            LookupOutcome::Failed(failure) => RecordedAttempt {
                 status: "error",
                 http_status: failure.http_status,
                 reason: Some(failure.reason),

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::job::BoxFuture;
-use docstokg_bulk::queue::{Cursor, Queue, QueueError};
+use docstokg_bulk::queue::{QueryCursor, QueueError, WorkQueue};
 use docstokg_hub::clock::Runtime;
 use docstokg_lookup::driver::RequestSender as _;
 use docstokg_lookup::message::LookupRequest;
 use serde_json::Value;
 use url::Url;
 
-use super::inputs::{Inputs, Read};
+use super::inputs::{InputResult, WorkInputs};
 use crate::bounded_json;
-use crate::input::{BadLine, Format, InputReader, Line};
+use crate::input::{BadLine, InputReader, ListFormat, NumberedWork};
 use crate::resolver::settings::Settings;
 use crate::resolver::{OPENALEX, OPENALEX_API, OpenAlex, credits_left};
 use crate::work_sender::WorkSender;
 
 /// Works per page, the most that the service gives.
-const PAGE: u64 = 100;
+const WORKS_PER_PAGE: u64 = 100;
 /// How often a page that does not come is asked for again.
-const TRIES: u32 = 5;
+const MAX_PAGE_ATTEMPTS: u32 = 5;
 /// The longest that is waited before that.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_PAGE_RETRY_WAIT: Duration = Duration::from_secs(300);
 /// The wait before the next try where nobody states one.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// What to look for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct WorkQuery {
     /// A topic, in words.
     pub topic: Option<String>,
     /// A filter, in the service's own words.
@@ -43,7 +43,7 @@ pub struct Query {
     pub most: Option<u64>,
 }
 
-impl Query {
+impl WorkQuery {
     /// Returns what the query is known by.
     fn name(&self) -> String {
         format!(
@@ -68,29 +68,29 @@ impl Query {
 }
 
 /// Reads the works of a query.
-pub struct Pages {
+pub struct QueryPages {
     web: WorkSender,
     runtime: Arc<dyn Runtime>,
-    queue: Queue,
+    queue: WorkQueue,
     settings: Arc<Settings>,
-    query: Query,
+    query: WorkQuery,
     filter: Option<String>,
-    cursor: Cursor,
+    cursor: QueryCursor,
     begun: bool,
     broken_off: bool,
     /// The answer before left nothing to pay the next one with.
     spent: bool,
 }
 
-impl Pages {
+impl QueryPages {
     /// Starts where the query stands.
     #[must_use]
     pub fn new(
         web: WorkSender,
         runtime: Arc<dyn Runtime>,
-        queue: Queue,
+        queue: WorkQueue,
         settings: Arc<Settings>,
-        query: Query,
+        query: WorkQuery,
     ) -> Self {
         Self {
             web,
@@ -99,9 +99,9 @@ impl Pages {
             settings,
             query,
             filter: None,
-            cursor: Cursor {
+            cursor: QueryCursor {
                 position: Some("*".to_owned()),
-                ..Cursor::default()
+                ..QueryCursor::default()
             },
             begun: false,
             broken_off: false,
@@ -109,7 +109,7 @@ impl Pages {
         }
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<Read>>, String> {
+    async fn read(&mut self) -> Result<Option<Vec<InputResult>>, String> {
         self.keep_cursor()
             .await
             .map_err(|error| error.to_string())?;
@@ -164,21 +164,21 @@ impl Pages {
         let mut url = self.address("works");
         url.query_pairs_mut()
             .append_pair("filter", &filter)
-            .append_pair("per_page", &PAGE.min(left).to_string())
+            .append_pair("per_page", &WORKS_PER_PAGE.min(left).to_string())
             .append_pair("cursor", position);
         self.ask(url).await
     }
 
     /// Reads works of a page as input lines, each with the answer to the look-up that would follow.
-    fn lines_of(&self, results: &[Value], left: u64) -> Vec<Read> {
+    fn lines_of(&self, results: &[Value], left: u64) -> Vec<InputResult> {
         let source: Arc<str> = format!("openalex, page {}", self.cursor.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let resolver = OpenAlex::new(Arc::clone(&self.settings));
         let lines = results.iter().take(left).flat_map(|work| {
             let said = Some(Box::new(resolver.read(work)));
-            let lines = InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl);
+            let lines = InputReader::new(std::io::Cursor::new(work.to_string()), ListFormat::Jsonl);
             lines.map(move |line| {
-                line.map(|line| Line {
+                line.map(|line| NumberedWork {
                     said: said.clone(),
                     ..line
                 })
@@ -222,7 +222,7 @@ impl Pages {
 
     async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_PAGE_ATTEMPTS {
             let request = LookupRequest::metadata(url.clone(), OPENALEX.as_str())
                 .kind("list")
                 .secrets(self.settings.secret_headers(&url));
@@ -251,7 +251,7 @@ impl Pages {
                 }
             };
             let wait = disposition.retry().map_or(RETRY_WAIT, |later| later.wait);
-            if wait > LONGEST_WAIT {
+            if wait > MAX_PAGE_RETRY_WAIT {
                 return Err(format!(
                     "{last}; it wants to be left alone for {} s; the same command goes on then",
                     wait.as_secs()
@@ -263,8 +263,8 @@ impl Pages {
     }
 }
 
-impl Inputs for Pages {
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+impl WorkInputs for QueryPages {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
         Box::pin(async {
             match self.read().await {
                 Ok(works) => works,

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use docstokg_bulk::progress::Counters;
-use docstokg_bulk::queue::{Queue, QueueError};
+use docstokg_bulk::queue::{QueueError, WorkQueue};
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::files::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Options;
+use super::RunOptions;
 
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// The run.
     pub run_id: String,
     /// Works that came to their end in this directory.
@@ -60,16 +60,16 @@ pub struct Report {
 /// # Errors
 /// The queue cannot be read, or the file cannot be written.
 pub async fn report(
-    queue: &Queue,
-    options: &Options,
+    queue: &WorkQueue,
+    options: &RunOptions,
     run_id: &str,
     counters: &Counters,
     now: Timestamp,
-) -> Result<Report, QueueError> {
+) -> Result<RunReport, QueueError> {
     let totals = queue.totals().await?;
     let counts = queue.counts().await?;
     let only = |classification| totals.only.get(classification).copied().unwrap_or(0);
-    let report = Report {
+    let report = RunReport {
         run_id: run_id.to_owned(),
         processed: counts.ended(),
         saved: counts.done,

@@ -2,29 +2,29 @@
 
 use std::path::PathBuf;
 
-use docstokg_bulk::job::Next;
-use docstokg_bulk::queue::{AttemptRow, End, FileRow};
+use docstokg_bulk::job::NextStep;
+use docstokg_bulk::queue::{AttemptRow, FileRow, ItemEnd};
 use docstokg_bulk::scheduler::RunError;
 
-use super::fetch::{FetchResult, Target};
-use super::works::{ActiveWork, Works};
-use crate::artifact::{Arrived, in_the_way};
-use crate::evidence::{Evidence, Finding};
+use super::fetch::{FetchResult, FetchTarget};
+use super::works::{ActiveWork, WorksJob};
+use crate::artifact::{StagedFile, in_the_way};
+use crate::evidence::{Evidence, EvidenceFinding};
 use crate::layout::{extension_of, path_of};
-use crate::location::Location;
-use crate::manifest::{Account, FileAccount};
-use crate::reason::{Failure, Reason, Stage};
+use crate::location::CandidateLocation;
+use crate::manifest::{FileAccount, WorkAccount};
+use crate::reason::{AttemptStage, Reason, ReasonedFailure};
 use crate::sniff::Payload;
-use crate::work_state::Kind;
+use crate::work_state::ArtifactKind;
 
-impl Works {
+impl WorksJob {
     /// Records a good file, then gives it its name: a process that is killed in between leaves both
     /// to go on with.
     pub(super) async fn save(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
-        arrived: Arrived,
+        target: &FetchTarget,
+        arrived: StagedFile,
         row: AttemptRow,
     ) -> Result<(), RunError> {
         let path = self.path_for(item, &target.location, &arrived);
@@ -33,12 +33,16 @@ impl Works {
         if file.is_dir() {
             let _ = std::fs::remove_file(&arrived.file.path);
             let status = Some(arrived.head.status.as_u16());
-            let failure =
-                Failure::new(Stage::File, Reason::PathBlocked, &in_the_way(&file), status);
+            let failure = ReasonedFailure::new(
+                AttemptStage::File,
+                Reason::PathBlocked,
+                &in_the_way(&file),
+                status,
+            );
             return self.reject(item, target, failure).await;
         }
         let shown = path.display().to_string();
-        let account = Account {
+        let account = WorkAccount {
             item: item.id,
             work: &item.state.work,
             work_id: &item.name,
@@ -65,10 +69,10 @@ impl Works {
             &self.lookups.resolvers,
             self.context.clock.now(),
         );
-        item.is_end_recorded = next == Next::End;
+        item.is_end_recorded = next == NextStep::End;
         let end = item
             .is_end_recorded
-            .then_some(End::Done(item.id, item.state.attempts));
+            .then_some(ItemEnd::Done(item.id, item.state.attempts));
         let lines = self
             .context
             .manifest
@@ -80,13 +84,19 @@ impl Works {
         self.context.progress.count(|counters| {
             counters.files += 1;
             counters.bytes += arrived.file.bytes;
-            let is_unconfirmed = arrived.kind == Kind::Pdf && arrived.evidence == Evidence::None;
+            let is_unconfirmed =
+                arrived.kind == ArtifactKind::Pdf && arrived.evidence == Evidence::None;
             counters.unconfirmed += u64::from(is_unconfirmed);
         });
         Ok(())
     }
 
-    fn path_for(&self, item: &ActiveWork, location: &Location, arrived: &Arrived) -> PathBuf {
+    fn path_for(
+        &self,
+        item: &ActiveWork,
+        location: &CandidateLocation,
+        arrived: &StagedFile,
+    ) -> PathBuf {
         let extension = match arrived.payload {
             Payload::Empty | Payload::Unknown => {
                 extension_of(&location.url).unwrap_or_else(|| "bin".to_owned())
@@ -106,7 +116,7 @@ impl Works {
     pub(super) async fn share(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
+        target: &FetchTarget,
         owner: i64,
     ) -> Result<(), RunError> {
         let Some(file) = self.context.queue.file_of(owner).await? else {
@@ -114,13 +124,14 @@ impl Works {
             return Ok(());
         };
         let evidence = match self.examine_shared(item, target, &file).await {
-            Finding::Accepted(evidence) => evidence,
-            Finding::WrongWork { detail } => {
-                let failure = Failure::new(Stage::File, Reason::WrongWork, &detail, None);
+            EvidenceFinding::Accepted(evidence) => evidence,
+            EvidenceFinding::WrongWork { detail } => {
+                let failure =
+                    ReasonedFailure::new(AttemptStage::File, Reason::WrongWork, &detail, None);
                 return self.reject(item, target, failure).await;
             }
         };
-        let account = Account {
+        let account = WorkAccount {
             item: item.id,
             work: &item.state.work,
             work_id: &item.name,
@@ -144,7 +155,7 @@ impl Works {
             .manifest
             .record(Vec::new(), vec![row], None)
             .await?;
-        let kind = Kind::read(&file.classification).unwrap_or(Kind::Other);
+        let kind = ArtifactKind::read(&file.classification).unwrap_or(ArtifactKind::Other);
         item.state.saved(target.candidate, kind);
         Ok(())
     }
@@ -153,8 +164,8 @@ impl Works {
     async fn reject(
         &self,
         item: &mut ActiveWork,
-        target: &Target,
-        failure: Failure,
+        target: &FetchTarget,
+        failure: ReasonedFailure,
     ) -> Result<(), RunError> {
         let row = self.fetch_row(item, target, FetchResult::of("failed", &failure), 0.0);
         self.record_attempts(vec![row]).await?;
@@ -163,9 +174,14 @@ impl Works {
     }
 
     /// Compares what the file of another work says about itself with this one.
-    async fn examine_shared(&self, item: &ActiveWork, target: &Target, file: &FileRow) -> Finding {
-        if file.classification != Kind::Pdf.as_str() {
-            return Finding::Accepted(Evidence::None);
+    async fn examine_shared(
+        &self,
+        item: &ActiveWork,
+        target: &FetchTarget,
+        file: &FileRow,
+    ) -> EvidenceFinding {
+        if file.classification != ArtifactKind::Pdf.as_str() {
+            return EvidenceFinding::Accepted(Evidence::None);
         }
         let path = self.options.out.join(&file.path);
         self.files

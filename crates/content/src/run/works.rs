@@ -3,42 +3,42 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::job::{self, Awaited, BoxFuture, Job, Loaded, Next, State as _};
-use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::queue::{AttemptRow, Item};
+use docstokg_bulk::bounds::LaneBounds;
+use docstokg_bulk::job::{self, AwaitedHost, BoxFuture, Job, JobState as _, LoadedItem, NextStep};
+use docstokg_bulk::lane::WorkLaneKey;
+use docstokg_bulk::queue::{AttemptRow, ClaimedItem};
 use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::{RunError, RunMode};
-use docstokg_bulk::staging::Unfinished;
+use docstokg_bulk::staging::StagingContents;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::stores::SiteKey;
 use docstokg_hub::{CookieJar, Host, RequestGroup, RobotsPolicy, Role, redact};
 use parking_lot::Mutex;
 
-use super::Options;
-use super::files::Files;
-use super::lookup::Lookups;
-use super::recorded::RecordedFiles;
+use super::RunOptions;
+use super::files::RunFiles;
+use super::lookup::WorkLookups;
+use super::recorded_files::RecordedFiles;
 use crate::artifact::Fetcher;
-use crate::evidence::Examiner;
+use crate::evidence::EvidenceExaminer;
 use crate::identifier::Identifier;
 use crate::manifest::Records;
 use crate::reason::Reason;
 use crate::resolver::settings::Settings;
 use crate::work::Work;
 use crate::work_sender::WorkSender;
-use crate::work_state::{Awaiting, Goals, Step, WorkState};
+use crate::work_state::{AwaitedEvent, Goals, WorkState, WorkStep};
 
 /// A work that is active.
-pub(super) type ActiveWork = job::ActiveItem<Works>;
+pub(super) type ActiveWork = job::ActiveItem<WorksJob>;
 
 /// What a run knows about works.
-pub(super) struct Works {
+pub(super) struct WorksJob {
     pub(super) context: RunContext,
-    pub(super) options: Options,
+    pub(super) options: RunOptions,
     pub(super) goals: Goals,
-    pub(super) lookups: Lookups,
-    pub(super) files: Files,
+    pub(super) lookups: WorkLookups,
+    pub(super) files: RunFiles,
     pub(super) records: Records,
     /// Works whose names carry a credential and are not persisted.
     pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
@@ -46,11 +46,11 @@ pub(super) struct Works {
     pub(super) recorded: RecordedFiles,
 }
 
-impl Works {
+impl WorksJob {
     pub(super) async fn new(
         context: RunContext,
         settings: Arc<Settings>,
-        options: Options,
+        options: RunOptions,
     ) -> Result<Self, RunError> {
         let robots = robots(&settings, options.ignore_robots);
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
@@ -63,14 +63,14 @@ impl Works {
             min_pdf_bytes: options.min_pdf_bytes,
             untrusted_input: options.untrusted_input,
             in_flight: Mutex::default(),
-            left: Unfinished::in_directory(&options.out).names(),
+            left: StagingContents::in_directory(&options.out).names(),
             cookies: cookies.clone(),
-            examiner: Examiner::new(Arc::clone(context.clock.runtime())),
+            examiner: EvidenceExaminer::new(Arc::clone(context.clock.runtime())),
         };
         let owners = context.queue.owners().await?;
         Ok(Self {
-            lookups: Lookups::new(web.with_cookies(cookies), settings),
-            files: Files::new(fetcher, &options, owners),
+            lookups: WorkLookups::new(web.with_cookies(cookies), settings),
+            files: RunFiles::new(fetcher, &options, owners),
             goals: Goals {
                 kinds: options.kinds.clone(),
                 choice: options.choice.clone(),
@@ -116,13 +116,17 @@ impl Works {
         if self.context.stop_if_offline(host.as_deref()).await {
             return Ok(());
         }
-        if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {
+        if let Some(NextStep::Run(WorkStep::Resolve(id))) = items.first().map(|item| item.next) {
             return self.resolve(id, items, requests).await;
         }
         for item in items {
             match item.next {
-                Next::Run(Step::Read(candidate)) => self.read(item, candidate, requests).await?,
-                Next::Run(Step::Fetch(candidate)) => self.fetch(item, candidate, requests).await?,
+                NextStep::Run(WorkStep::Read(candidate)) => {
+                    self.read(item, candidate, requests).await?;
+                }
+                NextStep::Run(WorkStep::Fetch(candidate)) => {
+                    self.fetch(item, candidate, requests).await?;
+                }
                 _ => {}
             }
         }
@@ -131,15 +135,17 @@ impl Works {
 
     /// Ends a work of a dry run: says what its first request would be.
     fn plan_only(&self, item: &mut ActiveWork) {
-        let Next::Run(step) = item.next else { return };
+        let NextStep::Run(step) = item.next else {
+            return;
+        };
         let shown = |candidate| {
             let location = item.state.candidate(candidate);
             location.map_or_else(String::new, |location| redact(&location.url))
         };
         let detail = match step {
-            Step::Fetch(candidate) => format!("would fetch {}", shown(candidate)),
-            Step::Read(candidate) => format!("would read {}", shown(candidate)),
-            Step::Resolve(id) => format!("would ask {id}"),
+            WorkStep::Fetch(candidate) => format!("would fetch {}", shown(candidate)),
+            WorkStep::Read(candidate) => format!("would read {}", shown(candidate)),
+            WorkStep::Resolve(id) => format!("would ask {id}"),
         };
         self.context.progress.list(&item.name, detail.clone());
         self.context.progress.plan(self.lane_of(&item.state, step));
@@ -147,11 +153,11 @@ impl Works {
     }
 }
 
-impl Job for Works {
+impl Job for WorksJob {
     type State = WorkState;
-    type Step = Step;
+    type Step = WorkStep;
 
-    fn load(&self, item: &Item) -> Loaded<WorkState> {
+    fn load(&self, item: &ClaimedItem) -> LoadedItem<WorkState> {
         let saved = item.saved_state.as_deref().and_then(WorkState::decode);
         let given = if item.hidden {
             self.hidden.lock().get(&item.key_hash).cloned()
@@ -161,7 +167,7 @@ impl Job for Works {
         let is_missing = item.hidden && given.is_none();
         let named = || Identifier::parse(&item.name).ok().map(Work::new);
         let Some(mut state) = saved.or_else(|| given.or_else(named).map(WorkState::new)) else {
-            return Loaded::Unreadable;
+            return LoadedItem::Unreadable;
         };
         state.attempts = state.attempts.max(item.attempts);
         if is_missing {
@@ -169,35 +175,35 @@ impl Job for Works {
                 Reason::InputNeeded,
                 "its URL carries a credential and was not kept; give the input again with --retry-failed",
             );
-            return Loaded::MissingInput(state);
+            return LoadedItem::MissingInput(state);
         }
-        Loaded::Ready(state)
+        LoadedItem::Ready(state)
     }
 
-    fn next(&self, state: &WorkState, now: Timestamp) -> Next<Step> {
+    fn next(&self, state: &WorkState, now: Timestamp) -> NextStep<WorkStep> {
         state.next(&self.goals, &self.lookups.resolvers, now)
     }
 
-    fn lane(&self, state: &WorkState, step: &Step) -> LaneKey {
+    fn lane(&self, state: &WorkState, step: &WorkStep) -> WorkLaneKey {
         self.lane_of(state, *step)
     }
 
-    fn bounds(&self, lane: &LaneKey) -> Bounds {
+    fn bounds(&self, lane: &WorkLaneKey) -> LaneBounds {
         self.bounds_of(lane)
     }
 
-    fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
+    fn site(&self, lane: &WorkLaneKey) -> Option<(SiteKey, Role)> {
         self.site_of(lane)
     }
 
-    fn awaited(&self, state: &WorkState, until: Timestamp) -> Awaited {
+    fn awaited(&self, state: &WorkState, until: Timestamp) -> AwaitedHost {
         let waits_for = state.waits_for(until);
         let failure = waits_for.and_then(|(_, failure)| failure);
         let (host, source) = match waits_for {
-            Some((Awaiting::Host(url), _)) => {
+            Some((AwaitedEvent::Host(url), _)) => {
                 (Host::of(url).ok().map(|host| host.to_string()), None)
             }
-            Some((Awaiting::Resolver(id), _)) => {
+            Some((AwaitedEvent::Resolver(id), _)) => {
                 (Some(self.host_of_resolver(id)), Some(id.to_string()))
             }
             None => (None, None),
@@ -205,7 +211,7 @@ impl Job for Works {
         let cause = failure.and_then(|failure| failure.cause.clone());
         let why = cause.as_ref().map(|cause| cause.why.clone());
         let why = why.or_else(|| failure.map(|failure| failure.reason.sentence().to_owned()));
-        Awaited {
+        AwaitedHost {
             host: cause
                 .map(|cause| cause.host)
                 .or(host)

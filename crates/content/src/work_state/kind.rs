@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A kind of file that may be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ArtifactKind {
     /// The paper.
     Pdf,
     /// Its full text as JATS or other XML.
@@ -16,7 +16,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl ArtifactKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Pdf, Self::Xml, Self::Html, Self::Other];
 

@@ -7,23 +7,23 @@ use docstokg_policy::canonical;
 use docstokg_policy::time::Timestamp;
 use url::Url;
 
-use super::{Asked, Candidate, Kind, Tried, WorkState, retry};
-use crate::location::{Location, Offers, best_first};
-use crate::reason::{Failure, Reason, Stage};
+use super::{ArtifactKind, QueriedResolver, TrialState, WorkCandidate, WorkState, retry};
+use crate::location::{CandidateLocation, LocationOffer, best_first};
+use crate::reason::{AttemptStage, Reason, ReasonedFailure};
 use crate::resolver::landing::{self, NO_DOI, NO_PAGE};
-use crate::resolver::{Outcome, ResolverId};
+use crate::resolver::{LookupOutcome, ResolverId};
 use crate::work::is_public;
 
 impl WorkState {
     /// Takes in what a resolver said.
-    pub fn resolved(&mut self, resolver: ResolverId, outcome: Outcome, now: Timestamp) {
+    pub fn resolved(&mut self, resolver: ResolverId, outcome: LookupOutcome, now: Timestamp) {
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
         }
         let stage = if resolver == landing::ID {
-            Stage::Page
+            AttemptStage::Page
         } else {
-            Stage::Lookup
+            AttemptStage::Lookup
         };
         self.skip_resolver(resolver);
         let mut asked = self.asked.iter_mut();
@@ -32,9 +32,9 @@ impl WorkState {
         };
         asked.again_at = None;
         asked.failure = match &outcome {
-            Outcome::Found(_) => None,
-            Outcome::NotFound { detail, .. } => Some(not_found(stage, detail)),
-            Outcome::Failed(failed) => {
+            LookupOutcome::Found(_) => None,
+            LookupOutcome::NotFound { detail, .. } => Some(not_found(stage, detail)),
+            LookupOutcome::Failed(failed) => {
                 asked.put_off(failed, now);
                 Some(failed.at(stage))
             }
@@ -44,15 +44,16 @@ impl WorkState {
         }
         // What was held back is no attempt.
         self.attempts += u32::from(!outcome.is_put_off());
-        if let Outcome::Found(found) = outcome {
+        if let LookupOutcome::Found(found) = outcome {
             self.found(found.locations);
         }
     }
 
     /// Adds candidate locations, each once: those that were tried already stay as they are. What
     /// was known as a page only is a new candidate if it is now known to be a file.
-    pub fn found(&mut self, locations: Vec<Location>) {
-        let indexed = |location: &Location| canonical::for_index(&location.url).to_string();
+    pub fn found(&mut self, locations: Vec<CandidateLocation>) {
+        let indexed =
+            |location: &CandidateLocation| canonical::for_index(&location.url).to_string();
         let known = self.candidates.iter().enumerate();
         // Of a page and the file at its URL the file comes later, and is the one in the table.
         let mut known: BTreeMap<String, usize> = known
@@ -63,27 +64,27 @@ impl WorkState {
             let at_url = known.get(&url);
             match at_url.and_then(|number| self.candidates.get_mut(*number)) {
                 Some(candidate) if !candidate.becomes_file_by(&location) => {}
-                Some(candidate) if candidate.state == Tried::No => {
+                Some(candidate) if candidate.state == TrialState::No => {
                     candidate.location.complete(location);
                 }
                 _ => {
                     known.insert(url, self.candidates.len());
-                    self.candidates.push(Candidate::new(location));
+                    self.candidates.push(WorkCandidate::new(location));
                 }
             }
         }
     }
 
     /// Takes in what reading a page gave.
-    pub fn read(&mut self, candidate: usize, outcome: Outcome, now: Timestamp) {
+    pub fn read(&mut self, candidate: usize, outcome: LookupOutcome, now: Timestamp) {
         let page = self.candidate(candidate).cloned();
         let failure = match &outcome {
-            Outcome::Failed(failure) => Some(failure.at(Stage::Page)),
-            Outcome::NotFound { detail, .. } => Some(not_found(Stage::Page, detail)),
-            Outcome::Found(_) => None,
+            LookupOutcome::Failed(failure) => Some(failure.at(AttemptStage::Page)),
+            LookupOutcome::NotFound { detail, .. } => Some(not_found(AttemptStage::Page, detail)),
+            LookupOutcome::Found(_) => None,
         };
         self.note(candidate, failure);
-        if let Outcome::Failed(failed) = &outcome
+        if let LookupOutcome::Failed(failed) = &outcome
             && let Some(later) = failed.disposition.retry()
         {
             return self.defer(candidate, now + later.wait, 0);
@@ -93,7 +94,7 @@ impl WorkState {
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
         }
-        if let Outcome::Found(found) = outcome
+        if let LookupOutcome::Found(found) = outcome
             && let Some(page) = page
         {
             let locations = found.locations.into_iter();
@@ -102,7 +103,7 @@ impl WorkState {
     }
 
     /// The candidate gave a file.
-    pub fn saved(&mut self, candidate: usize, kind: Kind) {
+    pub fn saved(&mut self, candidate: usize, kind: ArtifactKind) {
         self.attempts += 1;
         self.close(candidate);
         self.note(candidate, None);
@@ -110,7 +111,7 @@ impl WorkState {
     }
 
     /// The candidate gave nothing, and never will.
-    pub fn failed(&mut self, candidate: usize, failure: Failure) {
+    pub fn failed(&mut self, candidate: usize, failure: ReasonedFailure) {
         self.attempts += 1;
         self.close(candidate);
         self.note(candidate, Some(failure));
@@ -120,7 +121,7 @@ impl WorkState {
     pub fn postponed(
         &mut self,
         candidate: usize,
-        failure: Failure,
+        failure: ReasonedFailure,
         wait: Duration,
         now: Timestamp,
     ) {
@@ -132,7 +133,7 @@ impl WorkState {
     pub fn preparing(
         &mut self,
         candidate: usize,
-        failure: Failure,
+        failure: ReasonedFailure,
         stated: Option<Duration>,
         now: Timestamp,
     ) {
@@ -148,8 +149,8 @@ impl WorkState {
     /// Another work is fetching the same URL: the candidate is looked at again at `at`.
     pub fn wait_for_other(&mut self, candidate: usize, at: Timestamp) {
         self.defer(candidate, at, self.times_deferred(candidate));
-        let busy = Failure::new(
-            Stage::File,
+        let busy = ReasonedFailure::new(
+            AttemptStage::File,
             Reason::DuplicateUrlGlobal,
             "another work is fetching the same URL",
             None,
@@ -168,18 +169,23 @@ impl WorkState {
     /// Counts a resolver as asked: what it would say is known already.
     pub fn skip_resolver(&mut self, resolver: ResolverId) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
-            self.asked.push(Asked::new(resolver));
+            self.asked.push(QueriedResolver::new(resolver));
         }
     }
 
     /// Ends the work from outside.
     pub fn end_by(&mut self, reason: Reason, detail: &str) {
-        self.ended_by = Some(Failure::new(Stage::Lookup, reason, detail, None));
+        self.ended_by = Some(ReasonedFailure::new(
+            AttemptStage::Lookup,
+            reason,
+            detail,
+            None,
+        ));
     }
 
     /// Keeps why a candidate gave nothing, or that it no longer does: the latest result replaces
     /// the one before.
-    fn note(&mut self, candidate: usize, failure: Option<Failure>) {
+    fn note(&mut self, candidate: usize, failure: Option<ReasonedFailure>) {
         if failure.is_some() {
             self.last.clone_from(&failure);
         }
@@ -195,42 +201,45 @@ impl WorkState {
             .get(candidate)
             .map(|candidate| candidate.state)
         {
-            Some(Tried::Later(_, times)) => times,
+            Some(TrialState::Later(_, times)) => times,
             _ => 0,
         }
     }
 
     fn defer(&mut self, candidate: usize, until: Timestamp, times: u32) {
-        self.set(candidate, Tried::Later(until, times));
+        self.set(candidate, TrialState::Later(until, times));
     }
 
     fn close(&mut self, candidate: usize) {
-        self.set(candidate, Tried::Yes);
+        self.set(candidate, TrialState::Yes);
     }
 
-    fn set(&mut self, candidate: usize, state: Tried) {
+    fn set(&mut self, candidate: usize, state: TrialState) {
         if let Some(candidate) = self.candidates.get_mut(candidate) {
             candidate.state = state;
         }
     }
 }
 
-impl Candidate {
+impl WorkCandidate {
     /// Tells whether this is known as a page, and `found` says that its URL is a file.
-    fn becomes_file_by(&self, found: &Location) -> bool {
-        self.location.offers == Offers::Landing
-            && !matches!(found.offers, Offers::Landing | Offers::Unknown)
+    fn becomes_file_by(&self, found: &CandidateLocation) -> bool {
+        self.location.offers == LocationOffer::Landing
+            && !matches!(
+                found.offers,
+                LocationOffer::Landing | LocationOffer::Unknown
+            )
     }
 }
 
 /// Returns a location that reading a page gave. If the page itself is the file, its source has
 /// named that file; a page that names its own URL names nothing.
-fn behind(page: &Location, found: Location) -> Option<Location> {
+fn behind(page: &CandidateLocation, found: CandidateLocation) -> Option<CandidateLocation> {
     if canonical::for_index(&found.url) != canonical::for_index(&page.url) {
         return Some(found);
     }
     let is_file_itself = found.referer.is_none();
-    is_file_itself.then(|| Location {
+    is_file_itself.then(|| CandidateLocation {
         offers: found.offers,
         ..page.clone()
     })
@@ -238,12 +247,12 @@ fn behind(page: &Location, found: Location) -> Option<Location> {
 
 /// Describes that a service knows no file. A page that was read and names none says more than a
 /// service that knows nothing.
-fn not_found(stage: Stage, detail: &str) -> Failure {
-    let was_read = stage == Stage::Page && ![NO_PAGE, NO_DOI].contains(&detail);
+fn not_found(stage: AttemptStage, detail: &str) -> ReasonedFailure {
+    let was_read = stage == AttemptStage::Page && ![NO_PAGE, NO_DOI].contains(&detail);
     let reason = if was_read {
         Reason::HtmlOnly
     } else {
         Reason::NotFound
     };
-    Failure::new(stage, reason, detail, None)
+    ReasonedFailure::new(stage, reason, detail, None)
 }

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use docstokg_bulk::job::Next;
+use docstokg_bulk::job::NextStep;
 use docstokg_policy::time::Timestamp;
 
-use super::{Asked, Candidate, Goals, Kind, Step, Tried, WorkState};
-use crate::location::Offers;
-use crate::reason::{Failure, Reason, Stage, decisive};
-use crate::resolver::order::{Plan, Planned, is_planned, order};
-use crate::resolver::{Cost, Resolver, ResolverId, landing, spec};
+use super::{ArtifactKind, Goals, QueriedResolver, TrialState, WorkCandidate, WorkState, WorkStep};
+use crate::location::LocationOffer;
+use crate::reason::{AttemptStage, Reason, ReasonedFailure, decisive};
+use crate::resolver::order::{PlannedResolver, ResolverPlan, is_planned, order};
+use crate::resolver::{Resolver, ResolverCost, ResolverId, landing, spec};
 
 /// What there is to choose from.
-struct Choices<'a> {
+struct StepChoices<'a> {
     state: &'a WorkState,
-    missing: BTreeSet<Kind>,
-    planned: Vec<Planned>,
+    missing: BTreeSet<ArtifactKind>,
+    planned: Vec<PlannedResolver>,
     now: Timestamp,
 }
 
@@ -28,29 +28,34 @@ impl WorkState {
         goals: &Goals,
         resolvers: &[Arc<dyn Resolver>],
         now: Timestamp,
-    ) -> Next<Step> {
+    ) -> NextStep<WorkStep> {
         let next = self.plan(goals, resolvers, now);
         if self.is_out_of_time(goals, next, now) {
-            Next::End
+            NextStep::End
         } else {
             next
         }
     }
 
     /// Says what comes next, as long as there is time.
-    fn plan(&self, goals: &Goals, resolvers: &[Arc<dyn Resolver>], now: Timestamp) -> Next<Step> {
+    fn plan(
+        &self,
+        goals: &Goals,
+        resolvers: &[Arc<dyn Resolver>],
+        now: Timestamp,
+    ) -> NextStep<WorkStep> {
         let missing = self.missing(goals);
         let is_over = self.ended_by.is_some() || self.attempts >= goals.max_attempts;
         if is_over || missing.is_empty() {
-            return Next::End;
+            return NextStep::End;
         }
         // Most works go from one candidate to the next: resolvers are put in order only when no
         // file is ready.
-        let file = |candidate: &Candidate| promises(candidate.location.offers, &missing);
+        let file = |candidate: &WorkCandidate| promises(candidate.location.offers, &missing);
         if let Some(ready) = self.position(|candidate| candidate.is_ready(now) && file(candidate)) {
-            return Next::Run(Step::Fetch(ready));
+            return NextStep::Run(WorkStep::Fetch(ready));
         }
-        let choices = Choices {
+        let choices = StepChoices {
             state: self,
             missing,
             planned: order(&self.work, &goals.choice, resolvers),
@@ -61,24 +66,26 @@ impl WorkState {
             .or_else(|| choices.ready_page())
             .or_else(|| choices.any_lookup());
         match step {
-            Some(step) => Next::Run(step),
-            None => choices.earliest_retry().map_or(Next::End, Next::Wait),
+            Some(step) => NextStep::Run(step),
+            None => choices
+                .earliest_retry()
+                .map_or(NextStep::End, NextStep::Wait),
         }
     }
 
-    fn position(&self, is_chosen: impl Fn(&Candidate) -> bool) -> Option<usize> {
+    fn position(&self, is_chosen: impl Fn(&WorkCandidate) -> bool) -> Option<usize> {
         self.candidates.iter().position(is_chosen)
     }
 
     /// Tells whether the time for the work is over, or will be before the next step is due.
-    fn is_out_of_time(&self, goals: &Goals, next: Next<Step>, now: Timestamp) -> bool {
+    fn is_out_of_time(&self, goals: &Goals, next: NextStep<WorkStep>, now: Timestamp) -> bool {
         let (Some(most), Some(begun)) = (goals.deadline, self.begun) else {
             return false;
         };
         match next {
-            Next::Run(_) => now.since(begun) > most,
-            Next::Wait(until) => until.since(begun) > most,
-            Next::End => false,
+            NextStep::Run(_) => now.since(begun) > most,
+            NextStep::Wait(until) => until.since(begun) > most,
+            NextStep::End => false,
         }
     }
 
@@ -90,7 +97,7 @@ impl WorkState {
         goals: &Goals,
         resolvers: &[Arc<dyn Resolver>],
         now: Timestamp,
-    ) -> Failure {
+    ) -> ReasonedFailure {
         let next = self.plan(goals, resolvers, now);
         if self.is_out_of_time(goals, next, now) {
             let last = self.last.as_ref();
@@ -98,7 +105,7 @@ impl WorkState {
                 last.map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
             let seconds = goals.deadline.unwrap_or_default().as_secs();
             let detail = format!("the {seconds} s for this work are over{last}");
-            return Failure::new(Stage::Lookup, Reason::Deadline, &detail, None);
+            return ReasonedFailure::new(AttemptStage::Lookup, Reason::Deadline, &detail, None);
         }
         let mut failure = self.decisive();
         if self.attempts >= goals.max_attempts {
@@ -115,7 +122,7 @@ impl WorkState {
     /// Says that none of the sources that answered knows a file; `None` where only one did.
     fn nobody_knows(&self) -> Option<String> {
         let asked = self.asked.iter();
-        let knows_nothing = |asked: &&Asked| {
+        let knows_nothing = |asked: &&QueriedResolver| {
             let failure = asked.failure.as_ref();
             failure.is_some_and(|failure| failure.reason == Reason::NotFound)
         };
@@ -131,7 +138,7 @@ impl WorkState {
     /// Returns the decisive failure: what ended the work from outside, else what stood between the
     /// user and the file.
     #[must_use]
-    pub fn decisive(&self) -> Failure {
+    pub fn decisive(&self) -> ReasonedFailure {
         let candidates = self.candidates.iter();
         let candidates = candidates.filter_map(|candidate| candidate.failure.as_ref());
         let asked = self.asked.iter().filter_map(|asked| asked.failure.as_ref());
@@ -142,7 +149,7 @@ impl WorkState {
             .or(self.last.as_ref());
         let unknown = || {
             let detail = "no source knows where its file is";
-            Failure::new(Stage::Lookup, Reason::NotFound, detail, None)
+            ReasonedFailure::new(AttemptStage::Lookup, Reason::NotFound, detail, None)
         };
         let mut found = found.cloned().unwrap_or_else(unknown);
         if found.reason == Reason::NotFound && self.ended_by.is_none() {
@@ -153,7 +160,7 @@ impl WorkState {
             found.reason,
             Reason::HttpStatus | Reason::Timeout | Reason::RequestException
         );
-        if found.stage == Stage::Lookup && of_service {
+        if found.stage == AttemptStage::Lookup && of_service {
             found.reason = if matches!(found.http_status, Some(404 | 410)) {
                 Reason::NotFound
             } else {
@@ -166,42 +173,43 @@ impl WorkState {
 }
 
 /// Tells whether what is offered may be a kind that is missing.
-fn promises(offers: Offers, missing: &BTreeSet<Kind>) -> bool {
+fn promises(offers: LocationOffer, missing: &BTreeSet<ArtifactKind>) -> bool {
     match offers {
-        Offers::Pdf => missing.contains(&Kind::Pdf),
-        Offers::Xml => missing.contains(&Kind::Xml),
-        Offers::Html => missing.contains(&Kind::Html),
-        Offers::Unknown => true,
-        Offers::Landing | Offers::Archive => false,
+        LocationOffer::Pdf => missing.contains(&ArtifactKind::Pdf),
+        LocationOffer::Xml => missing.contains(&ArtifactKind::Xml),
+        LocationOffer::Html => missing.contains(&ArtifactKind::Html),
+        LocationOffer::Unknown => true,
+        LocationOffer::Landing | LocationOffer::Archive => false,
     }
 }
 
-impl Choices<'_> {
+impl StepChoices<'_> {
     /// A resolver that answers quickly and reads no page.
-    fn quick_lookup(&self) -> Option<Step> {
-        self.lookup(|name| spec(name).is_some_and(|spec| spec.cost == Cost::Api))
+    fn quick_lookup(&self) -> Option<WorkStep> {
+        self.lookup(|name| spec(name).is_some_and(|spec| spec.cost == ResolverCost::Api))
     }
 
-    fn any_lookup(&self) -> Option<Step> {
+    fn any_lookup(&self) -> Option<WorkStep> {
         self.lookup(|_| true)
     }
 
-    fn lookup(&self, is_wanted: impl Fn(ResolverId) -> bool) -> Option<Step> {
+    fn lookup(&self, is_wanted: impl Fn(ResolverId) -> bool) -> Option<WorkStep> {
         let chosen = self.planned.iter().find(|planned| {
             let name = planned.resolver;
-            planned.plan == Plan::Ask
+            planned.plan == ResolverPlan::Ask
                 && self.is_open_to_ask(name)
                 && self.is_useful(name)
                 && is_wanted(name)
         });
-        chosen.map(|planned| Step::Resolve(planned.resolver))
+        chosen.map(|planned| WorkStep::Resolve(planned.resolver))
     }
 
     /// A page that may name candidates.
-    fn ready_page(&self) -> Option<Step> {
-        let is_ready =
-            |candidate: &Candidate| candidate.is_ready(self.now) && self.is_page_to_read(candidate);
-        self.state.position(is_ready).map(Step::Read)
+    fn ready_page(&self) -> Option<WorkStep> {
+        let is_ready = |candidate: &WorkCandidate| {
+            candidate.is_ready(self.now) && self.is_page_to_read(candidate)
+        };
+        self.state.position(is_ready).map(WorkStep::Read)
     }
 
     /// The earliest time at which something that is deferred may be tried.
@@ -210,7 +218,7 @@ impl Choices<'_> {
             promises(candidate.location.offers, &self.missing) || self.is_page_to_read(candidate)
         });
         let candidates = candidates.filter_map(|candidate| match candidate.state {
-            Tried::Later(at, _) => Some(at),
+            TrialState::Later(at, _) => Some(at),
             _ => None,
         });
         let asked = self.state.asked.iter().filter(|asked| {
@@ -229,11 +237,11 @@ impl Choices<'_> {
     /// With a file there, only resolvers that have other kinds are worth asking.
     fn is_useful(&self, name: ResolverId) -> bool {
         let has_other_kinds = spec(name).is_some_and(|spec| spec.has_xml);
-        !self.state.has_file() || (self.missing.contains(&Kind::Xml) && has_other_kinds)
+        !self.state.has_file() || (self.missing.contains(&ArtifactKind::Xml) && has_other_kinds)
     }
 
-    fn is_page_to_read(&self, candidate: &Candidate) -> bool {
-        candidate.location.offers == Offers::Landing
+    fn is_page_to_read(&self, candidate: &WorkCandidate) -> bool {
+        candidate.location.offers == LocationOffer::Landing
             && is_planned(&self.planned, landing::ID)
             && !self.state.has_file()
     }

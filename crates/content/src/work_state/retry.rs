@@ -12,9 +12,9 @@ use std::time::Duration;
 use docstokg_hub::{Disposition, RetryLater};
 use docstokg_policy::time::Timestamp;
 
-use super::Asked;
+use super::QueriedResolver;
 use crate::request_failure::RequestFailure;
-use crate::resolver::{Cost, spec};
+use crate::resolver::{ResolverCost, spec};
 
 /// The longest that a work waits for a failing source that is asked when all others have failed.
 const LAST_RESORT_WAIT: Duration = Duration::from_secs(300);
@@ -30,7 +30,7 @@ pub(super) fn wait_for_file(wait: Duration) -> Duration {
     wait.max(MIN_FILE_WAIT)
 }
 
-impl Asked {
+impl QueriedResolver {
     /// Takes in that the resolver did not answer: it is asked again later, or given up.
     pub(super) fn put_off(&mut self, failed: &RequestFailure, now: Timestamp) {
         let is_failing = matches!(&failed.disposition,
@@ -43,7 +43,8 @@ impl Asked {
 
     /// Tells whether this is the source of last resort, and fails for too long to be waited for.
     fn is_given_up(&self, later: &RetryLater, now: Timestamp) -> bool {
-        let is_last_resort = spec(self.resolver).is_some_and(|spec| spec.cost == Cost::Archive);
+        let is_last_resort =
+            spec(self.resolver).is_some_and(|spec| spec.cost == ResolverCost::Archive);
         let failing = self.failing_since.map(|since| now.since(since));
         is_last_resort && failing.is_some_and(|failing| failing + later.wait > LAST_RESORT_WAIT)
     }

@@ -5,12 +5,12 @@ use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_content::input::{Format, InputReader};
+use docstokg_content::input::{InputReader, ListFormat};
 use docstokg_content::landing_page::extract;
 use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::{
-    Arxiv, BatchStep, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId,
-    ResolverSpec, Unpaywall, Wayback, WorkStep, resolve,
+    Arxiv, BatchStep, Crossref, EuropePmc, LookupOutcome, OpenAlex, Pmc, Resolver, ResolverId,
+    ResolverSpec, Unpaywall, Wayback, WorkLookupStep, resolve,
 };
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::work::Work;
@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use url::Url;
 
 use crate::resolvers::mutations::{check, repositories};
-use crate::script::{Script, fixture, settings, work};
+use crate::scripted_web::{Script, fixture, settings, work};
 
 /// The longest that one reading may take, in a debug build on a busy machine.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -52,29 +52,29 @@ fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
     value
 }
 
-const LISTS: [(Format, &str); 6] = [
+const LISTS: [(ListFormat, &str); 6] = [
     (
-        Format::Lines,
+        ListFormat::Lines,
         "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\npmid:12345678\nW2741809807\n# comment\n",
     ),
     (
-        Format::Csv,
+        ListFormat::Csv,
         "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n",
     ),
     (
-        Format::Jsonl,
+        ListFormat::Jsonl,
         "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n{\"id\":\"https://openalex.org/W1\",\"locations\":[{\"pdf_url\":null}]}\n",
     ),
     (
-        Format::Bibtex,
+        ListFormat::Bibtex,
         "@article{key, title = {A {Nested} title}, doi = \"10.1000/182\", year = 2001}\n@string{x = \"y\"}\n@book(o, doi = x # \"z\")\n",
     ),
     (
-        Format::Ris,
+        ListFormat::Ris,
         "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n",
     ),
     (
-        Format::CslJson,
+        ListFormat::CslJson,
         "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]",
     ),
 ];
@@ -100,7 +100,7 @@ proptest! {
         let (format, list) = LISTS[which];
         let bytes = mutated(seed, list.repeat(3).as_bytes());
         let most = bytes.len() + 1;
-        let format = if auto { Format::Auto } else { format };
+        let format = if auto { ListFormat::Auto } else { format };
         let lines = soon("a list", || InputReader::new(Cursor::new(bytes), format).take(most + 1).collect::<Vec<_>>());
         prop_assert!(lines.len() <= most, "it does not end");
         for bad in lines.iter().filter_map(|line| line.as_ref().err()) {
@@ -182,9 +182,9 @@ impl Resolver for Panicking {
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
         let read = |work: &'a Work| {
             assert!(!work.work_id().contains("poison"), "a fault of a reader");
-            WorkStep::Done(Outcome::NotFound {
+            WorkLookupStep::Done(LookupOutcome::NotFound {
                 detail: "read".to_owned(),
-                learned: docstokg_content::work::Learned::default(),
+                learned: docstokg_content::work::LearnedMetadata::default(),
             })
         };
         BatchStep::Done(works.iter().map(read).collect())
@@ -213,7 +213,7 @@ fn a_reader_that_panics_fails_one_work_of_a_batch() {
     let said: Vec<&str> = outcomes
         .iter()
         .map(|outcome| {
-            if let Outcome::Failed(failure) = outcome {
+            if let LookupOutcome::Failed(failure) = outcome {
                 &failure.detail
             } else {
                 "read"

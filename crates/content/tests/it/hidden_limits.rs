@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::config::Learn;
+use docstokg_hub::config::LearnSetting;
 use docstokg_hub::policy::pacing::Pacing;
-use docstokg_origin_sim::{Arrival, Origin, Reply, Simulation, Throttle};
+use docstokg_origin_sim::{Arrival, OriginScript, ScriptedReply, Simulation, Throttle};
 use parking_lot::Mutex;
 
-use crate::world::{World, pdf};
+use crate::run_world::{World, pdf};
 
 /// How long a host needs for its files at its limit, without what else happens to it.
 const SECONDS: u32 = 60;
@@ -29,7 +29,7 @@ const PAUSE_AT: usize = 100;
 
 /// What a host admits.
 #[derive(Clone, Copy)]
-enum Limit {
+enum HiddenLimit {
     /// So many in so many seconds.
     Window(u32, u32),
     /// So many at once.
@@ -44,19 +44,19 @@ enum Event {
     Pause,
 }
 
-struct Host {
+struct HiddenLimitHost {
     name: String,
-    limit: Limit,
+    limit: HiddenLimit,
     event: Event,
 }
 
-impl Host {
+impl HiddenLimitHost {
     fn files(&self) -> u32 {
         // What a host loses to an outage or a pause, it has fewer files.
         let seconds = SECONDS - u32::try_from(self.lost().as_secs()).unwrap();
         match self.limit {
-            Limit::Window(count, of) => count * seconds / of,
-            Limit::Cap(most) => {
+            HiddenLimit::Window(count, of) => count * seconds / of,
+            HiddenLimit::Cap(most) => {
                 most * seconds * 1_000 / u32::try_from(LATENCY.as_millis()).unwrap()
             }
         }
@@ -74,44 +74,44 @@ impl Host {
     fn minimum(&self) -> Duration {
         let files = self.files();
         let by_limit = match self.limit {
-            Limit::Window(count, seconds) => {
+            HiddenLimit::Window(count, seconds) => {
                 Duration::from_secs(u64::from((files - 1) / count * seconds)) + LATENCY
             }
-            Limit::Cap(most) => LATENCY * files.div_ceil(most),
+            HiddenLimit::Cap(most) => LATENCY * files.div_ceil(most),
         };
         by_limit + self.lost()
     }
 
-    fn origin(&self) -> Origin {
-        let origin = Origin::new(&self.name)
+    fn origin(&self) -> OriginScript {
+        let origin = OriginScript::new(&self.name)
             .latency(LATENCY)
             .throttle(Throttle::Silent);
         let origin = match self.limit {
-            Limit::Window(count, seconds) => {
+            HiddenLimit::Window(count, seconds) => {
                 origin.limit_under("/f/", &format!("{count}/{seconds}SECOND"))
             }
-            Limit::Cap(_) => origin,
+            HiddenLimit::Cap(_) => origin,
         };
         let origin = match self.event {
-            Event::Outage => origin.outage(OUTAGE, Reply::status(503)),
+            Event::Outage => origin.outage(OUTAGE, ScriptedReply::status(503)),
             Event::Nothing | Event::Pause => origin,
         };
         let (limit, event) = (self.limit, self.event);
         let (in_flight, asked) = (Mutex::new(Vec::<BootInstant>::new()), Mutex::new(0));
         origin.handler(move |arrival, _| {
             if arrival.path == "/robots.txt" {
-                return Reply::status(404);
+                return ScriptedReply::status(404);
             }
             *asked.lock() += 1;
             if event == Event::Pause && *asked.lock() == PAUSE_AT {
                 let seconds = PAUSE.as_secs().to_string();
-                return Reply::status(429).header("retry-after", &seconds);
+                return ScriptedReply::status(429).header("retry-after", &seconds);
             }
-            if let Limit::Cap(most) = limit {
+            if let HiddenLimit::Cap(most) = limit {
                 let mut in_flight = in_flight.lock();
                 in_flight.retain(|begun| *begun + LATENCY > arrival.at);
                 if in_flight.len() >= most as usize {
-                    return Reply::status(429);
+                    return ScriptedReply::status(429);
                 }
                 in_flight.push(arrival.at);
             }
@@ -122,27 +122,27 @@ impl Host {
     /// Returns the entry of the configuration that states its limit.
     fn yaml(&self) -> String {
         let limits = match self.limit {
-            Limit::Window(count, seconds) => {
+            HiddenLimit::Window(count, seconds) => {
                 format!("rates: [\"{count}/{seconds}SECOND\"], max_concurrent: 10")
             }
-            Limit::Cap(most) => format!("rates: [], max_concurrent: {most}"),
+            HiddenLimit::Cap(most) => format!("rates: [], max_concurrent: {most}"),
         };
         format!("    {}: {{ artifact: {{ {limits} }} }}\n", self.name)
     }
 }
 
-fn hosts() -> Vec<Host> {
+fn hosts() -> Vec<HiddenLimitHost> {
     let limits = [
-        Limit::Window(5, 1),
-        Limit::Window(10, 1),
-        Limit::Window(4, 1),
-        Limit::Window(10, 2),
-        Limit::Window(30, 5),
-        Limit::Window(60, 10),
-        Limit::Cap(1),
-        Limit::Window(3, 1),
-        Limit::Window(15, 3),
-        Limit::Window(8, 1),
+        HiddenLimit::Window(5, 1),
+        HiddenLimit::Window(10, 1),
+        HiddenLimit::Window(4, 1),
+        HiddenLimit::Window(10, 2),
+        HiddenLimit::Window(30, 5),
+        HiddenLimit::Window(60, 10),
+        HiddenLimit::Cap(1),
+        HiddenLimit::Window(3, 1),
+        HiddenLimit::Window(15, 3),
+        HiddenLimit::Window(8, 1),
     ];
     let event = |n: usize| match n {
         10 => Event::Outage,
@@ -150,7 +150,7 @@ fn hosts() -> Vec<Host> {
         _ => Event::Nothing,
     };
     (0..20)
-        .map(|n| Host {
+        .map(|n| HiddenLimitHost {
             name: format!("h{n}.example"),
             limit: limits[n % limits.len()],
             event: event(n),
@@ -167,10 +167,10 @@ struct Run {
 
 fn run(simulation: Simulation, yaml: &str) -> Run {
     let hosts = hosts();
-    let origins = hosts.iter().map(Host::origin).collect();
+    let origins = hosts.iter().map(HiddenLimitHost::origin).collect();
     let mut world = World::within(simulation, origins, yaml, |_| None);
     world.config.limits.pacing = Pacing::Even;
-    world.config.limits.learn_unless_set = Learn::Tighten;
+    world.config.limits.learn_unless_set = LearnSetting::Tighten;
     let works: Vec<Work> = hosts
         .iter()
         .flat_map(|host| {
@@ -181,10 +181,10 @@ fn run(simulation: Simulation, yaml: &str) -> Run {
         })
         .collect();
     let count = works.len() as u64;
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", works)), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(progress.counters().done, count, "every file comes");
-    let minimum = hosts.iter().map(Host::minimum).max().unwrap();
+    let minimum = hosts.iter().map(HiddenLimitHost::minimum).max().unwrap();
     let ledger = world.web.ledger();
     let refused = |arrivals: &[Arrival]| {
         let refused = arrivals.iter().filter(|arrival| arrival.status == 429);
@@ -226,7 +226,7 @@ impl Run {
 
 /// The limits in the configuration.
 fn told() -> String {
-    let entries: String = hosts().iter().map(Host::yaml).collect();
+    let entries: String = hosts().iter().map(HiddenLimitHost::yaml).collect();
     format!("version: 1\nlimits:\n  hosts:\n{entries}")
 }
 
@@ -253,7 +253,9 @@ fn late_wake_ups_cost_time_and_no_refusal() {
 #[test]
 fn a_run_that_searches_for_the_limits_is_refused_little_and_gets_every_file() {
     let run = run(Simulation::exact(), NOT_TOLD);
-    let brief = |host: &&Host| matches!(host.limit, Limit::Cap(_) | Limit::Window(_, 1));
+    let brief = |host: &&HiddenLimitHost| {
+        matches!(host.limit, HiddenLimit::Cap(_) | HiddenLimit::Window(_, 1))
+    };
     for host in hosts().iter().filter(brief) {
         let found = run.by_host.iter().find(|(name, ..)| *name == host.name);
         let (_, refused, _) = found.expect("the host");

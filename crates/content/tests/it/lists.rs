@@ -1,10 +1,10 @@
 use std::io::{self, BufReader, Cursor, Read};
 
-use docstokg_content::input::{Format, InputReader};
+use docstokg_content::input::{InputReader, ListFormat};
 use proptest::prelude::*;
 
 /// Shows a list as `number work_id title year`, or the problem.
-fn read(text: impl AsRef<[u8]>, format: Format) -> Vec<String> {
+fn read(text: impl AsRef<[u8]>, format: ListFormat) -> Vec<String> {
     InputReader::new(Cursor::new(text.as_ref().to_vec()), format)
         .map(|item| match item {
             Ok(line) => {
@@ -28,7 +28,7 @@ fn read(text: impl AsRef<[u8]>, format: Format) -> Vec<String> {
 #[test]
 fn plain_lines_skip_comments_and_go_on_after_bad_ones() {
     let list = "\u{feff}# my list\r\n\r\n10.1000/a\r\nnot an id\r\n  arXiv:2101.00001v2  \r\n# end\r\nPMC7";
-    let items = read(list, Format::Auto);
+    let items = read(list, ListFormat::Auto);
     assert_eq!(items.len(), 4, "{items:?}");
     assert_eq!(items[0], "3 doi:10.1000/a - -");
     assert!(
@@ -47,7 +47,7 @@ fn csv_is_recognised_by_its_header_whatever_separates_it() {
         "\"doi\"\t\"title\"\t\"year\"\r\n10.1000/a\tOne, two\t2020\r\n\tno id\t2021\r\n",
     ] {
         assert_eq!(
-            read(list, Format::Auto),
+            read(list, ListFormat::Auto),
             [
                 "2 doi:10.1000/a One, two 2020",
                 "3 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL"
@@ -60,7 +60,7 @@ fn csv_is_recognised_by_its_header_whatever_separates_it() {
 #[test]
 fn a_column_alone_may_hold_any_character() {
     assert_eq!(
-        read("doi\n10.1000/a,b;c\n", Format::Auto),
+        read("doi\n10.1000/a,b;c\n", ListFormat::Auto),
         ["2 doi:10.1000/a,b;c - -"]
     );
 }
@@ -69,7 +69,7 @@ fn a_column_alone_may_hold_any_character() {
 fn a_csv_record_may_run_over_lines_and_an_open_quote_costs_one_line() {
     let list = "doi,title\n10.1000/a,\"One\ntwo \"\"three\"\"\"\n10.1000/b,5\" disk\n10.1000/c,\"never closed\n10.1000/d,fine\n10.1000/e,fine\n";
     assert_eq!(
-        read(list, Format::Auto),
+        read(list, ListFormat::Auto),
         [
             "2 doi:10.1000/a One\ntwo \"three\" -",
             "4 doi:10.1000/b 5\" disk -",
@@ -83,7 +83,7 @@ fn a_csv_record_may_run_over_lines_and_an_open_quote_costs_one_line() {
 #[test]
 fn a_row_may_have_several_identifiers_and_a_bad_one_beside_a_good_one_is_told() {
     let list = "doi,arxiv_id,pmid,pmcid,openalex_id,url\n10.1000/a,2101.00001,123.0,PMC7,W9,https://example.org/x\nnull,nan,12,,,\nwrong,2101.00001,,,,\n";
-    let works: Vec<_> = InputReader::new(Cursor::new(list), Format::Auto)
+    let works: Vec<_> = InputReader::new(Cursor::new(list), ListFormat::Auto)
         .map(Result::unwrap)
         .collect();
     let ids = &works[0].work.identifiers;
@@ -115,7 +115,7 @@ fn json_lines_take_openalex_records_and_manifests() {
         r#"{"pmid":12,"year":"1999-01"}"#,
         "\n\"10.1000/s\"\n[1]\n{broken\n{\"title\":\"nothing else\"}\n",
     );
-    insta::assert_snapshot!(read(list, Format::Auto).join("\n"), @r"
+    insta::assert_snapshot!(read(list, ListFormat::Auto).join("\n"), @r"
     1 doi:10.1000/a T 2020
     2 arxiv:2101.00001 - -
     4 pmid:12 - 1999
@@ -131,7 +131,7 @@ fn bytes_that_are_no_text_and_lines_without_end_are_bad_lines_like_others() {
     let mut list = b"10.1000/a\n10.1000/\xff\n".to_vec();
     list.extend(std::iter::repeat_n(b'x', 200_000));
     list.extend(b"\n10.1000/b");
-    let items = read(&list, Format::Auto);
+    let items = read(&list, ListFormat::Auto);
     assert_eq!(
         items,
         [
@@ -145,7 +145,7 @@ fn bytes_that_are_no_text_and_lines_without_end_are_bad_lines_like_others() {
 
 #[test]
 fn a_csv_without_known_columns_says_so_once() {
-    let items = read("name,colour\n10.1000/a,red\n", Format::Csv);
+    let items = read("name,colour\n10.1000/a,red\n", ListFormat::Csv);
     assert!(
         items[0].starts_with("1 bad: no column of the header is known"),
         "{items:?}"
@@ -162,7 +162,7 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
         }
     }
     let csv = BufReader::new(Cursor::new(b"doi,title\n10.1000/a,\"open\n".to_vec()).chain(Failing));
-    let items: Vec<_> = InputReader::new(csv, Format::Auto)
+    let items: Vec<_> = InputReader::new(csv, ListFormat::Auto)
         .map(|item| item.unwrap_err().problem)
         .collect();
     assert_eq!(
@@ -173,7 +173,7 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
         ]
     );
     let source = BufReader::new(Cursor::new(b"10.1000/a\n".to_vec()).chain(Failing));
-    let items: Vec<_> = InputReader::new(source, Format::Auto).collect();
+    let items: Vec<_> = InputReader::new(source, ListFormat::Auto).collect();
     assert_eq!(items.len(), 2);
     assert!(
         items[1]
@@ -185,7 +185,7 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
 proptest! {
     #[test]
     fn no_bytes_panic_and_every_list_ends(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..4_usize) {
-        let format = [Format::Auto, Format::Lines, Format::Csv, Format::Jsonl][format];
+        let format = [ListFormat::Auto, ListFormat::Lines, ListFormat::Csv, ListFormat::Jsonl][format];
         let lines = bytes.split(|byte| *byte == b'\n').count();
         prop_assert!(InputReader::new(Cursor::new(bytes), format).count() <= lines);
     }
@@ -193,7 +193,7 @@ proptest! {
     #[test]
     fn csv_like_text_never_loses_its_place(rows in proptest::collection::vec("[a-c\",; \n]{0,12}", 0..12)) {
         let list = format!("doi,title\n{}\n10.1000/last,x\n", rows.join("\n"));
-        let last = InputReader::new(Cursor::new(list), Format::Auto).last();
+        let last = InputReader::new(Cursor::new(list), ListFormat::Auto).last();
         prop_assert!(last.is_some());
     }
 
@@ -209,12 +209,12 @@ proptest! {
         let list = format!("doi,title\n{}\n", rows.join("\n"));
         let lines: Vec<&str> = list.lines().collect();
         let (joined, unclosed) = joined_one_by_one(&lines);
-        for item in InputReader::new(Cursor::new(list.as_bytes()), Format::Auto) {
+        for item in InputReader::new(Cursor::new(list.as_bytes()), ListFormat::Auto) {
             let bad = item.expect_err("no line names a work");
             let expected = if bad.problem == NOT_CLOSED { &unclosed } else { &joined };
             prop_assert!(expected.contains(&bad.number), "line {}: {}", bad.number, bad.problem);
         }
-        let found = InputReader::new(Cursor::new(list.as_bytes()), Format::Auto)
+        let found = InputReader::new(Cursor::new(list.as_bytes()), ListFormat::Auto)
             .filter(|item| item.as_ref().is_err_and(|bad| bad.problem == NOT_CLOSED));
         prop_assert_eq!(found.count(), unclosed.len());
     }
@@ -251,7 +251,7 @@ fn joined_one_by_one(lines: &[&str]) -> (Vec<u64>, Vec<u64>) {
 }
 
 fn works(text: &str) -> Vec<String> {
-    InputReader::new(text.as_bytes(), Format::Auto)
+    InputReader::new(text.as_bytes(), ListFormat::Auto)
         .map(|line| match line {
             Ok(line) => format!(
                 "{} {} {:?} {:?}",

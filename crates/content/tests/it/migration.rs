@@ -3,20 +3,20 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use docstokg_bulk::job::{Next, State as _};
-use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::queue::{Mode, Queue};
+use docstokg_bulk::job::{JobState as _, NextStep};
+use docstokg_bulk::lane::WorkLaneKey;
+use docstokg_bulk::queue::{CommitMode, WorkQueue};
 use docstokg_content::reason::Reason;
-use docstokg_content::resolver::order::Choice;
+use docstokg_content::resolver::order::ResolverChoice;
 use docstokg_content::run::earlier_reasons;
-use docstokg_content::work_state::{Goals, Kind, Step, WorkState};
+use docstokg_content::work_state::{ArtifactKind, Goals, WorkState, WorkStep};
 use docstokg_hub::Role;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-fn open(path: &std::path::Path) -> Queue {
-    Queue::open(path, Mode::Inline, &earlier_reasons()).unwrap()
+fn open(path: &std::path::Path) -> WorkQueue {
+    WorkQueue::open(path, CommitMode::Inline, &earlier_reasons()).unwrap()
 }
 
 fn at(seconds: f64) -> Timestamp {
@@ -117,8 +117,8 @@ fn the_state_of_a_work_of_version_9_is_read() {
         ("arxiv.org", at(1_763_280_050.125))
     );
     let goals = Goals {
-        kinds: [Kind::Pdf].into(),
-        choice: Choice::default(),
+        kinds: [ArtifactKind::Pdf].into(),
+        choice: ResolverChoice::default(),
         max_attempts: 20,
         deadline: None,
     };
@@ -126,9 +126,12 @@ fn the_state_of_a_work_of_version_9_is_read() {
     let until = deferral.until;
     assert_eq!(
         state.next(&goals, &[], at(1_763_280_049.0)),
-        Next::Wait(until)
+        NextStep::Wait(until)
     );
-    assert_eq!(state.next(&goals, &[], until), Next::Run(Step::Fetch(0)));
+    assert_eq!(
+        state.next(&goals, &[], until),
+        NextStep::Run(WorkStep::Fetch(0))
+    );
     // It is written in the present form, and reads back as the same.
     let text = state.encode().unwrap();
     assert!(
@@ -164,7 +167,7 @@ fn works_of_version_9_stand_in_their_lanes() {
     drop(database);
     let queue = open(&path);
     let backlog = run(queue.backlog(None, 10)).unwrap();
-    let site = |site: &str, role| LaneKey::Site {
+    let site = |site: &str, role| WorkLaneKey::Site {
         site: site.into(),
         role,
     };
@@ -175,15 +178,15 @@ fn works_of_version_9_stand_in_their_lanes() {
     assert_eq!(
         lanes,
         [
-            (LaneKey::Landing("10.5555".into()), 1),
-            (LaneKey::MissingInput, 1),
+            (WorkLaneKey::Landing("10.5555".into()), 1),
+            (WorkLaneKey::MissingInput, 1),
             (site("site:arxiv", Role::Artifact), 2),
             (site("pub.example", Role::Landing), 1),
-            (LaneKey::Source("openalex".into()), 1),
-            (LaneKey::Start, 1),
+            (WorkLaneKey::Source("openalex".into()), 1),
+            (WorkLaneKey::Start, 1),
         ]
     );
-    let after = run(queue.backlog(Some(LaneKey::MissingInput), 1)).unwrap();
+    let after = run(queue.backlog(Some(WorkLaneKey::MissingInput), 1)).unwrap();
     assert_eq!(after[0].lane, site("site:arxiv", Role::Artifact));
     assert_eq!(
         run(queue.claim(site("site:arxiv", Role::Artifact), 10))

@@ -2,7 +2,7 @@
 
 use docstokg_content::bot_challenge;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::input::{Format, InputReader};
+use docstokg_content::input::{InputReader, ListFormat};
 use docstokg_content::landing_page::extract;
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::titles;
@@ -66,48 +66,58 @@ fn lists_of_any_depth_are_read_to_their_end() {
         let entry = nested("{", "}");
         // With the number of works and refusals that are read.
         let lists = [
-            ("CSL-JSON", Format::CslJson, json.clone(), 1),
-            ("objects", Format::CslJson, format!("[{object}]"), 1),
+            ("CSL-JSON", ListFormat::CslJson, json.clone(), 1),
+            ("objects", ListFormat::CslJson, format!("[{object}]"), 1),
             (
                 "JSON lines",
-                Format::Jsonl,
+                ListFormat::Jsonl,
                 format!("{object}\n{json}\n"),
                 2,
             ),
             (
                 "braces",
-                Format::Bibtex,
+                ListFormat::Bibtex,
                 format!("@article{{k, title = {entry}}}\n@misc{{m, doi = {{10.5555/jw.42}}}}\n"),
                 2,
             ),
             (
                 "entries in one line",
-                Format::Bibtex,
+                ListFormat::Bibtex,
                 "@article{".repeat(DEPTH),
                 1,
             ),
             // Each is found out after 256 KiB.
-            ("entries", Format::Bibtex, "@article{a,\n".repeat(DEPTH), 5),
-            ("RIS", Format::Ris, "TY  - JOUR\n".repeat(DEPTH), DEPTH),
-            ("EndNote", Format::Enw, "%0 Book\n".repeat(DEPTH), DEPTH),
-            ("PubMed", Format::Nbib, "PMID- 1\n".repeat(DEPTH), DEPTH),
-            ("Web of Science", Format::Wos, "PT J\n".repeat(DEPTH), DEPTH),
-            ("EndNote XML", Format::EndnoteXml, xml, 1),
+            (
+                "entries",
+                ListFormat::Bibtex,
+                "@article{a,\n".repeat(DEPTH),
+                5,
+            ),
+            ("RIS", ListFormat::Ris, "TY  - JOUR\n".repeat(DEPTH), DEPTH),
+            ("EndNote", ListFormat::Enw, "%0 Book\n".repeat(DEPTH), DEPTH),
+            ("PubMed", ListFormat::Nbib, "PMID- 1\n".repeat(DEPTH), DEPTH),
+            (
+                "Web of Science",
+                ListFormat::Wos,
+                "PT J\n".repeat(DEPTH),
+                DEPTH,
+            ),
+            ("EndNote XML", ListFormat::EndnoteXml, xml, 1),
             (
                 "a quote",
-                Format::Csv,
+                ListFormat::Csv,
                 format!("doi,title\n{}", "\"".repeat(DEPTH)),
                 1,
             ),
             (
                 "quotes",
-                Format::Csv,
+                ListFormat::Csv,
                 format!("doi,title\n{}", "\"\n".repeat(DEPTH)),
                 DEPTH / 2,
             ),
         ];
         let counted = lists.map(|(name, format, list, expected)| {
-            let _ = InputReader::new(list.as_bytes(), Format::Auto).count();
+            let _ = InputReader::new(list.as_bytes(), ListFormat::Auto).count();
             let read = InputReader::new(list.as_bytes(), format).count();
             (name, read, expected)
         });

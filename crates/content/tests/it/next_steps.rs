@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::job::{Next, State as _};
+use docstokg_bulk::job::{JobState as _, NextStep};
 use docstokg_content::identifier::Identifier;
-use docstokg_content::location::{Location, Offers};
-use docstokg_content::reason::{Failure, Reason, Stage};
+use docstokg_content::location::{CandidateLocation, LocationOffer};
+use docstokg_content::reason::{AttemptStage, Reason, ReasonedFailure};
 use docstokg_content::request_failure::RequestFailure;
-use docstokg_content::resolver::order::Choice;
+use docstokg_content::resolver::order::ResolverChoice;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{self, Found, Outcome, Resolver, ResolverId};
-use docstokg_content::work::{Learned, Work};
-use docstokg_content::work_state::{Goals, Kind, Step, WorkState};
+use docstokg_content::resolver::{self, FoundLocations, LookupOutcome, Resolver, ResolverId};
+use docstokg_content::work::{LearnedMetadata, Work};
+use docstokg_content::work_state::{ArtifactKind, Goals, WorkState, WorkStep};
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
 use proptest::prelude::*;
@@ -32,10 +32,10 @@ enum Source {
 }
 
 impl Source {
-    const fn of(step: Step) -> Self {
+    const fn of(step: WorkStep) -> Self {
         match step {
-            Step::Fetch(candidate) | Step::Read(candidate) => Self::Candidate(candidate),
-            Step::Resolve(id) => Self::Resolver(id),
+            WorkStep::Fetch(candidate) | WorkStep::Read(candidate) => Self::Candidate(candidate),
+            WorkStep::Resolve(id) => Self::Resolver(id),
         }
     }
 }
@@ -144,22 +144,22 @@ impl Oracle {
         Duration::from_millis(millis[usize::from(self.draw(10))])
     }
 
-    fn location(&mut self, id: ResolverId) -> Location {
+    fn location(&mut self, id: ResolverId) -> CandidateLocation {
         let offers = [
-            Offers::Pdf,
-            Offers::Unknown,
-            Offers::Landing,
-            Offers::Xml,
-            Offers::Archive,
+            LocationOffer::Pdf,
+            LocationOffer::Unknown,
+            LocationOffer::Landing,
+            LocationOffer::Xml,
+            LocationOffer::Archive,
         ];
         let offers = offers[usize::from(self.draw(5))];
         self.named += 1;
         let url = format!("https://h{}.example/{}", self.named % 3, self.named);
-        Location::new(url.parse().unwrap(), offers, id)
+        CandidateLocation::new(url.parse().unwrap(), offers, id)
     }
 
     /// Answers a look-up or a page, and remembers it.
-    fn lookup(&mut self, source: Source, id: ResolverId, now: Timestamp) -> Outcome {
+    fn lookup(&mut self, source: Source, id: ResolverId, now: Timestamp) -> LookupOutcome {
         let draw = self.draw(8);
         let history = self.histories.entry(source).or_default();
         match draw {
@@ -167,14 +167,14 @@ impl Oracle {
                 history.is_final = true;
                 self.answered += 1;
                 let locations = (0..self.draw(3)).map(|_| self.location(id)).collect();
-                let learned = Learned::default();
-                Outcome::Found(Found { locations, learned })
+                let learned = LearnedMetadata::default();
+                LookupOutcome::Found(FoundLocations { locations, learned })
             }
             2 | 3 => {
                 history.is_final = true;
                 self.answered += 1;
-                let (detail, learned) = ("no".to_owned(), Learned::default());
-                Outcome::NotFound { detail, learned }
+                let (detail, learned) = ("no".to_owned(), LearnedMetadata::default());
+                LookupOutcome::NotFound { detail, learned }
             }
             _ => {
                 if self.uncounted_left == 0 {
@@ -252,9 +252,10 @@ impl Oracle {
         if draw == 0 {
             history.is_final = true;
             self.answered += 1;
-            return state.saved(candidate, Kind::Pdf);
+            return state.saved(candidate, ArtifactKind::Pdf);
         }
-        let failure = |reason, status| Failure::new(Stage::File, reason, "no", status);
+        let failure =
+            |reason, status| ReasonedFailure::new(AttemptStage::File, reason, "no", status);
         if draw < 3 || self.uncounted_left == 0 {
             history.is_final = true;
             self.answered += 1;
@@ -291,7 +292,7 @@ impl Oracle {
             Source::Candidate(candidate) => {
                 let location = state.candidate(candidate)?;
                 match location.offers {
-                    Offers::Landing => history.page_due(),
+                    LocationOffer::Landing => history.page_due(),
                     _ => history.file_due(),
                 }
             }
@@ -302,13 +303,16 @@ impl Oracle {
     fn earliest(&self, state: &WorkState, resolvers: &[Arc<dyn Resolver>]) -> Option<Timestamp> {
         let wanted = |candidate: &usize| {
             let offers = state.candidate(*candidate).unwrap().offers;
-            matches!(offers, Offers::Pdf | Offers::Unknown | Offers::Landing)
+            matches!(
+                offers,
+                LocationOffer::Pdf | LocationOffer::Unknown | LocationOffer::Landing
+            )
         };
         let candidates = (0..).take_while(|candidate| state.candidate(*candidate).is_some());
         let candidates = candidates.filter(wanted).map(Source::Candidate);
         let applies = |resolver: &&Arc<dyn Resolver>| {
             resolver.unavailable().is_none()
-                && resolver.applies(&state.work) == resolver::Applies::Yes
+                && resolver.applies(&state.work) == resolver::Applicability::Yes
         };
         let resolvers = resolvers.iter().filter(applies);
         let resolvers = resolvers.map(|resolver| Source::Resolver(resolver.id()));
@@ -335,7 +339,7 @@ fn oracle(draws: Vec<u8>, state: &WorkState) -> Oracle {
 }
 
 /// Runs a step, and takes what it gave into the state.
-fn run_step(oracle: &mut Oracle, state: &mut WorkState, step: Step, now: Timestamp) {
+fn run_step(oracle: &mut Oracle, state: &mut WorkState, step: WorkStep, now: Timestamp) {
     let source = Source::of(step);
     let due = oracle.due(state, source);
     assert!(
@@ -343,12 +347,12 @@ fn run_step(oracle: &mut Oracle, state: &mut WorkState, step: Step, now: Timesta
         "{source:?} is due at {due:?}, asked at {now:?}"
     );
     match step {
-        Step::Fetch(candidate) => oracle.fetch(state, candidate, now),
-        Step::Read(candidate) => {
+        WorkStep::Fetch(candidate) => oracle.fetch(state, candidate, now),
+        WorkStep::Read(candidate) => {
             let outcome = oracle.lookup(source, resolver::LANDING_PAGE, now);
             state.read(candidate, outcome, now);
         }
-        Step::Resolve(id) => {
+        WorkStep::Resolve(id) => {
             let outcome = oracle.lookup(source, id, now);
             state.resolved(id, outcome, now);
         }
@@ -358,8 +362,8 @@ fn run_step(oracle: &mut Oracle, state: &mut WorkState, step: Step, now: Timesta
 fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>, id: &str) {
     let resolvers = resolver::all(&Arc::new(Settings::default()));
     let goals = Goals {
-        kinds: [Kind::Pdf].into(),
-        choice: Choice::default(),
+        kinds: [ArtifactKind::Pdf].into(),
+        choice: ResolverChoice::default(),
         max_attempts,
         deadline,
     };
@@ -374,17 +378,17 @@ fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>,
         state = WorkState::decode(&state.encode().unwrap()).unwrap();
         let earliest = oracle.earliest(&state, &resolvers);
         match state.next(&goals, &resolvers, now) {
-            Next::Run(step) => {
+            NextStep::Run(step) => {
                 assert!(is_in_time(now));
                 run_step(&mut oracle, &mut state, step, now);
                 now = now + Duration::from_millis(u64::from(oracle.draw(200)));
             }
-            Next::Wait(until) => {
+            NextStep::Wait(until) => {
                 assert_eq!(Some(until), earliest, "waits for what is due first");
                 assert!(until > now && is_in_time(until));
                 now = until;
             }
-            Next::End => {
+            NextStep::End => {
                 let is_bounded = state.attempts >= max_attempts;
                 let is_late = earliest.is_some_and(|at| !is_in_time(at.max(now)));
                 let is_done = state.has_file() || is_bounded || is_late || earliest.is_none();

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::job::BoxFuture;
-use docstokg_bulk::scheduler::Ended;
-use docstokg_content::run::inputs::Listed;
-use docstokg_hub::config::Learn;
+use docstokg_bulk::scheduler::RunEnd;
+use docstokg_content::run::inputs::WorkList;
+use docstokg_hub::config::LearnSetting;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::pacing::Pacing;
-use docstokg_origin_sim::{Origin, Piece, Reply, Simulation};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply, Simulation};
 
-use crate::world::{World, pdf, urls};
+use crate::run_world::{World, pdf, urls};
 
 const FILES: usize = 200;
 /// The least time of the files: ten a second.
@@ -47,15 +47,15 @@ const WAYS: [Down; 9] = [
 ];
 
 impl Down {
-    fn reply(self) -> Option<Reply> {
+    fn reply(self) -> Option<ScriptedReply> {
         match self {
-            Self::Unavailable => Some(Reply::status(503)),
+            Self::Unavailable => Some(ScriptedReply::status(503)),
             Self::UnavailableFor(seconds) => {
-                let reply = Reply::status(503).header("retry-after", &seconds.to_string());
+                let reply = ScriptedReply::status(503).header("retry-after", &seconds.to_string());
                 Some(reply)
             }
-            Self::InternalError => Some(Reply::status(500)),
-            Self::Reset => Some(Reply::dead(Piece::Reset)),
+            Self::InternalError => Some(ScriptedReply::status(500)),
+            Self::Reset => Some(ScriptedReply::dead(Piece::Reset)),
             Self::ClosedPort | Self::NoRoute | Self::Timeout => None,
         }
     }
@@ -81,7 +81,7 @@ impl Reachability for Connected {
 
 /// What came of a run.
 struct Ran {
-    ended: Ended,
+    ended: RunEnd,
     took: Duration,
     /// How many requests met the outage.
     met: usize,
@@ -95,7 +95,7 @@ struct Ran {
 fn run(down: Down, is_down: fn(Duration) -> bool) -> Ran {
     let ran = run_waiting(down, is_down, seconds(3_600));
     assert!(
-        matches!(ran.ended, Ended::Complete),
+        matches!(ran.ended, RunEnd::Complete),
         "{down:?}: {:?}",
         ran.ended
     );
@@ -107,7 +107,7 @@ fn run_waiting(down: Down, is_down: fn(Duration) -> bool, max_wait: Duration) ->
     let simulation = Simulation::new();
     let met = Arc::new(AtomicUsize::new(0));
     let (time, count) = (simulation.clone(), Arc::clone(&met));
-    let origin = Origin::new("h0.example")
+    let origin = OriginScript::new("h0.example")
         .latency(Duration::from_millis(50))
         .handler(move |arrival, _| match down.reply() {
             Some(reply) if is_down(time.elapsed()) => {
@@ -120,7 +120,7 @@ fn run_waiting(down: Down, is_down: fn(Duration) -> bool, max_wait: Duration) ->
         "version: 1\nlimits:\n  hosts:\n    h0.example: { artifact: { rates: [10/SECOND] } }\n";
     let mut world = World::within(simulation, vec![origin], yaml, |_| None);
     world.config.limits.pacing = Pacing::Even;
-    world.config.limits.learn_unless_set = Learn::Tighten;
+    world.config.limits.learn_unless_set = LearnSetting::Tighten;
     world.reachability = Some(Arc::new(Connected));
     if let Some(fault) = down.fault() {
         let count = Arc::clone(&met);
@@ -131,7 +131,7 @@ fn run_waiting(down: Down, is_down: fn(Duration) -> bool, max_wait: Duration) ->
         }));
     }
     let works = urls(1, FILES);
-    let list = Box::new(Listed::new("list", works));
+    let list = Box::new(WorkList::new("list", works));
     let (ended, took, progress) = world.run(list, |options| options.max_wait = max_wait);
     Ran {
         ended,
@@ -202,7 +202,7 @@ fn a_run_ends_soon_after_max_wait_and_loses_no_work() {
             "{down:?}, {max_wait} s: {:?} after {:?}",
             ran.ended, ran.took
         );
-        assert!(matches!(ran.ended, Ended::Deferred { .. }), "{shown}");
+        assert!(matches!(ran.ended, RunEnd::Deferred { .. }), "{shown}");
         assert_eq!(ran.failed, 0, "{shown}");
         // What is on the wire when the host goes down ends by itself, and so does the last probe.
         assert!(ran.took <= seconds(3 + max_wait + 6), "{shown}");

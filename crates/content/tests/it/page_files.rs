@@ -1,14 +1,14 @@
 //! Services often name the PDF itself as the landing page of a work.
 
-use docstokg_origin_sim::Reply;
+use docstokg_origin_sim::ScriptedReply;
 
-use crate::detours::{asked, found_at, get, page, world};
-use crate::world::pdf;
+use crate::odd_responses::{asked, found_at, get, page, world};
+use crate::run_world::pdf;
 
 const PLACE: &str = "http://svc.example/article/7";
 
-fn json(text: String) -> Reply {
-    Reply::ok(text).header("content-type", "application/json")
+fn json(text: String) -> ScriptedReply {
+    ScriptedReply::ok(text).header("content-type", "application/json")
 }
 
 /// Returns what each service says about a work whose landing page is `PLACE`.
@@ -50,7 +50,7 @@ fn a_landing_page_that_is_the_pdf_is_kept_whichever_service_names_it() {
         let world = world(move |path, _| match path {
             "/article/7" => pdf(path),
             path if path.starts_with(prefix) => json(record.clone()),
-            _ => Reply::status(404),
+            _ => ScriptedReply::status(404),
         });
         let (saved, _) = get(&world, "10.5555/a");
         assert_eq!(
@@ -68,10 +68,10 @@ fn a_landing_page_that_is_a_pdf_larger_than_any_page_is_kept() {
     let world = world(|path, _| match path {
         "/article/7" => {
             let large = vec![b' '; 9 << 20];
-            Reply::ok(docstokg_origin_sim::pdf::carrying(&large))
+            ScriptedReply::ok(docstokg_origin_sim::pdf::carrying(&large))
         }
         path if path.starts_with("/crossref/") => json(records()[1].2.clone()),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (saved, _) = get(&world, "10.5555/a");
     assert_eq!(saved["classification"], "pdf", "{saved}");
@@ -84,7 +84,7 @@ fn a_page_that_names_its_own_address_as_the_file_is_asked_once() {
             r#"<meta name="citation_pdf_url" content="{PLACE}">"#
         )),
         path if path.starts_with("/crossref/") => json(records()[1].2.clone()),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(record["reason"], "html_only", "{record}");
@@ -97,7 +97,7 @@ fn a_page_that_another_service_calls_a_file_is_fetched_as_one_at_once() {
         "/article/7" => pdf(path),
         path if path.starts_with("/openalex/") => json(records()[0].2.clone()),
         path if path.starts_with("/unpaywall/") => found_at("/article/7"),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (saved, _) = get(&world, "10.5555/a");
     assert_eq!(saved["classification"], "pdf", "{saved}");
@@ -110,7 +110,7 @@ fn a_doi_that_doi_org_does_not_know_is_not_called_a_page() {
         {"is_oa":true,"landing_page_url":"http://svc.example/doi/10.5555/a","pdf_url":null}]}"#;
     let world = world(move |path, _| match path {
         path if path.starts_with("/openalex/") => json(openalex.to_owned()),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(record["reason"], "not_found", "{record}");

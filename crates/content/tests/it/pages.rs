@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::landing_page::{self, Page};
-use docstokg_content::location::Offers;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::landing_page::{self, PageContents};
+use docstokg_content::location::LocationOffer;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use http::HeaderMap;
 use url::Url;
 
-use crate::script::fixture;
-use crate::world::{World, pdf};
+use crate::run_world::{World, pdf};
+use crate::scripted_web::fixture;
 
 /// Pages, where they are, and the files of their work; none where the page leads to no file of it.
 const PAGES: [(&str, &str, &[&str]); 17] = [
@@ -123,7 +123,7 @@ fn work(name: &str, url: &str) -> Work {
     Work::new(Identifier::parse(url).unwrap())
 }
 
-fn read(name: &str, url: &str) -> Page {
+fn read(name: &str, url: &str) -> PageContents {
     landing_page::extract(
         &html(name),
         &Url::parse(url).unwrap(),
@@ -139,7 +139,7 @@ fn the_files_of_a_page_s_own_work_are_found_and_no_others() {
         let found: Vec<&str> = page
             .candidates
             .iter()
-            .filter(|candidate| candidate.offers == Offers::Pdf)
+            .filter(|candidate| candidate.offers == LocationOffer::Pdf)
             .map(|candidate| candidate.url.as_str())
             .collect();
         assert_eq!(found, right, "{name}");
@@ -167,7 +167,7 @@ fn path(url: &Url) -> String {
 /// One web with all pages: every link is a live PDF, but the right ones answer with a status of
 /// their own.
 fn world(right_status: u16) -> World {
-    type Answers = BTreeMap<String, Reply>;
+    type Answers = BTreeMap<String, ScriptedReply>;
     let mut hosts: BTreeMap<String, Answers> = BTreeMap::new();
     for (name, url, right) in PAGES {
         let at = Url::parse(url).unwrap();
@@ -182,7 +182,7 @@ fn world(right_status: u16) -> World {
             let reply = if right_status == 200 {
                 pdf(file.path())
             } else {
-                Reply::status(right_status).body("<h1>No</h1>")
+                ScriptedReply::status(right_status).body("<h1>No</h1>")
             };
             hosts
                 .entry(file.host_str().unwrap().to_owned())
@@ -194,7 +194,7 @@ fn world(right_status: u16) -> World {
             .or_default()
             .insert(
                 path(&at),
-                Reply::ok(html(name)).header("content-type", "text/html"),
+                ScriptedReply::ok(html(name)).header("content-type", "text/html"),
             );
     }
     let names: BTreeSet<String> = hosts
@@ -209,12 +209,12 @@ fn world(right_status: u16) -> World {
     let hosts = Arc::new(hosts);
     let origins = names.iter().map(|name| {
         let (hosts, name) = (Arc::clone(&hosts), name.clone());
-        Origin::new(&name.clone()).handler(move |arrival, _| {
+        OriginScript::new(&name.clone()).handler(move |arrival, _| {
             let answers = hosts.get(&name);
             answers
                 .and_then(|answers| answers.get(&arrival.path))
                 .cloned()
-                .unwrap_or_else(|| Reply::status(404))
+                .unwrap_or_else(|| ScriptedReply::status(404))
         })
     });
     World::new(origins.collect(), &yaml, |service| {
@@ -228,8 +228,8 @@ fn download(world: &World) -> Vec<serde_json::Value> {
         .filter(|(name, ..)| *name != "home_page")
         .map(|(name, url, _)| work(name, url))
         .collect();
-    let (ended, ..) = world.run(Box::new(Listed::new("list", works)), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, ..) = world.run(Box::new(WorkList::new("list", works)), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     world
         .records()
         .into_iter()
@@ -279,7 +279,7 @@ fn where_the_right_pdf_is_served_it_is_the_one_that_is_saved() {
     }
 }
 
-fn extract(html: &str, url: &str, work: &Work) -> Page {
+fn extract(html: &str, url: &str, work: &Work) -> PageContents {
     landing_page::extract(
         html,
         &Url::parse(url).unwrap(),

@@ -7,21 +7,21 @@ use std::io::Write;
 use std::ops::Range;
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::config::Learn;
+use docstokg_hub::config::LearnSetting;
 use docstokg_hub::policy::pacing::Pacing;
-use docstokg_origin_sim::{Arrival, Origin, Reply, Simulation};
+use docstokg_origin_sim::{Arrival, OriginScript, ScriptedReply, Simulation};
 use parking_lot::Mutex;
 
-use crate::world::{World, pdf};
+use crate::run_world::{World, pdf};
 
 /// What a host admits.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+enum RandomLimit {
     /// So many in any so many seconds.
     Window(u32, u32),
     /// So many at once.
@@ -48,17 +48,17 @@ enum Stated {
 }
 
 #[derive(Clone, Debug)]
-struct Host {
+struct RandomHost {
     name: String,
     latency: Duration,
-    limit: Limit,
+    limit: RandomLimit,
     advice: Advice,
     stated: Stated,
     outage: Option<Range<Duration>>,
     files: u32,
 }
 
-impl Host {
+impl RandomHost {
     /// Draws a host.
     fn draw(random: &mut fastrand::Rng, number: u32) -> Self {
         let latency: u32 = pick(random, &[5, 10, 20, 50, 100, 200, 300]);
@@ -66,7 +66,7 @@ impl Host {
         let (limit, files) = if random.f64() < 0.15 {
             let cap = pick(random, &[1, 2, 3, 5, 8]);
             let most = f64::from(cap) / latency_s * between(random, 8.0, 40.0);
-            (Limit::Cap(cap), most.min(300.0))
+            (RandomLimit::Cap(cap), most.min(300.0))
         } else {
             let (count, per) = loop {
                 let counts = [1, 2, 3, 4, 5, 7, 9, 10, 12, 15, 20, 25, 40, 60, 100];
@@ -78,9 +78,9 @@ impl Host {
             };
             let rate = f64::from(count) / f64::from(per);
             let files = (rate * between(random, 10.0, 50.0)).clamp(5.0, 400.0);
-            (Limit::Window(count, per), files)
+            (RandomLimit::Window(count, per), files)
         };
-        let is_window = matches!(limit, Limit::Window(..));
+        let is_window = matches!(limit, RandomLimit::Window(..));
         let stated = if random.f64() < 0.2 && is_window {
             pick(random, &[Stated::Structured, Stated::Triple, Stated::Bare])
         } else {
@@ -109,8 +109,10 @@ impl Host {
     /// Returns the least time that its files take a client that knows everything.
     fn minimum(&self) -> Duration {
         let (count, per) = match self.limit {
-            Limit::Cap(cap) => return self.latency * self.files.div_ceil(cap),
-            Limit::Window(count, per) => (count as usize, Duration::from_secs(u64::from(per))),
+            RandomLimit::Cap(cap) => return self.latency * self.files.div_ceil(cap),
+            RandomLimit::Window(count, per) => {
+                (count as usize, Duration::from_secs(u64::from(per)))
+            }
         };
         let (mut sent, mut now) = (Vec::new(), Duration::ZERO);
         while sent.len() < self.files as usize {
@@ -125,12 +127,12 @@ impl Host {
         now + self.latency
     }
 
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> OriginScript {
         let host = self.clone();
         let state = Mutex::new(State::default());
-        Origin::new(&self.name).handler(move |arrival, _| {
+        OriginScript::new(&self.name).handler(move |arrival, _| {
             if arrival.path == "/robots.txt" {
-                return Reply::status(404);
+                return ScriptedReply::status(404);
             }
             state.lock().answer(&host, arrival)
         })
@@ -146,10 +148,10 @@ struct State {
 }
 
 impl State {
-    fn answer(&mut self, host: &Host, arrival: &Arrival) -> Reply {
+    fn answer(&mut self, host: &RandomHost, arrival: &Arrival) -> ScriptedReply {
         let now = arrival.at;
         let elapsed = now.since(*self.begun.get_or_insert(now));
-        let advise = |reply: Reply, wait: Duration| match host.advice {
+        let advise = |reply: ScriptedReply, wait: Duration| match host.advice {
             Advice::None => reply,
             Advice::Seconds => {
                 let seconds = wait.as_secs_f64().ceil().max(1.0);
@@ -161,18 +163,21 @@ impl State {
             .as_ref()
             .filter(|outage| outage.contains(&elapsed))
         {
-            return advise(Reply::status(503), outage.end.saturating_sub(elapsed));
+            return advise(
+                ScriptedReply::status(503),
+                outage.end.saturating_sub(elapsed),
+            );
         }
         match host.limit {
-            Limit::Cap(cap) => {
+            RandomLimit::Cap(cap) => {
                 self.in_flight.retain(|begun| *begun + host.latency > now);
                 if self.in_flight.len() >= cap as usize {
-                    return advise(Reply::status(429), host.latency);
+                    return advise(ScriptedReply::status(429), host.latency);
                 }
                 self.in_flight.push(now);
                 pdf(&arrival.path).after(host.latency)
             }
-            Limit::Window(count, per) => {
+            RandomLimit::Window(count, per) => {
                 let per = Duration::from_secs(u64::from(per));
                 while self.admitted.front().is_some_and(|at| *at + per <= now) {
                     self.admitted.pop_front();
@@ -180,7 +185,7 @@ impl State {
                 let free = self.admitted.front().map(|at| (*at + per).since(now));
                 if self.admitted.len() >= count as usize {
                     let wait = free.unwrap_or_default();
-                    let reply = self.state(host, Reply::status(429), now);
+                    let reply = self.state(host, ScriptedReply::status(429), now);
                     return advise(reply, wait);
                 }
                 self.admitted.push_back(now);
@@ -190,8 +195,8 @@ impl State {
     }
 
     /// Adds what the host states about its limit.
-    fn state(&self, host: &Host, reply: Reply, now: BootInstant) -> Reply {
-        let Limit::Window(count, per) = host.limit else {
+    fn state(&self, host: &RandomHost, reply: ScriptedReply, now: BootInstant) -> ScriptedReply {
+        let RandomLimit::Window(count, per) = host.limit else {
             return reply;
         };
         let left = count as usize - self.admitted.len();
@@ -236,16 +241,16 @@ struct Outcome {
 /// Runs a plan; the limits are not told.
 fn run(seed: u64) -> Outcome {
     let mut random = fastrand::Rng::with_seed(seed);
-    let hosts: Vec<Host> = (0..20).map(|n| Host::draw(&mut random, n)).collect();
+    let hosts: Vec<RandomHost> = (0..20).map(|n| RandomHost::draw(&mut random, n)).collect();
     run_hosts(&hosts, seed)
 }
 
-fn run_hosts(hosts: &[Host], seed: u64) -> Outcome {
+fn run_hosts(hosts: &[RandomHost], seed: u64) -> Outcome {
     let yaml = "version: 1\nlimits: { learn: { up_to: 50/SECOND } }\n";
-    let origins = hosts.iter().map(Host::origin).collect();
+    let origins = hosts.iter().map(RandomHost::origin).collect();
     let mut world = World::within(Simulation::seeded(seed), origins, yaml, |_| None);
     world.config.limits.pacing = Pacing::Even;
-    world.config.limits.learn_unless_set = Learn::Tighten;
+    world.config.limits.learn_unless_set = LearnSetting::Tighten;
     let mut urls: Vec<String> = hosts
         .iter()
         .flat_map(|host| (0..host.files).map(|n| format!("http://{}/f/{n}.pdf", host.name)))
@@ -256,8 +261,8 @@ fn run_hosts(hosts: &[Host], seed: u64) -> Outcome {
         .map(|url| Work::new(Identifier::parse(url).unwrap()))
         .collect();
     let count = works.len() as u64;
-    let (ended, _, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
-    assert!(matches!(ended, Ended::Complete), "plan {seed}: {ended:?}");
+    let (ended, _, progress) = world.run(Box::new(WorkList::new("list", works)), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "plan {seed}: {ended:?}");
     assert_eq!(
         progress.counters().done,
         count,

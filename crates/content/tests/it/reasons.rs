@@ -2,13 +2,13 @@
 
 use docstokg_bulk::scheduler::RunMode;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::run::Options;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::RunOptions;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
-use docstokg_origin_sim::{Origin, Reply, pdf::carrying};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, pdf::carrying};
 
-use crate::detours::{found_at, page};
-use crate::world::World;
+use crate::odd_responses::{found_at, page};
+use crate::run_world::World;
 
 const DOI: &str = "10.5555/a";
 const TITLE: &str = "Assessment of virus infection in pathogen-free hens";
@@ -18,8 +18,8 @@ struct Situation {
     name: &'static str,
     /// The rules that the host states for robots.
     robots: Option<&'static str>,
-    answer: fn(&str) -> Reply,
-    change: fn(&mut Options),
+    answer: fn(&str) -> ScriptedReply,
+    change: fn(&mut RunOptions),
     reason: &'static str,
     status: Option<u16>,
 }
@@ -27,7 +27,7 @@ struct Situation {
 /// A situation in which a service names a file at `/f.pdf`, and that is answered so.
 fn at_file(
     name: &'static str,
-    answer: fn(&str) -> Reply,
+    answer: fn(&str) -> ScriptedReply,
     reason: &'static str,
     status: Option<u16>,
 ) -> Situation {
@@ -42,28 +42,28 @@ fn at_file(
 }
 
 /// Answers that a service names a file, and with this for the file.
-fn file(path: &str, reply: impl FnOnce() -> Reply) -> Reply {
+fn file(path: &str, reply: impl FnOnce() -> ScriptedReply) -> ScriptedReply {
     match path {
         "/unpaywall/10.5555/a" => found_at("/f.pdf"),
         "/f.pdf" => reply(),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     }
 }
 
 /// Answers with a page of the work, and with this for the file that it names.
-fn linked(path: &str, reply: impl FnOnce() -> Reply) -> Reply {
+fn linked(path: &str, reply: impl FnOnce() -> ScriptedReply) -> ScriptedReply {
     match path {
         "/doi/10.5555/a" => page(&format!(
             r#"<meta name="citation_title" content="{TITLE}"><meta name="citation_doi" content="{DOI}">
             <meta name="citation_pdf_url" content="http://pub.example/f.pdf">"#
         )),
         "/f.pdf" => reply(),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     }
 }
 
-fn sent_as_pdf(bytes: Vec<u8>) -> Reply {
-    Reply::ok(bytes).header("content-type", "application/pdf")
+fn sent_as_pdf(bytes: Vec<u8>) -> ScriptedReply {
+    ScriptedReply::ok(bytes).header("content-type", "application/pdf")
 }
 
 fn whole() -> Vec<u8> {
@@ -77,7 +77,11 @@ fn refused_files() -> Vec<Situation> {
     vec![
         at_file(
             "the file is refused",
-            |path| file(path, || Reply::status(403).body("<h1>Forbidden</h1>")),
+            |path| {
+                file(path, || {
+                    ScriptedReply::status(403).body("<h1>Forbidden</h1>")
+                })
+            },
             "http_status",
             Some(403),
         ),
@@ -85,7 +89,7 @@ fn refused_files() -> Vec<Situation> {
             "the file is under embargo",
             |path| {
                 file(path, || {
-                    Reply::status(401).body("<h1>Access denied</h1> Embargo until 2031.")
+                    ScriptedReply::status(401).body("<h1>Access denied</h1> Embargo until 2031.")
                 })
             },
             "http_status",
@@ -95,7 +99,7 @@ fn refused_files() -> Vec<Situation> {
             "the bucket has no such file",
             |path| {
                 file(path, || {
-                    Reply::status(403).body(
+                    ScriptedReply::status(403).body(
                         "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
                     )
                 })
@@ -105,7 +109,7 @@ fn refused_files() -> Vec<Situation> {
         ),
         at_file(
             "the link is dead",
-            |path| file(path, || Reply::status(404)),
+            |path| file(path, || ScriptedReply::status(404)),
             "http_status",
             Some(404),
         ),
@@ -113,7 +117,7 @@ fn refused_files() -> Vec<Situation> {
             "the host of the file does not exist",
             |path| match path {
                 "/unpaywall/10.5555/a" => found_at(".gone.example/f.pdf"),
-                _ => Reply::status(404),
+                _ => ScriptedReply::status(404),
             },
             "request_exception",
             None,
@@ -122,7 +126,7 @@ fn refused_files() -> Vec<Situation> {
             "robots are kept out",
             |path| {
                 file(path, || {
-                    Reply::status(403).body("<title>Just a moment...</title>")
+                    ScriptedReply::status(403).body("<title>Just a moment...</title>")
                 })
             },
             "bot_challenge",
@@ -132,7 +136,7 @@ fn refused_files() -> Vec<Situation> {
             "a browser is to wait",
             |path| {
                 file(path, || {
-                    Reply::ok("<html><title>Preparing to download ...</title></html>")
+                    ScriptedReply::ok("<html><title>Preparing to download ...</title></html>")
                         .header("content-type", "text/html")
                 })
             },
@@ -196,7 +200,7 @@ fn damaged_files() -> Vec<Situation> {
             "an archive is sent",
             |path| {
                 file(path, || {
-                    Reply::ok([b"PK\x03\x04".to_vec(), vec![7; 3_000]].concat())
+                    ScriptedReply::ok([b"PK\x03\x04".to_vec(), vec![7; 3_000]].concat())
                 })
             },
             "domain_disallowed_mime",
@@ -221,7 +225,7 @@ fn without_files() -> Vec<Situation> {
     vec![
         at_file(
             "no source knows the work",
-            |_| Reply::status(404),
+            |_| ScriptedReply::status(404),
             "not_found",
             None,
         ),
@@ -229,12 +233,12 @@ fn without_files() -> Vec<Situation> {
             "a service names the DOI as the page, and doi.org does not know it",
             |path| {
                 match path {
-                "/unpaywall/10.5555/a" => Reply::ok(
+                "/unpaywall/10.5555/a" => ScriptedReply::ok(
                     r#"{"doi":"10.5555/a","is_oa":true,"oa_locations":[{"url":"http://svc.example/doi/10.5555/a",
                     "url_for_landing_page":"http://svc.example/doi/10.5555/a","url_for_pdf":null}]}"#,
                 )
                 .header("content-type", "application/json"),
-                _ => Reply::status(404),
+                _ => ScriptedReply::status(404),
             }
             },
             "not_found",
@@ -244,7 +248,7 @@ fn without_files() -> Vec<Situation> {
             "the page names no file",
             |path| match path {
                 "/doi/10.5555/a" => page(""),
-                _ => Reply::status(404),
+                _ => ScriptedReply::status(404),
             },
             "html_only",
             None,
@@ -252,8 +256,8 @@ fn without_files() -> Vec<Situation> {
         at_file(
             "services fail",
             |path| match path {
-                path if path.starts_with("/openalex/") => Reply::status(500),
-                _ => Reply::status(404),
+                path if path.starts_with("/openalex/") => ScriptedReply::status(500),
+                _ => ScriptedReply::status(404),
             },
             "lookup_failed",
             None,
@@ -262,7 +266,7 @@ fn without_files() -> Vec<Situation> {
             "a service answers with a page",
             |path| match path {
                 path if path.starts_with("/openalex/") => page(""),
-                _ => Reply::status(404),
+                _ => ScriptedReply::status(404),
             },
             "json_error",
             Some(200),
@@ -280,7 +284,7 @@ fn without_files() -> Vec<Situation> {
             change: |options| options.mode = RunMode::DryRun,
             ..at_file(
                 "nothing is requested",
-                |_| Reply::status(404),
+                |_| ScriptedReply::status(404),
                 "dry_run",
                 None,
             )
@@ -328,11 +332,11 @@ struct Recorded {
 fn outcome_of(situation: &Situation) -> Recorded {
     let (robots, answer) = (situation.robots, situation.answer);
     let origin = |host: &str| {
-        Origin::new(host).handler(move |arrival, _| {
+        OriginScript::new(host).handler(move |arrival, _| {
             let path = arrival.path.split('?').next().unwrap_or_default();
             match (path, robots) {
-                ("/robots.txt", Some(rules)) => Reply::ok(rules),
-                ("/robots.txt", None) => Reply::status(404),
+                ("/robots.txt", Some(rules)) => ScriptedReply::ok(rules),
+                ("/robots.txt", None) => ScriptedReply::status(404),
                 _ => answer(path),
             }
         })
@@ -346,7 +350,10 @@ fn outcome_of(situation: &Situation) -> Recorded {
         Some(format!("http://svc.example/{service}/"))
     });
     let work = Work::new(Identifier::parse(DOI).unwrap());
-    world.run(Box::new(Listed::new("list", vec![work])), situation.change);
+    world.run(
+        Box::new(WorkList::new("list", vec![work])),
+        situation.change,
+    );
     let records = world.records();
     let mut manifests = records.iter();
     let record = manifests

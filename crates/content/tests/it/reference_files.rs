@@ -1,10 +1,10 @@
 //! Lists as databases and reference managers write them: what stands before the first record, tags
 //! of every kind, and links that lead into a database.
 
-use docstokg_content::input::{Format, InputReader};
+use docstokg_content::input::{InputReader, ListFormat};
 
 /// Shows a list as `number work_id title year url`, or the problem.
-fn read_as(text: &str, format: Format) -> Vec<String> {
+fn read_as(text: &str, format: ListFormat) -> Vec<String> {
     InputReader::new(text.as_bytes(), format)
         .map(|line| match line {
             Ok(line) => {
@@ -21,7 +21,7 @@ fn read_as(text: &str, format: Format) -> Vec<String> {
 }
 
 fn read(text: &str) -> Vec<String> {
-    read_as(text, Format::Auto)
+    read_as(text, ListFormat::Auto)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn endnote_files_are_read_record_by_record() {
         "13 | pmcid:PMC77 | Bees | http://x.example/bees",
     ];
     assert_eq!(read(text), expected);
-    assert_eq!(read_as(text, Format::Enw), expected);
+    assert_eq!(read_as(text, ListFormat::Enw), expected);
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn pubmed_files_are_read_record_by_record() {
         "17 | pmid:31000002 | Bees",
     ];
     assert_eq!(read(text), expected);
-    assert_eq!(read_as(text, Format::Nbib), expected);
+    assert_eq!(read_as(text, ListFormat::Nbib), expected);
     // Records end with an empty line, also after their DOI.
     let text = "PMID- 31000001\nAID - 10.5555/jw.42 [doi]\n\n\nPMID- 31000002\nAID - 10.5555/jw.43 [doi] \n\n";
     let expected = ["1 | doi:10.5555/jw.42", "5 | doi:10.5555/jw.43"];
-    assert_eq!(read_as(text, Format::Nbib), expected);
+    assert_eq!(read_as(text, ListFormat::Nbib), expected);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn web_of_science_files_are_read_record_by_record() {
         "15 | pmid:31000002 | Bees",
     ];
     assert_eq!(read(text), expected);
-    assert_eq!(read_as(text, Format::Wos), expected);
+    assert_eq!(read_as(text, ListFormat::Wos), expected);
     let table =
         "PT\tAU\tTI\tDI\tPM\tPY\tUT\nJ\tHolm, A\tReed beds\t10.5555/jw.42\t31000001\t2019\tWOS:1\n";
     assert_eq!(read(table), ["2 | doi:10.5555/jw.42 | Reed beds | 2019"]);
@@ -137,7 +137,7 @@ fn endnote_xml_is_read_however_long_its_one_line_is() {
         "3 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL",
     ];
     assert_eq!(read(&text), expected);
-    assert_eq!(read_as(&text, Format::EndnoteXml), expected);
+    assert_eq!(read_as(&text, ListFormat::EndnoteXml), expected);
     let cut = read(&text[..text.len() - 16]);
     assert!(cut[0].contains("it is not XML to its end"), "{}", cut[0]);
     assert_eq!(cut[1..], expected, "what was read is kept");

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
-use docstokg_content::run::inputs::Listed;
+use docstokg_bulk::scheduler::RunEnd;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
-use docstokg_content::work_state::Kind;
-use docstokg_origin_sim::scholarly::{Faults, FileKind, Library, Plan};
+use docstokg_content::work_state::ArtifactKind;
+use docstokg_origin_sim::scholarly::{Faults, LibraryPlan, TruthFileKind, WorkLibrary};
 use sha2::{Digest, Sha256};
 
-use crate::world::{Typed, World, plain_hosts, urls};
+use crate::run_world::{Typed, World, plain_hosts, urls};
 
 fn sha256(path: &Path) -> String {
     Sha256::digest(std::fs::read(path).unwrap())
@@ -20,7 +20,7 @@ fn sha256(path: &Path) -> String {
 }
 
 /// Checks that every work has what the truth says, and that files are what the manifest says.
-fn check_truth(world: &World, library: &Library) {
+fn check_truth(world: &World, library: &WorkLibrary) {
     let mut found: HashMap<String, Vec<serde_json::Value>> = HashMap::new();
     for record in world
         .records()
@@ -50,7 +50,9 @@ fn check_truth(world: &World, library: &Library) {
             (true, Some(pdf)) => {
                 let sum = pdf["sha256"].as_str().unwrap();
                 assert!(
-                    truth.of_kind(FileKind::Pdf).any(|copy| copy.sha256 == sum),
+                    truth
+                        .of_kind(TruthFileKind::Pdf)
+                        .any(|copy| copy.sha256 == sum),
                     "{} has bytes that nobody has",
                     truth.id
                 );
@@ -76,20 +78,20 @@ fn no_leftovers(out: &Path) {
 #[test]
 fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
     for seed in 1..=3 {
-        let library = Library::generate(&Plan {
+        let library = WorkLibrary::generate(&LibraryPlan {
             seed,
             works: 200,
             scale: 5,
             faults: Faults::Usual,
             file_bytes: 3_000..9_000,
-            ..Plan::default()
+            ..LibraryPlan::default()
         });
         let world = World::of(&library);
         let (ended, took, progress) = world.run(
             Box::new(Typed(Some(library.input_lines().join("\n")))),
             |_| {},
         );
-        assert!(matches!(ended, Ended::Complete), "{ended:?}");
+        assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
         check_truth(&world, &library);
         no_leftovers(world.out.path());
         let statuses = world.web.ledger().statuses();
@@ -127,12 +129,12 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 4,
         works: 60,
         scale: 5,
         file_bytes: 3_000..5_000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
     let story = || {
         let world = World::of(&library);
@@ -163,8 +165,8 @@ fn the_makespan_is_close_to_the_theoretical_minimum_though_inputs_are_sorted_by_
     let latency = Duration::from_millis(80);
     let (origins, yaml) = plain_hosts(20, "5/SECOND", latency);
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(20, 200))), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", urls(20, 200))), |_| {});
+    assert!(matches!(ended, RunEnd::Complete));
     assert_eq!(progress.counters().done, 4_000);
     // 200 at five a second: the last leaves after 39 seconds. robots.txt comes first, once.
     let least = 39.0 + 2.0 * latency.as_secs_f64();
@@ -186,8 +188,8 @@ fn a_url_with_a_credential_beside_a_doi_is_used_and_not_persisted() {
     let mut work =
         Work::new(docstokg_content::identifier::Identifier::parse("10.1234/signed").unwrap());
     work.identifiers.url = Some("http://h0.example/f/1.pdf?token=hush-hush".parse().unwrap());
-    let (ended, _, progress) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    let (ended, _, progress) = world.run(Box::new(WorkList::new("list", vec![work])), |_| {});
+    assert!(matches!(ended, RunEnd::Complete));
     assert_eq!(progress.counters().done, 1);
     for file in ["manifest.sqlite3", "manifest.jsonl"] {
         let bytes = std::fs::read(world.out.path().join(file)).unwrap();
@@ -220,8 +222,8 @@ fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
             work
         })
         .collect();
-    let (ended, _, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    let (ended, _, progress) = world.run(Box::new(WorkList::new("list", works)), |_| {});
+    assert!(matches!(ended, RunEnd::Complete));
     let without: Vec<_> = world
         .records()
         .into_iter()
@@ -250,19 +252,19 @@ fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
 
 #[test]
 fn a_second_run_on_the_same_directory_fetches_nothing_again() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 2,
         works: 50,
         scale: 5,
         file_bytes: 3_000..5_000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
     let world = World::of(&library);
     let inputs = || Box::new(Typed(Some(library.input_lines().join("\n"))));
     world.run(inputs(), |_| {});
     let (before, records) = (world.web.ledger().len(), world.records().len());
     let (ended, _, progress) = world.run(inputs(), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    assert!(matches!(ended, RunEnd::Complete));
     assert_eq!(world.web.ledger().len(), before);
     assert_eq!(world.records().len(), records);
     assert!(progress.counters().already > 0);
@@ -270,22 +272,22 @@ fn a_second_run_on_the_same_directory_fetches_nothing_again() {
 
 #[test]
 fn xml_is_fetched_beside_pdf_where_it_is_wanted_and_there() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 3,
         works: 120,
         scale: 5,
         faults: Faults::None,
         file_bytes: 3_000..5_000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
     let world = World::of(&library);
     let (ended, ..) = world.run(
         Box::new(Typed(Some(library.input_lines().join("\n")))),
         |options| {
-            options.kinds.insert(Kind::Xml);
+            options.kinds.insert(ArtifactKind::Xml);
         },
     );
-    assert!(matches!(ended, Ended::Complete));
+    assert!(matches!(ended, RunEnd::Complete));
     check_truth(&world, &library);
     let with_xml: Vec<String> = world
         .records()
@@ -309,15 +311,15 @@ fn xml_is_fetched_beside_pdf_where_it_is_wanted_and_there() {
 fn a_cancelled_run_finishes_requests_on_the_wire_and_keeps_the_rest() {
     let (origins, yaml) = plain_hosts(3, "5/SECOND", Duration::from_millis(50));
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, ..) = world.run(Box::new(Listed::new("list", urls(3, 100))), |options| {
+    let (ended, ..) = world.run(Box::new(WorkList::new("list", urls(3, 100))), |options| {
         options.max_bytes = Some(20 * 1_230);
     });
-    let Ended::BytesSpent { left } = ended else {
+    let RunEnd::BytesSpent { left } = ended else {
         panic!("{ended:?}")
     };
     assert!(left > 200, "{left}");
-    let (ended, _, progress) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    let (ended, _, progress) = world.run(Box::new(WorkList::new("list", Vec::new())), |_| {});
+    assert!(matches!(ended, RunEnd::Complete));
     assert_eq!(progress.counters().done, 300);
     for host in 0..3 {
         let arrivals = world.web.ledger().at(&format!("h{host}.example"));

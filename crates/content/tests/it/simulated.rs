@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use docstokg_content::identifier::Identifier;
-use docstokg_content::input::{Format, InputReader};
-use docstokg_content::location::{Location, Offers};
-use docstokg_content::resolver::{self, Applies, LandingPage, Outcome, Resolver, ResolverId};
-use docstokg_content::work::{Learned, Work};
-use docstokg_origin_sim::scholarly::{Because, Faults, FileKind, Library, Names, Plan, Truth};
+use docstokg_content::input::{InputReader, ListFormat};
+use docstokg_content::location::{CandidateLocation, LocationOffer};
+use docstokg_content::resolver::{
+    self, Applicability, LandingPage, LookupOutcome, Resolver, ResolverId,
+};
+use docstokg_content::work::{LearnedMetadata, Work};
+use docstokg_origin_sim::scholarly::{
+    AbsenceCause, Faults, LibraryPlan, LineNames, TruthFileKind, WorkLibrary, WorkTruth,
+};
 
-use crate::script::{finish, look_up};
+use crate::scripted_web::{finish, look_up};
 
 // An obedient downloader in miniature: asks in order, keeps to robots.txt, judges bytes.
 mod downloader;
@@ -20,17 +24,17 @@ mod web;
 use downloader::Downloader;
 use web::{Simulated, sha256};
 
-fn library() -> Library {
-    Library::generate(&Plan {
+fn library() -> WorkLibrary {
+    WorkLibrary::generate(&LibraryPlan {
         works: 300,
         scale: 1000,
         deposits: 42,
         file_bytes: 4000..8000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     })
 }
 
-fn work(truth: &Truth) -> Work {
+fn work(truth: &WorkTruth) -> Work {
     let mut work = Work::new(Identifier::parse(&truth.id).unwrap());
     work.failed_urls = truth.gone.iter().map(|url| url.parse().unwrap()).collect();
     work
@@ -49,8 +53,8 @@ fn learn(works: &mut [Work], resolver: &dyn Resolver, web: &Simulated) {
     }
 }
 
-fn locations(outcome: &Outcome) -> &[Location] {
-    if let Outcome::Found(found) = outcome {
+fn locations(outcome: &LookupOutcome) -> &[CandidateLocation] {
+    if let LookupOutcome::Found(found) = outcome {
         &found.locations
     } else {
         &[]
@@ -59,7 +63,7 @@ fn locations(outcome: &Outcome) -> &[Location] {
 
 /// Fetches everything that a resolver named, through pages where it named pages, and returns the
 /// checksums of what was there.
-fn everything(outcome: &Outcome, pages: &LandingPage, web: &Simulated) -> HashSet<String> {
+fn everything(outcome: &LookupOutcome, pages: &LandingPage, web: &Simulated) -> HashSet<String> {
     let mut sums = HashSet::new();
     for location in locations(outcome) {
         assert!(
@@ -68,12 +72,12 @@ fn everything(outcome: &Outcome, pages: &LandingPage, web: &Simulated) -> HashSe
             location.url
         );
         let behind = match location.offers {
-            Offers::Landing | Offers::Unknown | Offers::Html => {
+            LocationOffer::Landing | LocationOffer::Unknown | LocationOffer::Html => {
                 finish(pages.read(location.url.clone(), None), web)
             }
-            _ => Outcome::Found(resolver::Found {
+            _ => LookupOutcome::Found(resolver::FoundLocations {
                 locations: vec![location.clone()],
-                learned: Learned::default(),
+                learned: LearnedMetadata::default(),
             }),
         };
         sums.extend(
@@ -97,13 +101,13 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
     learn(&mut works, &*resolvers[0], &web);
     let mut led: BTreeMap<ResolverId, usize> = BTreeMap::new();
     for resolver in &resolvers {
-        let known = |truth: &Truth| {
+        let known = |truth: &WorkTruth| {
             truth
                 .copies
                 .iter()
                 .any(|copy| copy.found_by.contains(&resolver.id().as_str()))
         };
-        let (truths, asked): (Vec<&Truth>, Vec<Work>) = library
+        let (truths, asked): (Vec<&WorkTruth>, Vec<Work>) = library
             .truth()
             .iter()
             .zip(&works)
@@ -116,7 +120,7 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
         for ((truth, work), outcome) in truths.iter().zip(&asked).zip(outcomes) {
             assert_eq!(
                 resolver.applies(work),
-                Applies::Yes,
+                Applicability::Yes,
                 "{} and {}",
                 resolver.id(),
                 truth.id
@@ -144,17 +148,19 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
 
 /// Downloads everything, checks it against the truth, and counts what could not be had by its
 /// reason.
-fn download_all(library: &Library) -> HashMap<Because, usize> {
+fn download_all(library: &WorkLibrary) -> HashMap<AbsenceCause, usize> {
     let web = Simulated::new(library);
     let downloader = Downloader::new(&web);
-    let mut refused: HashMap<Because, usize> = HashMap::new();
+    let mut refused: HashMap<AbsenceCause, usize> = HashMap::new();
     for truth in library.truth() {
         let brought = downloader.download(Work::new(Identifier::parse(&truth.id).unwrap()));
         match (&brought, truth.because) {
             (Some(body), None) => {
                 let sum = sha256(body);
                 assert!(
-                    truth.of_kind(FileKind::Pdf).any(|copy| copy.sha256 == sum),
+                    truth
+                        .of_kind(TruthFileKind::Pdf)
+                        .any(|copy| copy.sha256 == sum),
                     "{}: a file that is not among the copies",
                     truth.id
                 );
@@ -171,7 +177,7 @@ fn download_all(library: &Library) -> HashMap<Because, usize> {
 fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
     assert_eq!(download_all(&library()).len(), 7);
     for seed in 2..5 {
-        download_all(&Library::generate(&Plan {
+        download_all(&WorkLibrary::generate(&LibraryPlan {
             seed,
             works: 80,
             scale: 1000,
@@ -180,7 +186,7 @@ fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
             faults: Faults::Usual,
         }));
     }
-    let calm = Library::generate(&Plan {
+    let calm = WorkLibrary::generate(&LibraryPlan {
         works: 120,
         scale: 1000,
         file_bytes: 4000..8000,
@@ -195,20 +201,20 @@ fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
 fn the_list_that_a_user_types_names_the_works_that_it_says() {
     let library = library();
     let text = library.input_lines().join("\n");
-    let read: Vec<_> = InputReader::new(text.as_bytes(), Format::Auto).collect();
+    let read: Vec<_> = InputReader::new(text.as_bytes(), ListFormat::Auto).collect();
     assert_eq!(read.len(), library.input().len());
     for (read, line) in read.iter().zip(library.input()) {
         match (read, line.names) {
-            (Ok(read), Names::Work(at)) => {
+            (Ok(read), LineNames::Work(at)) => {
                 assert_eq!(read.work.work_id(), library.truth()[at].id, "{}", line.text);
             }
-            (Ok(read), Names::Again(at)) => assert_eq!(
+            (Ok(read), LineNames::Again(at)) => assert_eq!(
                 read.work.work_key(),
                 work(&library.truth()[at]).work_key(),
                 "{}",
                 line.text
             ),
-            (Err(_), Names::Nothing) => {}
+            (Err(_), LineNames::Nothing) => {}
             (read, names) => panic!("{} should be {names:?}, and is {read:?}", line.text),
         }
     }

@@ -1,5 +1,6 @@
 use docstokg_content::sniff::{
-    Expected, Flaw, MIN_PDF_BYTES, Payload, PdfTail, Received, Verdict, classify, judge, pdf_tail,
+    BodyFlaw, BodyJudgement, ExpectedContent, MIN_PDF_BYTES, Payload, PdfTail, ReceivedBody,
+    classify, judge, pdf_tail,
 };
 use proptest::prelude::*;
 
@@ -47,10 +48,10 @@ fn the_end_of_a_pdf_tells_whether_it_is_whole() {
     assert_eq!(pdf_tail(b"cut <html><h1>502"), PdfTail::HtmlTail);
 }
 
-fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
+fn verdict(body: &[u8], declared: Option<u64>, expected: ExpectedContent) -> BodyJudgement {
     let length = body.len() as u64;
     judge(
-        &Received {
+        &ReceivedBody {
             head: body,
             tail: body,
             length,
@@ -64,60 +65,60 @@ fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
 #[test]
 fn the_verdict_names_the_flaw() {
     let pdf = |end: &str| format!("%PDF-1.4 {}{end}", "x".repeat(2000)).into_bytes();
-    let rejected = |payload, reason| Verdict::Rejected { payload, reason };
-    let (any, wanted) = (Expected::Anything, Expected::Pdf);
+    let rejected = |payload, reason| BodyJudgement::Rejected { payload, reason };
+    let (any, wanted) = (ExpectedContent::Anything, ExpectedContent::Pdf);
     assert_eq!(
         verdict(&pdf("%%EOF"), None, wanted),
-        Verdict::Accepted(Payload::Pdf)
+        BodyJudgement::Accepted(Payload::Pdf)
     );
     assert_eq!(
         verdict(&pdf("%%EOF"), Some(7), wanted),
-        Verdict::Accepted(Payload::Pdf)
+        BodyJudgement::Accepted(Payload::Pdf)
     );
     let length = pdf("").len() as u64;
     for declared in [None, Some(length)] {
         assert_eq!(
             verdict(&pdf(""), declared, wanted),
-            rejected(Payload::Pdf, Flaw::PdfEofMissing)
+            rejected(Payload::Pdf, BodyFlaw::PdfEofMissing)
         );
     }
     assert_eq!(
         verdict(&pdf(""), Some(9999), wanted),
-        rejected(Payload::Pdf, Flaw::PdfEofMissing)
+        rejected(Payload::Pdf, BodyFlaw::PdfEofMissing)
     );
     assert_eq!(
         verdict(&pdf("%%EOF</html>"), None, wanted),
-        rejected(Payload::Pdf, Flaw::HtmlTailDetected)
+        rejected(Payload::Pdf, BodyFlaw::HtmlTailDetected)
     );
     assert_eq!(
         verdict(b"%PDF-1.4 %%EOF", None, wanted),
-        rejected(Payload::Pdf, Flaw::PdfTooSmall)
+        rejected(Payload::Pdf, BodyFlaw::PdfTooSmall)
     );
     assert_eq!(
         verdict(b"", None, any),
-        rejected(Payload::Empty, Flaw::EmptyBody)
+        rejected(Payload::Empty, BodyFlaw::EmptyBody)
     );
     assert_eq!(
         verdict(b"garbage", None, wanted),
-        rejected(Payload::Unknown, Flaw::PdfSniffUnknown)
+        rejected(Payload::Unknown, BodyFlaw::PdfSniffUnknown)
     );
     assert_eq!(
         verdict(b"garbage", None, any),
-        Verdict::Accepted(Payload::Unknown)
+        BodyJudgement::Accepted(Payload::Unknown)
     );
     assert_eq!(
         verdict(b"<html>", None, wanted),
-        Verdict::Accepted(Payload::Html)
+        BodyJudgement::Accepted(Payload::Html)
     );
     assert_eq!(
         verdict(b"<html>", Some(100), any),
-        rejected(Payload::Html, Flaw::LengthMismatch)
+        rejected(Payload::Html, BodyFlaw::LengthMismatch)
     );
 }
 
 proptest! {
     #[test]
     fn no_bytes_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
-        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, expected: Expected::Pdf }, 1024);
+        let _ = judge(&ReceivedBody { head: &head, tail: &tail, length, declared_length: declared, expected: ExpectedContent::Pdf }, 1024);
     }
 }

@@ -1,5 +1,5 @@
 use docstokg_content::identifier::Identifier;
-use docstokg_content::work::{Identifiers, Learned, Work};
+use docstokg_content::work::{Identifiers, LearnedMetadata, Work};
 
 fn ids(texts: &[&str]) -> Identifiers {
     let mut ids = Identifiers::default();
@@ -12,18 +12,18 @@ fn ids(texts: &[&str]) -> Identifiers {
 #[test]
 fn what_is_learned_fills_gaps_and_overwrites_nothing() {
     let mut work = Work::new(Identifier::parse("arXiv:2101.00001v1").unwrap());
-    work.learn(&Learned {
+    work.learn(&LearnedMetadata {
         identifiers: ids(&["10.1000/a", "2101.00001v9"]),
         title: Some("First".to_owned()),
         year: Some(2021),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     });
-    work.learn(&Learned {
+    work.learn(&LearnedMetadata {
         identifiers: ids(&["10.1000/b", "pmid:5"]),
         title: Some("Second".to_owned()),
         year: Some(1),
         retracted: true,
-        ..Learned::default()
+        ..LearnedMetadata::default()
     });
     assert_eq!(
         work.identifiers,

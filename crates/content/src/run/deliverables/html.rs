@@ -6,44 +6,44 @@ use docstokg_telemetry::html::{TableLayout, card, document, table};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{Delivered, MOST_ROWS, Standing};
-use crate::run::Report;
+use super::{DeliveredWork, MAX_LISTED_WORKS, WorkStanding};
+use crate::run::RunReport;
 
 /// The works of a page.
 #[derive(Default)]
-pub(super) struct Works {
+pub(super) struct PageWorks {
     counts: [u64; 4],
-    missing: Vec<Delivered>,
-    downloaded: Vec<Delivered>,
+    missing: Vec<DeliveredWork>,
+    downloaded: Vec<DeliveredWork>,
     reasons: BTreeMap<String, u64>,
 }
 
-fn place(standing: Standing) -> usize {
+fn place(standing: WorkStanding) -> usize {
     match standing {
-        Standing::Downloaded => 0,
-        Standing::NotOpen => 1,
-        Standing::Failed => 2,
-        Standing::Waiting => 3,
+        WorkStanding::Downloaded => 0,
+        WorkStanding::NotOpen => 1,
+        WorkStanding::Failed => 2,
+        WorkStanding::Waiting => 3,
     }
 }
 
-impl Works {
-    pub(super) fn take(&mut self, work: Delivered) {
+impl PageWorks {
+    pub(super) fn take(&mut self, work: DeliveredWork) {
         self.counts[place(work.standing)] += 1;
-        if work.standing != Standing::Downloaded {
+        if work.standing != WorkStanding::Downloaded {
             *self.reasons.entry(work.reason.clone()).or_default() += 1;
         }
-        let list = if work.standing == Standing::Downloaded {
+        let list = if work.standing == WorkStanding::Downloaded {
             &mut self.downloaded
         } else {
             &mut self.missing
         };
-        if list.len() < MOST_ROWS {
+        if list.len() < MAX_LISTED_WORKS {
             list.push(work);
         }
     }
 
-    pub(super) fn write(&self, report: &Report) -> String {
+    pub(super) fn write(&self, report: &RunReport) -> String {
         let [downloaded, not_open, failed, waiting] = self.counts;
         let all = downloaded + not_open + failed + waiting;
         let alarm = if failed > 0 { "bad" } else { "" };
@@ -142,7 +142,7 @@ fn rest(all: u64, shown: usize, file: &str) -> Markup {
 }
 
 /// Writes the figures of the network, which come last.
-fn network(report: &Report) -> Markup {
+fn network(report: &RunReport) -> Markup {
     let attempts = report.resolvers["attempts"].as_object();
     let successes = |name: &str| report.resolvers["successes"][name].as_u64().unwrap_or(0);
     let rows = html! {

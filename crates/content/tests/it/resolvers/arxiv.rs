@@ -1,8 +1,8 @@
 use docstokg_content::reason::Reason;
 use docstokg_content::request_failure::RequestFailure;
-use docstokg_content::resolver::{Applies, Arxiv, Need, Resolver};
+use docstokg_content::resolver::{Applicability, Arxiv, IdentifierNeed, Resolver};
 
-use crate::script::{Script, ask, fixture, resolve, settings, show, work};
+use crate::scripted_web::{Script, ask, fixture, resolve, settings, show, work};
 
 const API: &str = "https://export.arxiv.org/api/query";
 
@@ -81,6 +81,6 @@ fn nobody_is_asked_about_what_is_known() {
     assert!(web.asked().is_empty());
     assert_eq!(
         Arxiv::new(settings()).applies(&work("10.1000/a")),
-        Applies::No(&[Need::ArxivId])
+        Applicability::No(&[IdentifierNeed::ArxivId])
     );
 }

@@ -1,11 +1,13 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::{Applies, Crossref, Need, Resolver, WorkStep, credentials};
+use docstokg_content::resolver::{
+    Applicability, Crossref, IdentifierNeed, Resolver, WorkLookupStep, credentials,
+};
 use docstokg_lookup::message::LookupResponse;
-use docstokg_lookup::source_spec::Credential;
+use docstokg_lookup::source_spec::SourceCredential;
 use http::{HeaderMap, StatusCode};
 
-use crate::script::{
+use crate::scripted_web::{
     Script, ask, assert_bad_answers_have_reasons, finish, fixture, settings, show, work,
 };
 
@@ -107,7 +109,7 @@ fn a_work_without_fields_is_a_clean_miss() {
     );
     assert_eq!(
         Crossref::new(settings()).applies(&work("pmid:1")),
-        Applies::No(&[Need::Doi])
+        Applicability::No(&[IdentifierNeed::Doi])
     );
 }
 
@@ -116,7 +118,7 @@ fn nonsense_has_reasons() {
     assert_bad_answers_have_reasons(&Crossref::new(settings()), "10.1000/a", API);
 }
 
-fn credential(key: &str) -> &'static Credential {
+fn credential(key: &str) -> &'static SourceCredential {
     credentials().find(|known| known.key == key).unwrap()
 }
 
@@ -173,16 +175,16 @@ fn each_response_gives_the_next_step() {
     let (resolver, works) = (Crossref::new(settings()), [work("10.1000/a")]);
     let next = |status: u16, body: &'static str| {
         let mut steps = finish(resolver.begin(&works), &Script::new());
-        let Some(WorkStep::Request(pending)) = steps.pop() else {
+        let Some(WorkLookupStep::Request(pending)) = steps.pop() else {
             panic!("one work is looked up by a request")
         };
         let url = pending.request.url.clone();
         let status = StatusCode::from_u16(status).unwrap();
         let response = LookupResponse::new(url, status, HeaderMap::new(), body.into());
         match pending.next(Ok(response)) {
-            WorkStep::Request(pending) => pending.request.url.to_string(),
-            WorkStep::Done(outcome) => show(&outcome),
-            WorkStep::Parse(_) => "a page".to_owned(),
+            WorkLookupStep::Request(pending) => pending.request.url.to_string(),
+            WorkLookupStep::Done(outcome) => show(&outcome),
+            WorkLookupStep::Parse(_) => "a page".to_owned(),
         }
     };
     let record = r#"{"message": {"DOI": "10.1000/a"}}"#;

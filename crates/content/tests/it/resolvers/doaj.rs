@@ -1,6 +1,8 @@
-use docstokg_content::resolver::{Applies, Doaj, Need, Resolver};
+use docstokg_content::resolver::{Applicability, Doaj, IdentifierNeed, Resolver};
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::scripted_web::{
+    Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work,
+};
 
 const API: &str = "https://doaj.org/api/v4/search/articles/";
 
@@ -45,5 +47,8 @@ fn a_doi_cannot_end_the_quoted_query() {
 fn nonsense_has_reasons() {
     let doaj = Doaj::new(settings());
     assert_bad_answers_have_reasons(&doaj, "10.1000/bees", API);
-    assert_eq!(doaj.applies(&work("pmid:1")), Applies::No(&[Need::Doi]));
+    assert_eq!(
+        doaj.applies(&work("pmid:1")),
+        Applicability::No(&[IdentifierNeed::Doi])
+    );
 }

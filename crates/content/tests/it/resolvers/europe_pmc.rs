@@ -1,6 +1,8 @@
-use docstokg_content::resolver::{Applies, EuropePmc, Need, Resolver};
+use docstokg_content::resolver::{Applicability, EuropePmc, IdentifierNeed, Resolver};
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::scripted_web::{
+    Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work,
+};
 
 const API: &str = "https://www.ebi.ac.uk/europepmc/webservices/rest/search";
 
@@ -34,7 +36,11 @@ fn every_kind_of_identifier_has_its_query() {
     }
     assert_eq!(
         EuropePmc::new(settings()).applies(&work("W1")),
-        Applies::No(&[Need::PmcId, Need::PubMedId, Need::Doi])
+        Applicability::No(&[
+            IdentifierNeed::PmcId,
+            IdentifierNeed::PubMedId,
+            IdentifierNeed::Doi
+        ])
     );
 }
 

@@ -1,7 +1,9 @@
-use docstokg_content::resolver::{Applies, Figshare, Need, Outcome, Resolver};
+use docstokg_content::resolver::{
+    Applicability, Figshare, IdentifierNeed, LookupOutcome, Resolver,
+};
 use url::Url;
 
-use crate::script::{
+use crate::scripted_web::{
     Script, ask, assert_bad_answers_have_reasons, fixture, resolve, settings, show, work,
 };
 
@@ -47,7 +49,7 @@ fn an_item_that_belongs_to_an_article_is_not_the_article() {
         "not found: figshare: the record belongs to the work and is not the work itself\nlearned "
     );
     article.identifiers.doi = Some("10.1000/unrelated".parse().unwrap());
-    let Outcome::Found(found) = ask(article) else {
+    let LookupOutcome::Found(found) = ask(article) else {
         panic!("a place to try")
     };
     assert!(found.locations[0].needs_evidence);
@@ -137,7 +139,7 @@ fn nonsense_has_reasons() {
     ] {
         assert_eq!(
             figshare.applies(&work(id)),
-            Applies::No(&[Need::OwnRecord]),
+            Applicability::No(&[IdentifierNeed::OwnRecord]),
             "{id}"
         );
     }

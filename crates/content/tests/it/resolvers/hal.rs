@@ -1,7 +1,7 @@
-use docstokg_content::resolver::{Applies, Hal, Need, Outcome, Resolver};
+use docstokg_content::resolver::{Applicability, Hal, IdentifierNeed, LookupOutcome, Resolver};
 use url::Url;
 
-use crate::script::{
+use crate::scripted_web::{
     Script, ask, assert_bad_answers_have_reasons, fixture, resolve, settings, show, work,
 };
 
@@ -55,7 +55,8 @@ fn a_document_that_states_no_doi_has_to_prove_itself() {
         .unwrap()
         .replace("\"doiId_s\": \"10.1000/TIDES\", ", "");
     let web = Script::new().on(API, 200, bare);
-    let Outcome::Found(found) = resolve(&Hal::new(settings()), &[work], &web).remove(0) else {
+    let LookupOutcome::Found(found) = resolve(&Hal::new(settings()), &[work], &web).remove(0)
+    else {
         panic!("a place to try")
     };
     assert!(found.locations[0].needs_evidence);
@@ -110,7 +111,7 @@ fn nonsense_has_reasons() {
     ] {
         assert_eq!(
             hal.applies(&work(id)),
-            Applies::No(&[Need::Doi, Need::OwnRecord]),
+            Applicability::No(&[IdentifierNeed::Doi, IdentifierNeed::OwnRecord]),
             "{id}"
         );
     }

@@ -1,12 +1,12 @@
 use docstokg_content::landing_page;
 use docstokg_content::reason::Reason;
 use docstokg_content::request_failure::RequestFailure;
-use docstokg_content::resolver::{Applies, LandingPage, Need, Resolver};
+use docstokg_content::resolver::{Applicability, IdentifierNeed, LandingPage, Resolver};
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use url::Url;
 
-use crate::script::{Script, ask, fixture, settings, show, work};
+use crate::scripted_web::{Script, ask, fixture, settings, show, work};
 
 const PAGE: &str = "https://pub.example/article/a";
 
@@ -134,7 +134,7 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
     );
     assert_eq!(
         LandingPage::new(settings()).applies(&work("pmid:1")),
-        Applies::No(&[Need::Url, Need::Doi])
+        Applicability::No(&[IdentifierNeed::Url, IdentifierNeed::Doi])
     );
 }
 

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use docstokg_content::location::Location;
+use docstokg_content::location::CandidateLocation;
 use docstokg_content::resolver::{
-    Arxiv, Crossref, Doaj, EuropePmc, Figshare, Hal, OpenAlex, Osf, Outcome, Pmc, Resolver,
+    Arxiv, Crossref, Doaj, EuropePmc, Figshare, Hal, LookupOutcome, OpenAlex, Osf, Pmc, Resolver,
     Unpaywall, Wayback, Zenodo,
 };
 use docstokg_content::work::Work;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::script::{Script, fixture, resolve, settings, work};
+use crate::scripted_web::{Script, fixture, resolve, settings, work};
 
 /// Returns pointers to all values of a tree.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
@@ -72,12 +72,12 @@ pub(crate) fn check(
 ) {
     for body in bodies {
         for outcome in resolve(resolver, works, &script(body.clone())) {
-            let fetchable = |place: &Location| {
+            let fetchable = |place: &CandidateLocation| {
                 matches!(place.url.scheme(), "http" | "https")
                     && place.url.has_host()
                     && place.url.password().is_none()
             };
-            if let Outcome::Found(found) = outcome {
+            if let LookupOutcome::Found(found) = outcome {
                 assert!(
                     !found.locations.is_empty() && found.locations.iter().all(fetchable),
                     "{}",

@@ -1,9 +1,13 @@
 use std::sync::Arc;
 
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{Applies, Need, OpenAlex, Outcome, Resolver};
+use docstokg_content::resolver::{
+    Applicability, IdentifierNeed, LookupOutcome, OpenAlex, Resolver,
+};
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::scripted_web::{
+    Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work,
+};
 
 const API: &str = "https://api.openalex.org/works";
 const SELECT: &str = "id%2Cdoi%2Cids%2Ctitle%2Cpublication_year%2Copen_access%2Cbest_oa_location%2Cprimary_location%2Clocations%2Chas_content%2Ccontent_urls%2Cis_retracted";
@@ -43,12 +47,12 @@ fn every_kind_of_identifier_has_its_path() {
     }
     assert_eq!(
         OpenAlex::new(settings()).applies(&work("https://example.org/x")),
-        Applies::No(&[
-            Need::Doi,
-            Need::ArxivId,
-            Need::PubMedId,
-            Need::PmcId,
-            Need::OpenAlexId
+        Applicability::No(&[
+            IdentifierNeed::Doi,
+            IdentifierNeed::ArxivId,
+            IdentifierNeed::PubMedId,
+            IdentifierNeed::PmcId,
+            IdentifierNeed::OpenAlexId
         ])
     );
 }
@@ -75,7 +79,7 @@ fn a_merged_work_is_read_under_its_new_id() {
             .as_deref(),
         Some("10.7717/peerj.4375")
     );
-    assert!(matches!(outcomes[0], Outcome::Found(_)));
+    assert!(matches!(outcomes[0], LookupOutcome::Found(_)));
 }
 
 #[test]
@@ -156,7 +160,10 @@ fn a_list_that_cannot_be_paid_is_not_asked_for() {
             Some("single"),
             "it is not known yet what can be paid"
         );
-        assert!(matches!(outcomes[0], Outcome::Found(_)), "{outcomes:?}");
+        assert!(
+            matches!(outcomes[0], LookupOutcome::Found(_)),
+            "{outcomes:?}"
+        );
     }
 }
 
@@ -174,7 +181,7 @@ fn a_spent_budget_falls_back_to_singles_and_a_burst_does_not() {
     assert!(
         outcomes
             .iter()
-            .all(|outcome| matches!(outcome, Outcome::Found(_)))
+            .all(|outcome| matches!(outcome, LookupOutcome::Found(_)))
     );
     let burst = Script::new().with(
         API,

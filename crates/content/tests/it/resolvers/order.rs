@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::order::{Choice, Preset, order};
+use docstokg_content::resolver::order::{Preset, ResolverChoice, order};
 use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{ResolverId, all};
 
-use crate::script::{settings, work};
+use crate::scripted_web::{settings, work};
 
-fn explain(id: &str, choice: &Choice, settings: &Arc<Settings>) -> String {
+fn explain(id: &str, choice: &ResolverChoice, settings: &Arc<Settings>) -> String {
     let planned = order(&work(id), choice, &all(settings));
     planned
         .iter()
@@ -27,14 +27,19 @@ fn the_order_follows_from_what_is_known() {
     let ids = ["10.1000/a", "2101.00001", "PMC7", "https://pub.example/a"];
     let shown: Vec<String> = ids
         .iter()
-        .map(|id| format!("{id}\n{}", explain(id, &Choice::default(), &settings())))
+        .map(|id| {
+            format!(
+                "{id}\n{}",
+                explain(id, &ResolverChoice::default(), &settings())
+            )
+        })
         .collect();
     insta::assert_snapshot!(shown.join("\n\n"));
 }
 
 #[test]
 fn choices_move_add_and_remove() {
-    let choice = Choice {
+    let choice = ResolverChoice {
         preset: Preset::Fast,
         order: Some(vec![
             "Crossref".parse().unwrap(),

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{Applies, Need, Osf, Resolver, osf};
+use docstokg_content::resolver::{Applicability, IdentifierNeed, Osf, Resolver, osf};
 use docstokg_content::work::Work;
-use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::credentials::SourceCredentials;
 use url::Url;
 
-use crate::script::{
+use crate::scripted_web::{
     Script, ask, assert_bad_answers_have_reasons, fixture, resolve, settings, show, work,
 };
 
@@ -90,7 +90,7 @@ fn withdrawn_unpublished_and_other_files_are_not_found() {
 #[test]
 fn the_token_goes_to_the_api_and_nowhere_else() {
     let settings = Arc::new(Settings {
-        credentials: Credentials::default().with(&osf::TOKEN, "osf-token-1"),
+        credentials: SourceCredentials::default().with(&osf::TOKEN, "osf-token-1"),
         ..Settings::default()
     });
     let sent = |url: &str| settings.secret_headers(&Url::parse(url).unwrap()).len();
@@ -112,7 +112,7 @@ fn nonsense_has_reasons() {
     ] {
         assert_eq!(
             osf.applies(&work(id)),
-            Applies::No(&[Need::OwnRecord]),
+            Applicability::No(&[IdentifierNeed::OwnRecord]),
             "{id}"
         );
     }

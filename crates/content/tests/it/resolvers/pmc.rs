@@ -1,6 +1,8 @@
-use docstokg_content::resolver::{Applies, Need, Pmc, Resolver};
+use docstokg_content::resolver::{Applicability, IdentifierNeed, Pmc, Resolver};
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::scripted_web::{
+    Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work,
+};
 
 const CONVERTER: &str = "https://pmc.ncbi.nlm.nih.gov/tools/idconv/api/v1/articles/";
 const BUCKET: &str = "https://pmc-oa-opendata.s3.amazonaws.com/";
@@ -99,7 +101,11 @@ fn nonsense_has_reasons() {
     }
     assert_eq!(
         pmc.applies(&work("2101.00001")),
-        Applies::No(&[Need::PmcId, Need::Doi, Need::PubMedId])
+        Applicability::No(&[
+            IdentifierNeed::PmcId,
+            IdentifierNeed::Doi,
+            IdentifierNeed::PubMedId
+        ])
     );
 }
 

@@ -1,23 +1,26 @@
 use docstokg_content::config::ResolverSettings;
-use docstokg_content::location::{Location, Offers, distinct};
+use docstokg_content::location::{CandidateLocation, LocationOffer, distinct};
 use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{ARXIV_API, OpenAlex, ResolverId, all, crossref, openalex, specs};
-use docstokg_lookup::credentials::Credentials;
-use docstokg_lookup::endpoints::Endpoints;
+use docstokg_lookup::credentials::SourceCredentials;
+use docstokg_lookup::endpoints::SourceEndpoints;
 use std::sync::Arc;
 use url::Url;
 
-use crate::script::{CROSSREF_TOKEN, OPENALEX_KEY, Script, ask, settings};
+use crate::scripted_web::{CROSSREF_TOKEN, OPENALEX_KEY, Script, ask, settings};
 
 #[test]
 fn a_mirror_takes_the_place_of_a_service_and_gets_its_key() {
-    let mut endpoints = Endpoints::default();
+    let mut endpoints = SourceEndpoints::default();
     endpoints.set(
         &openalex::API,
         Url::parse("http://127.0.0.1:8080/mirror").unwrap(),
     );
     let crossref = crossref::SPEC.source.endpoints[0];
-    assert_eq!(endpoints.of(crossref), Endpoints::default().of(crossref));
+    assert_eq!(
+        endpoints.of(crossref),
+        SourceEndpoints::default().of(crossref)
+    );
     let settings = Settings {
         endpoints,
         ..(*settings()).clone()
@@ -44,7 +47,7 @@ fn a_mirror_takes_the_place_of_a_service_and_gets_its_key() {
 
 #[test]
 fn the_mirror_is_what_is_asked() {
-    let mut endpoints = Endpoints::default();
+    let mut endpoints = SourceEndpoints::default();
     endpoints.set(
         &openalex::API,
         Url::parse("https://mirror.openalex.org/base/").unwrap(),
@@ -74,7 +77,7 @@ fn nothing_prints_a_secret() {
 
 #[test]
 fn blank_keys_are_none() {
-    let credentials = Credentials::default()
+    let credentials = SourceCredentials::default()
         .with(&openalex::KEY, "  ")
         .with_mailto("");
     let settings = Settings {
@@ -102,40 +105,40 @@ fn all_resolvers_have_their_names() {
 #[test]
 fn places_are_joined_by_their_canonical_form() {
     let url = |text: &str| Url::parse(text).unwrap();
-    let arxiv = Endpoints::default().of(&ARXIV_API);
+    let arxiv = SourceEndpoints::default().of(&ARXIV_API);
     let joined = distinct([
-        Location::new(
+        CandidateLocation::new(
             url("https://x.example/%7ea#p"),
-            Offers::Unknown,
+            LocationOffer::Unknown,
             ResolverId::stored("a"),
         ),
-        Location::new(
+        CandidateLocation::new(
             url("https://x.example/~a"),
-            Offers::Pdf,
+            LocationOffer::Pdf,
             ResolverId::stored("b"),
         )
         .licence(Some("cc-by".to_owned())),
-        Location::new(
+        CandidateLocation::new(
             url("http://arxiv.org/abs/2101.00001"),
-            Offers::Landing,
+            LocationOffer::Landing,
             ResolverId::stored("b"),
         )
         .rewritten(&arxiv),
-        Location::new(
+        CandidateLocation::new(
             url("https://arxiv.org/pdf/2101.00001.pdf"),
-            Offers::Pdf,
+            LocationOffer::Pdf,
             ResolverId::stored("c"),
         )
         .rewritten(&arxiv),
-        Location::new(
+        CandidateLocation::new(
             url("http://www.nature.com/a.pdf"),
-            Offers::Pdf,
+            LocationOffer::Pdf,
             ResolverId::stored("c"),
         )
         .rewritten(&arxiv),
-        Location::new(
+        CandidateLocation::new(
             url("http://notnature.com/a.pdf"),
-            Offers::Pdf,
+            LocationOffer::Pdf,
             ResolverId::stored("c"),
         )
         .rewritten(&arxiv),

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{Applies, Need, Resolver, Unpaywall};
-use docstokg_lookup::credentials::Credentials;
+use docstokg_content::resolver::{Applicability, IdentifierNeed, Resolver, Unpaywall};
+use docstokg_lookup::credentials::SourceCredentials;
 
-use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+use crate::scripted_web::{
+    Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work,
+};
 
 const API: &str = "https://api.unpaywall.org/v2";
 
@@ -48,8 +50,8 @@ fn a_refused_address_is_not_repeated() {
 fn without_a_real_address_it_is_unavailable() {
     let with = |mail: Option<&str>| {
         let credentials = match mail {
-            Some(mail) => Credentials::default().with_mailto(mail),
-            None => Credentials::default(),
+            Some(mail) => SourceCredentials::default().with_mailto(mail),
+            None => SourceCredentials::default(),
         };
         Unpaywall::new(Arc::new(Settings {
             credentials,
@@ -75,7 +77,7 @@ fn without_a_real_address_it_is_unavailable() {
     assert_eq!(with(Some("reader@library.edu")), None);
     assert_eq!(
         Unpaywall::new(settings()).applies(&work("2101.00001")),
-        Applies::No(&[Need::Doi])
+        Applicability::No(&[IdentifierNeed::Doi])
     );
 }
 

@@ -1,10 +1,10 @@
 use docstokg_content::reason::Reason;
 use docstokg_content::request_failure::RequestFailure;
-use docstokg_content::resolver::{Applies, Need, Resolver, Wayback};
+use docstokg_content::resolver::{Applicability, IdentifierNeed, Resolver, Wayback};
 use docstokg_content::work::Work;
 use url::Url;
 
-use crate::script::{Script, fixture, resolve, settings, show, work};
+use crate::scripted_web::{Script, fixture, resolve, settings, show, work};
 
 const CDX: &str = "https://web.archive.org/cdx/search/cdx";
 
@@ -50,11 +50,11 @@ fn nothing_kept_is_a_clean_miss() {
     }
     assert_eq!(
         Wayback::new(settings()).applies(&work("10.1000/a")),
-        Applies::No(&[Need::DeadLink])
+        Applicability::No(&[IdentifierNeed::DeadLink])
     );
     assert_eq!(
         Wayback::new(settings()).applies(&gone(&["https://gone.example/a"])),
-        Applies::Yes
+        Applicability::Yes
     );
 }
 

@@ -1,8 +1,8 @@
-use docstokg_content::resolver::{Applies, Need, Resolver, Zenodo};
+use docstokg_content::resolver::{Applicability, IdentifierNeed, Resolver, Zenodo};
 use docstokg_content::work::Work;
 use url::Url;
 
-use crate::script::{
+use crate::scripted_web::{
     Script, ask, assert_bad_answers_have_reasons, fixture, resolve, settings, show, work,
 };
 
@@ -53,7 +53,7 @@ fn a_record_that_another_resolver_named_counts_as_far_as_it_says_that_it_is_the_
         let web = Script::new().on(API, 200, fixture("zenodo/record.json"));
         let outcome = resolve(&Zenodo::new(settings()), &[work], &web).remove(0);
         match outcome {
-            docstokg_content::resolver::Outcome::Found(found) => {
+            docstokg_content::resolver::LookupOutcome::Found(found) => {
                 Some(found.locations[0].needs_evidence)
             }
             _ => None,
@@ -110,7 +110,7 @@ fn nonsense_has_reasons() {
     ] {
         assert_eq!(
             zenodo.applies(&work(id)),
-            Applies::No(&[Need::OwnRecord]),
+            Applicability::No(&[IdentifierNeed::OwnRecord]),
             "{id}"
         );
     }

@@ -2,11 +2,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use docstokg_content::location::{Checksum, Location, Offers};
-use docstokg_content::resolver::order::{Choice, Plan, order};
-use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver, ResolverId};
+use docstokg_content::location::{CandidateLocation, LocationChecksum, LocationOffer};
+use docstokg_content::resolver::order::{ResolverChoice, ResolverPlan, order};
+use docstokg_content::resolver::{self, LandingPage, LookupOutcome, Resolver, ResolverId};
 use docstokg_content::sniff::{
-    Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge,
+    BodyJudgement, ExpectedContent, MIN_PDF_BYTES, Payload, ReceivedBody, classify, judge,
 };
 use docstokg_content::work::Work;
 use docstokg_policy::robots::Robots;
@@ -14,7 +14,7 @@ use md5::{Digest, Md5};
 use url::Url;
 
 use super::web::Simulated;
-use crate::script::{finish, look_up};
+use crate::scripted_web::{finish, look_up};
 
 /// Asks one resolver after the other until a PDF is there.
 pub(super) struct Downloader<'a> {
@@ -37,10 +37,10 @@ impl<'a> Downloader<'a> {
         let mut asked: HashSet<ResolverId> = HashSet::new();
         let mut tried: HashSet<Url> = HashSet::new();
         loop {
-            let planned = order(&work, &Choice::default(), &self.resolvers);
-            let next = planned
-                .iter()
-                .find(|planned| planned.plan == Plan::Ask && !asked.contains(&planned.resolver))?;
+            let planned = order(&work, &ResolverChoice::default(), &self.resolvers);
+            let next = planned.iter().find(|planned| {
+                planned.plan == ResolverPlan::Ask && !asked.contains(&planned.resolver)
+            })?;
             asked.insert(next.resolver);
             let resolver = self
                 .resolvers
@@ -51,7 +51,7 @@ impl<'a> Downloader<'a> {
                 .learned()
                 .into_iter()
                 .for_each(|learned| work.learn(learned));
-            if let Outcome::Found(found) = outcome
+            if let LookupOutcome::Found(found) = outcome
                 && let Some(body) = self.first(found.locations, &mut work, &mut tried)
             {
                 return Some(body);
@@ -62,19 +62,19 @@ impl<'a> Downloader<'a> {
     /// Tries places in order; pages lead to further ones.
     fn first(
         &self,
-        locations: Vec<Location>,
+        locations: Vec<CandidateLocation>,
         work: &mut Work,
         tried: &mut HashSet<Url>,
     ) -> Option<Bytes> {
         for location in locations {
-            if location.offers == Offers::Xml
+            if location.offers == LocationOffer::Xml
                 || !tried.insert(location.url.clone())
                 || !self.may(&location.url)
             {
                 continue;
             }
-            if location.offers == Offers::Landing {
-                if let Outcome::Found(found) =
+            if location.offers == LocationOffer::Landing {
+                if let LookupOutcome::Found(found) =
                     finish(self.pages.read(location.url, Some(work)), self.web)
                     && let Some(body) = self.first(found.locations, work, tried)
                 {
@@ -88,8 +88,8 @@ impl<'a> Downloader<'a> {
             match answer.status.as_u16() {
                 404 | 410 => work.failed_urls.push(location.url),
                 200 if classify(&answer.body) == Payload::Html => {
-                    let page = Location {
-                        offers: Offers::Landing,
+                    let page = CandidateLocation {
+                        offers: LocationOffer::Landing,
                         ..location
                     };
                     tried.remove(&page.url);
@@ -124,18 +124,18 @@ impl<'a> Downloader<'a> {
     }
 }
 
-fn is_good(body: &[u8], location: &Location) -> bool {
+fn is_good(body: &[u8], location: &CandidateLocation) -> bool {
     let length = body.len() as u64;
-    let received = Received {
+    let received = ReceivedBody {
         head: body,
         tail: body,
         length,
         declared_length: Some(length),
-        expected: Expected::Pdf,
+        expected: ExpectedContent::Pdf,
     };
     let right = match &location.checksum {
-        Some(Checksum::Md5(hex)) => *hex == format!("{:x}", Md5::digest(body)),
+        Some(LocationChecksum::Md5(hex)) => *hex == format!("{:x}", Md5::digest(body)),
         _ => true,
     };
-    right && judge(&received, MIN_PDF_BYTES) == Verdict::Accepted(Payload::Pdf)
+    right && judge(&received, MIN_PDF_BYTES) == BodyJudgement::Accepted(Payload::Pdf)
 }

@@ -7,17 +7,17 @@ use docstokg_content::reason::Reason;
 use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::endpoints;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_lookup::credentials::Credentials;
-use docstokg_lookup::endpoints::Endpoints;
+use docstokg_lookup::credentials::SourceCredentials;
+use docstokg_lookup::endpoints::SourceEndpoints;
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
-use docstokg_origin_sim::scholarly::Library;
-use docstokg_origin_sim::{Arrival, Piece, Reply};
+use docstokg_origin_sim::scholarly::WorkLibrary;
+use docstokg_origin_sim::{Arrival, Piece, ScriptedReply};
 use docstokg_policy::time::{BootInstant, Timestamp};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use crate::script::Responds;
+use crate::scripted_web::Responds;
 
 pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
@@ -25,14 +25,14 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 
 /// Asks the origins in process, a second between requests: no limit matters, and no outage is met.
 pub(super) struct Simulated {
-    library: Library,
-    web: docstokg_origin_sim::Web,
+    library: WorkLibrary,
+    web: docstokg_origin_sim::SimulatedWeb,
     seconds: AtomicU64,
 }
 
 impl Simulated {
-    pub(super) fn new(library: &Library) -> Self {
-        let web = docstokg_origin_sim::Web::new(library.origins(), BootInstant::ZERO);
+    pub(super) fn new(library: &WorkLibrary) -> Self {
+        let web = docstokg_origin_sim::SimulatedWeb::new(library.origins(), BootInstant::ZERO);
         Self {
             library: library.clone(),
             web,
@@ -42,12 +42,12 @@ impl Simulated {
 
     /// Returns settings with every service at its simulated place.
     pub(super) fn settings(&self) -> Arc<Settings> {
-        let mut places = Endpoints::default();
+        let mut places = SourceEndpoints::default();
         for endpoint in endpoints() {
             let base = self.library.endpoint(endpoint.key).unwrap();
             places.set(endpoint, Url::parse(&base).unwrap());
         }
-        let credentials = Credentials::default().with_mailto("reader@library.edu");
+        let credentials = SourceCredentials::default().with_mailto("reader@library.edu");
         Arc::new(Settings {
             endpoints: places,
             credentials,
@@ -71,7 +71,7 @@ impl Simulated {
     }
 
     /// Sends one request.
-    pub(super) fn once(&self, url: &Url) -> Option<Reply> {
+    pub(super) fn once(&self, url: &Url) -> Option<ScriptedReply> {
         let second = self.seconds.fetch_add(1, Ordering::Relaxed);
         let path = url.query().map_or(url.path().to_owned(), |query| {
             format!("{}?{query}", url.path())
@@ -106,7 +106,7 @@ impl Simulated {
     }
 }
 
-fn answer(url: Url, reply: &Reply) -> LookupResponse {
+fn answer(url: Url, reply: &ScriptedReply) -> LookupResponse {
     let header = |(name, value): &(String, String)| {
         (
             HeaderName::try_from(name).unwrap(),

@@ -2,8 +2,8 @@
 //! site offers besides.
 
 use docstokg_content::identifier::Identifier;
-use docstokg_content::landing_page::{Page, extract};
-use docstokg_content::location::Offers;
+use docstokg_content::landing_page::{PageContents, extract};
+use docstokg_content::location::LocationOffer;
 use docstokg_content::work::Work;
 use http::HeaderMap;
 use http::header::LINK;
@@ -12,7 +12,7 @@ use url::Url;
 const TITLE: &str = "Salt marshes of the western delta and their insects";
 
 /// Reads a page about a DOI; `head` and `body` are what it says beside its title and DOI.
-fn read(doi: &str, url: &str, head: &str, body: &str, headers: &HeaderMap) -> Page {
+fn read(doi: &str, url: &str, head: &str, body: &str, headers: &HeaderMap) -> PageContents {
     let html = format!(
         "<html><head><meta name=citation_title content=\"{TITLE}\"><meta name=citation_doi content=\"{doi}\">{head}</head>\
          <body><h1>{TITLE}</h1>{body}</body></html>"
@@ -26,11 +26,11 @@ fn read(doi: &str, url: &str, head: &str, body: &str, headers: &HeaderMap) -> Pa
 }
 
 /// Returns the files that are taken as they come, without a word in them about the work.
-fn sure(page: &Page) -> Vec<&str> {
+fn sure(page: &PageContents) -> Vec<&str> {
     let files = page
         .candidates
         .iter()
-        .filter(|found| found.offers == Offers::Pdf && !found.needs_evidence);
+        .filter(|found| found.offers == LocationOffer::Pdf && !found.needs_evidence);
     files.map(|found| found.url.as_str()).collect()
 }
 

@@ -3,36 +3,37 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::reason::Reason;
-use docstokg_content::run::inputs::Listed;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_content::run::inputs::WorkList;
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::world::{World, pdf, urls};
+use crate::run_world::{World, pdf, urls};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Three works of one host, with this much time each: how the run ended, after how long, and why
 /// works did.
 fn run(
-    origin: Origin,
+    origin: OriginScript,
     yaml: &str,
 ) -> (
-    Ended,
+    RunEnd,
     Duration,
     std::collections::BTreeMap<&'static str, u64>,
 ) {
     let world = World::new(vec![origin], &format!("version: 1\n{yaml}\n"), |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.item_deadline = Some(DEADLINE);
-    });
+    let (ended, took, progress) =
+        world.run(Box::new(WorkList::new("list", urls(1, 3))), |options| {
+            options.item_deadline = Some(DEADLINE);
+        });
     (ended, took, progress.counters().reasons)
 }
 
-fn without_robots(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Origin {
-    Origin::new("h0.example").handler(move |arrival, _| {
+fn without_robots(answer: impl Fn(&str) -> ScriptedReply + Send + Sync + 'static) -> OriginScript {
+    OriginScript::new("h0.example").handler(move |arrival, _| {
         if arrival.path == "/robots.txt" {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
             answer(&arrival.path)
         }
@@ -46,7 +47,7 @@ const FREE: &str =
 fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
     let yaml = "limits: { hosts: { h0.example: { artifact: { rates: [\"1/HOUR\"] }, landing: { rates: [] } } } }";
     let (ended, took, reasons) = run(without_robots(|_| pdf("x")), yaml);
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(
         reasons.get(Reason::Deadline.as_str()),
         Some(&2),
@@ -60,8 +61,8 @@ fn a_breaker_that_opens_in_mid_run_does_not_either() {
     let yaml = format!(
         "{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900, early_probes: false }} }} }}"
     );
-    let (ended, took, reasons) = run(without_robots(|_| Reply::status(503)), &yaml);
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, reasons) = run(without_robots(|_| ScriptedReply::status(503)), &yaml);
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(reasons.values().sum::<u64>(), 3, "{reasons:?}");
     assert!(took < DEADLINE * 2, "{took:?}");
 }
@@ -70,11 +71,11 @@ fn a_breaker_that_opens_in_mid_run_does_not_either() {
 fn an_answer_that_never_ends_does_not_either() {
     let (ended, took, reasons) = run(
         without_robots(|_| {
-            Reply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))
+            ScriptedReply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))
         }),
         FREE,
     );
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(
         reasons.get(Reason::Deadline.as_str()),
         Some(&3),
@@ -90,14 +91,15 @@ fn a_run_waits_no_longer_than_it_was_told_when_a_breaker_opens_in_mid_run() {
         without_robots(
             move |_| match answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
                 0 => pdf("x"),
-                _ => Reply::status(429).header("retry-after", "7200"),
+                _ => ScriptedReply::status(429).header("retry-after", "7200"),
             },
         );
     let world = World::new(vec![origin], &format!("version: 1\n{FREE}\n"), |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.max_wait = Duration::from_secs(60);
-    });
-    let Ended::Deferred { left: 2, due_in } = ended else {
+    let (ended, took, progress) =
+        world.run(Box::new(WorkList::new("list", urls(1, 3))), |options| {
+            options.max_wait = Duration::from_secs(60);
+        });
+    let RunEnd::Deferred { left: 2, due_in } = ended else {
         panic!("{ended:?}")
     };
     assert!(

@@ -9,11 +9,11 @@ use url::Url;
 use super::labels;
 use super::link_words::{LinkWords, is_version, ojs_article};
 use crate::titles;
-use crate::work::{Learned, Work};
+use crate::work::{LearnedMetadata, Work};
 
 /// The names of the page's own work, in the form in which URLs are searched for them.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct OwnNames {
     /// DOIs, and their parts behind the slash where those are long enough to be telling.
     dois: Vec<String>,
     /// Article ids: PII, arXiv id, the last part of the page's path that has digits.
@@ -29,7 +29,7 @@ pub(super) struct Own {
 
 /// How surely a link is about the page's own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Carries {
+pub(super) enum LinkCertainty {
     /// It has the DOI in it.
     Doi,
     /// It has the article id in it, or is the page's own path with `pdf` or the like behind it.
@@ -38,11 +38,11 @@ pub(super) enum Carries {
     Nothing,
 }
 
-impl Own {
+impl OwnNames {
     /// Gathers the names: what is known of the work, what the page says, what its URL says.
     pub(super) fn new(
         page: &Url,
-        learned: &Learned,
+        learned: &LearnedMetadata,
         stated: &[String],
         work: Option<&Work>,
     ) -> Self {
@@ -97,10 +97,10 @@ impl Own {
     }
 
     /// Tells whether a link is about this work.
-    pub(super) fn carried_by(&self, link: &Url) -> Carries {
+    pub(super) fn carried_by(&self, link: &Url) -> LinkCertainty {
         let words = LinkWords::of(link);
         if self.dois.iter().any(|doi| words.name(doi)) {
-            return Carries::Doi;
+            return LinkCertainty::Doi;
         }
         let home = self.is_home(link);
         // A short number may be anybody's on another host.
@@ -108,9 +108,9 @@ impl Own {
         if self.ids.iter().filter(telling).any(|id| words.name(id))
             || (home && !self.by_query && self.extended_by(link))
         {
-            return Carries::Id;
+            return LinkCertainty::Id;
         }
-        Carries::Nothing
+        LinkCertainty::Nothing
     }
 
     /// Tells whether a link that does not carry this work names another one: a DOI that is not this

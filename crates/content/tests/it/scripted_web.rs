@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::location::Location;
+use docstokg_content::location::CandidateLocation;
 use docstokg_content::reason::Reason;
 use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{Outcome, Resolver, crossref, openalex};
+use docstokg_content::resolver::{LookupOutcome, Resolver, crossref, openalex};
 use docstokg_content::work::Work;
 use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
-use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::credentials::SourceCredentials;
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
-use docstokg_lookup::step::Step;
+use docstokg_lookup::step::LookupStep;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
@@ -160,21 +160,25 @@ impl Responds for Script {
 }
 
 /// Feeds steps with responses until the look-up is over.
-pub(crate) fn finish<T>(mut step: Step<'_, T, RequestFailure>, web: &dyn Responds) -> T {
+pub(crate) fn finish<T>(mut step: LookupStep<'_, T, RequestFailure>, web: &dyn Responds) -> T {
     loop {
         step = match step {
-            Step::Done(value) => return value,
-            Step::Request(pending) => {
+            LookupStep::Done(value) => return value,
+            LookupStep::Request(pending) => {
                 let result = web.respond(pending.request.clone());
                 pending.next(result)
             }
-            Step::Parse(pending) => pending.next(),
+            LookupStep::Parse(pending) => pending.next(),
         }
     }
 }
 
 /// Looks up works, one after the other once the requests about all of them are sent.
-pub(crate) fn look_up(resolver: &dyn Resolver, works: &[Work], web: &dyn Responds) -> Vec<Outcome> {
+pub(crate) fn look_up(
+    resolver: &dyn Resolver,
+    works: &[Work],
+    web: &dyn Responds,
+) -> Vec<LookupOutcome> {
     let steps = finish(resolver.begin(works), web);
     steps.into_iter().map(|step| finish(step, web)).collect()
 }
@@ -190,7 +194,7 @@ pub(crate) fn fixture(path: &str) -> Vec<u8> {
 
 /// Settings with every credential set.
 pub(crate) fn settings() -> Arc<Settings> {
-    let credentials = Credentials::default()
+    let credentials = SourceCredentials::default()
         .with_mailto(MAIL)
         .with(&openalex::KEY, format!(" {OPENALEX_KEY}\n"))
         .with(&crossref::PLUS_TOKEN, CROSSREF_TOKEN);
@@ -206,12 +210,12 @@ pub(crate) fn work(id: &str) -> Work {
 
 /// Asks about works and checks what holds for every resolver: one outcome each, no secret abroad,
 /// none in any text.
-pub(crate) fn ask(resolver: &dyn Resolver, ids: &[&str], web: &Script) -> Vec<Outcome> {
+pub(crate) fn ask(resolver: &dyn Resolver, ids: &[&str], web: &Script) -> Vec<LookupOutcome> {
     let works: Vec<Work> = ids.iter().map(|id| work(id)).collect();
     resolve(resolver, &works, web)
 }
 
-pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> Vec<Outcome> {
+pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> Vec<LookupOutcome> {
     let outcomes = look_up(resolver, works, web);
     assert_eq!(outcomes.len(), works.len());
     web.assert_secrets_stayed_home();
@@ -226,7 +230,7 @@ pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> 
 }
 
 /// Shows an outcome as text, one line per place.
-pub(crate) fn show(outcome: &Outcome) -> String {
+pub(crate) fn show(outcome: &LookupOutcome) -> String {
     let learned = outcome.learned().map(|learned| {
         let ids = &learned.identifiers;
         let mut parts = Vec::new();
@@ -241,7 +245,7 @@ pub(crate) fn show(outcome: &Outcome) -> String {
         format!("learned {}", parts.join(" "))
     });
     match outcome {
-        Outcome::Found(found) => format!(
+        LookupOutcome::Found(found) => format!(
             "{}\n{}",
             found
                 .locations
@@ -251,10 +255,10 @@ pub(crate) fn show(outcome: &Outcome) -> String {
                 .join("\n"),
             learned.unwrap_or_default()
         ),
-        Outcome::NotFound { detail, .. } => {
+        LookupOutcome::NotFound { detail, .. } => {
             format!("not found: {detail}\n{}", learned.unwrap_or_default())
         }
-        Outcome::Failed(failure) => {
+        LookupOutcome::Failed(failure) => {
             let retry = failure.disposition.retry();
             let wait_ms = retry.map(|retry| retry.wait.as_millis());
             format!(
@@ -265,8 +269,8 @@ pub(crate) fn show(outcome: &Outcome) -> String {
     }
 }
 
-fn place(location: &Location) -> String {
-    let Location {
+fn place(location: &CandidateLocation) -> String {
+    let CandidateLocation {
         url,
         offers,
         licence,

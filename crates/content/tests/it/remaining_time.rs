@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
-use docstokg_content::run::Options;
-use docstokg_content::run::inputs::Listed;
+use docstokg_bulk::scheduler::RunEnd;
+use docstokg_content::run::RunOptions;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
 use docstokg_hub::clock::Clock;
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::stores::StoreError;
-use docstokg_hub::stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_hub::stores::conformance::wrapper::{HookedStore, Treatment};
 use docstokg_hub::stores::fallback::Fallback;
 use docstokg_hub::{RateWait, Request, Role};
-use docstokg_origin_sim::{Origin, Reply, Simulation};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
 
-use crate::world::{World, pdf, urls};
+use crate::run_world::{World, pdf, urls};
 
 /// The rates that unknown hosts have by default.
 const DEFAULT: &str = "2/SECOND+500/HOUR";
@@ -24,24 +24,24 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn origin(host: &str, latency: Duration) -> Origin {
-    Origin::new(host)
+fn origin(host: &str, latency: Duration) -> OriginScript {
+    OriginScript::new(host)
         .latency(latency)
         .handler(|arrival, _| pdf(&arrival.path))
 }
 
 /// A host that asks for a pause when a path is requested for the first time.
-fn pausing(path: &'static str) -> Origin {
-    Origin::new("h0.example").handler(move |arrival, earlier| {
+fn pausing(path: &'static str) -> OriginScript {
+    OriginScript::new("h0.example").handler(move |arrival, earlier| {
         if arrival.path == path && earlier == 0 {
-            return Reply::status(429).header("retry-after", "1200");
+            return ScriptedReply::status(429).header("retry-after", "1200");
         }
         pdf(&arrival.path)
     })
 }
 
 /// A world whose hosts have these rates.
-fn world(simulation: Simulation, rates: &str, origins: Vec<Origin>) -> World {
+fn world(simulation: Simulation, rates: &str, origins: Vec<OriginScript>) -> World {
     let mut yaml = String::from("version: 1\nlimits:\n  hosts:\n");
     for host in ["h0.example", "h1.example"] {
         yaml.push_str(&format!(
@@ -60,7 +60,7 @@ fn check(
     world: &mut World,
     works: Vec<Work>,
     at: &[u64],
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut RunOptions),
 ) -> Duration {
     check_except(world, works, at, &[], change)
 }
@@ -71,11 +71,11 @@ fn check_except(
     works: Vec<Work>,
     at: &[u64],
     unknown: &[u64],
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut RunOptions),
 ) -> Duration {
     world.noted_at = at.iter().copied().map(seconds).collect();
     world.noted.lock().clear();
-    let (_, took, _) = world.run(Box::new(Listed::new("list", works)), change);
+    let (_, took, _) = world.run(Box::new(WorkList::new("list", works)), change);
     for (after, left) in world.noted.lock().iter() {
         let real = took.saturating_sub(*after).as_secs_f64();
         if unknown.contains(&after.as_secs()) {
@@ -118,8 +118,8 @@ fn what_an_earlier_run_used_counts_when_it_is_resumed() {
     );
     world.store = Some(simulation.store());
     let first: Vec<Work> = urls(1, 700).into_iter().take(364).collect();
-    let (ended, _, _) = world.run(Box::new(Listed::new("list", first)), |_| {});
-    assert!(matches!(ended, Ended::Complete));
+    let (ended, _, _) = world.run(Box::new(WorkList::new("list", first)), |_| {});
+    assert!(matches!(ended, RunEnd::Complete));
     // The same directory, with more works: 336 are left, and 136 of the hour.
     check(
         &mut world,
@@ -171,7 +171,7 @@ fn losing_its_store(rates: &str) -> World {
     let origin = vec![origin("h0.example", seconds(0))];
     let mut world = world(simulation.clone(), rates, origin);
     let time = simulation.clone();
-    let losing = Wrapped::new(simulation.shared_store(), move |_| {
+    let losing = HookedStore::new(simulation.shared_store(), move |_| {
         if time.elapsed() < seconds(40) {
             return Treatment::Forward;
         }
@@ -235,9 +235,9 @@ fn nothing_is_said_while_a_host_is_down_that_may_delay_the_end() {
     let is_down = |now: Duration| (20..90).contains(&now.as_secs());
     let simulation = Simulation::new();
     let time = simulation.clone();
-    let failing = Origin::new("h0.example").handler(move |arrival, _| {
+    let failing = OriginScript::new("h0.example").handler(move |arrival, _| {
         if is_down(time.elapsed()) {
-            return Reply::status(503);
+            return ScriptedReply::status(503);
         }
         pdf(&arrival.path)
     });
@@ -249,7 +249,7 @@ fn nothing_is_said_while_a_host_is_down_that_may_delay_the_end() {
 #[test]
 fn a_host_that_is_down_for_longer_than_the_run_waits_delays_nothing() {
     let hosts = vec![
-        Origin::new("h0.example").handler(|_, _| Reply::status(503)),
+        OriginScript::new("h0.example").handler(|_, _| ScriptedReply::status(503)),
         origin("h1.example", seconds(0)),
     ];
     let mut world = world(Simulation::new(), "5/SECOND", hosts);
@@ -274,12 +274,15 @@ fn many_hosts_take_as_long_as_the_run_has_places_for_their_files() {
 #[test]
 fn the_crawl_delay_of_a_host_sets_the_pace() {
     for delay in [5, 30, 120] {
-        let host =
-            Origin::new("h0.example").handler(move |arrival, _| match arrival.path.as_str() {
-                "/robots.txt" => Reply::ok(format!("User-agent: *\nCrawl-delay: {delay}\n"))
-                    .header("content-type", "text/plain"),
+        let host = OriginScript::new("h0.example").handler(move |arrival, _| {
+            match arrival.path.as_str() {
+                "/robots.txt" => {
+                    ScriptedReply::ok(format!("User-agent: *\nCrawl-delay: {delay}\n"))
+                        .header("content-type", "text/plain")
+                }
                 path => pdf(path),
-            });
+            }
+        });
         let mut world = world(Simulation::new(), "2/SECOND", vec![host]);
         let at = [delay + 5, 5 * delay + 5, 12 * delay + 5];
         let took = check(&mut world, urls(1, 20), &at, |options| {

@@ -5,11 +5,11 @@ use serde_json::Value;
 use url::Url;
 
 use super::platforms::looks_like_pdf;
-use super::{Described, Meta, each};
+use super::{DescribedFile, MetaTag, each};
 use crate::identifier::{Doi, Identifier};
-use crate::location::Offers;
+use crate::location::LocationOffer;
 use crate::titles;
-use crate::work::Learned;
+use crate::work::LearnedMetadata;
 
 /// Metas whose content is the DOI, in the order of their reliability.
 const DOI_METAS: [&str; 9] = [
@@ -34,7 +34,7 @@ const ID_METAS: [&str; 5] = [
 ];
 
 /// Kinds of JSON-LD objects that describe an article.
-const ARTICLES: [&str; 8] = [
+const ARTICLE_TYPES: [&str; 8] = [
     "ScholarlyArticle",
     "MedicalScholarlyArticle",
     "Article",
@@ -62,7 +62,7 @@ const OTHER_WORKS: [&str; 12] = [
 ];
 
 /// Reads what the page says about the work.
-pub(super) fn learned(metas: &[Meta], linked_data: &[Value], page: &Url) -> Learned {
+pub(super) fn learned(metas: &[MetaTag], linked_data: &[Value], page: &Url) -> LearnedMetadata {
     let first = |names: &[&str]| {
         names
             .iter()
@@ -81,9 +81,9 @@ pub(super) fn learned(metas: &[Meta], linked_data: &[Value], page: &Url) -> Lear
         "bepress_citation_title",
         "eprints.title",
     ]);
-    let mut learned = Learned {
+    let mut learned = LearnedMetadata {
         title: title.and_then(titles::clean),
-        ..Learned::default()
+        ..LearnedMetadata::default()
     };
     let date = first(&[
         "citation_publication_date",
@@ -114,7 +114,7 @@ pub(super) fn learned(metas: &[Meta], linked_data: &[Value], page: &Url) -> Lear
 }
 
 /// Returns the first DOI that is one: a bad `citation_doi` hides no good one elsewhere.
-fn doi(metas: &[Meta], linked_data: &[Value]) -> Option<Doi> {
+fn doi(metas: &[MetaTag], linked_data: &[Value]) -> Option<Doi> {
     let stated = |name: &&str| {
         let of_name = metas.iter().filter(|meta| meta.name == **name);
         // Those that say that they are a DOI come before those that say nothing; other schemes are
@@ -138,7 +138,7 @@ fn doi_of_article(value: &Value) -> Option<Doi> {
         Value::Array(items) => items.iter().find_map(doi_of_article),
         Value::Object(object) => {
             let kinds = object.get("@type").map(texts).unwrap_or_default();
-            if kinds.iter().any(|kind| ARTICLES.contains(kind)) {
+            if kinds.iter().any(|kind| ARTICLE_TYPES.contains(kind)) {
                 let mut names = ["identifier", "doi", "sameAs", "@id", "url"]
                     .iter()
                     .filter_map(|key| object.get(*key))
@@ -157,14 +157,14 @@ fn doi_of_article(value: &Value) -> Option<Doi> {
 
 /// Collects the media of the article that a JSON-LD tree describes, not of organisations or works
 /// that it names.
-pub(super) fn media_of_article(value: &Value, described: &mut Vec<Described>) {
+pub(super) fn media_of_article(value: &Value, described: &mut Vec<DescribedFile>) {
     match value {
         Value::Array(items) => items
             .iter()
             .for_each(|item| media_of_article(item, described)),
         Value::Object(object) => {
             let kinds = object.get("@type").map(texts).unwrap_or_default();
-            if kinds.iter().any(|kind| ARTICLES.contains(kind)) {
+            if kinds.iter().any(|kind| ARTICLE_TYPES.contains(kind)) {
                 media(value, described);
             } else {
                 let further = ["@graph", "mainEntity", "mainEntityOfPage"]
@@ -178,7 +178,7 @@ pub(super) fn media_of_article(value: &Value, described: &mut Vec<Described>) {
 }
 
 /// Walks an article's JSON-LD for media objects that are a PDF or full text.
-fn media(value: &Value, described: &mut Vec<Described>) {
+fn media(value: &Value, described: &mut Vec<DescribedFile>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| media(item, described)),
         Value::Object(object) => {
@@ -190,9 +190,9 @@ fn media(value: &Value, described: &mut Vec<Described>) {
                 text("encodingFormat")
             };
             let offers = if format.contains("pdf") || (format.is_empty() && looks_like_pdf(url)) {
-                Some(Offers::Pdf)
+                Some(LocationOffer::Pdf)
             } else if format.contains("xml") && !format.contains("html") {
-                Some(Offers::Xml)
+                Some(LocationOffer::Xml)
             } else {
                 None
             };
@@ -202,13 +202,13 @@ fn media(value: &Value, described: &mut Vec<Described>) {
                     .map(texts)
                     .unwrap_or_default()
                     .iter()
-                    .any(|kind| ARTICLES.contains(kind));
+                    .any(|kind| ARTICLE_TYPES.contains(kind));
                 let name = if is_article {
                     String::new()
                 } else {
                     format!("{} {}", text("name"), text("description"))
                 };
-                described.push(Described {
+                described.push(DescribedFile {
                     url: url.to_owned(),
                     name,
                     offers,
@@ -238,7 +238,7 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 /// Returns the ids that the page states in its publisher's own scheme.
-pub(super) fn stated_ids(metas: &[Meta]) -> Vec<String> {
+pub(super) fn stated_ids(metas: &[MetaTag]) -> Vec<String> {
     metas
         .iter()
         .filter(|meta| ID_METAS.contains(&meta.name.as_str()) && !meta.content.contains("://"))
@@ -247,7 +247,7 @@ pub(super) fn stated_ids(metas: &[Meta]) -> Vec<String> {
 }
 
 /// Tells whether the page describes an article, in one of the ways in which pages do.
-pub(super) fn describes_an_article(metas: &[Meta], linked_data: &[Value]) -> bool {
+pub(super) fn describes_an_article(metas: &[MetaTag], linked_data: &[Value]) -> bool {
     metas.iter().any(|meta| {
         [
             "citation_",

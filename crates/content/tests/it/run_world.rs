@@ -7,26 +7,28 @@ use std::time::Duration;
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::UnfinishedFiles;
 use docstokg_bulk::job::BoxFuture;
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::progress::RunProgress;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::Ended;
-use docstokg_content::input::{Format, InputReader};
+use docstokg_bulk::scheduler::RunEnd;
+use docstokg_content::input::{InputReader, ListFormat};
 use docstokg_content::resolver::endpoints;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::run::inputs::Inputs;
-use docstokg_content::run::{Options, Run, open_directory, report};
+use docstokg_content::run::inputs::WorkInputs;
+use docstokg_content::run::{RunOptions, WorksRun, open_directory, report};
 use docstokg_content::work::Work;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock, Random, Timestamp};
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::transport::{Outgoing, Transport};
-use docstokg_lookup::credentials::Credentials;
-use docstokg_origin_sim::scholarly::Library;
-use docstokg_origin_sim::{FaultyTransport, Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_hub::transport::{OutgoingRequest, Transport};
+use docstokg_lookup::credentials::SourceCredentials;
+use docstokg_origin_sim::scholarly::WorkLibrary;
+use docstokg_origin_sim::{
+    FaultyTransport, OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation,
+};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use url::Url;
@@ -34,10 +36,10 @@ use url::Url;
 /// Lines as users write them, bad ones among them.
 pub(crate) struct Typed(pub(crate) Option<String>);
 
-impl Inputs for Typed {
-    fn next(&mut self) -> BoxFuture<'_, Option<Vec<docstokg_content::run::inputs::Read>>> {
+impl WorkInputs for Typed {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<docstokg_content::run::inputs::InputResult>>> {
         let lines = self.0.take().map(|text| {
-            InputReader::new(text.as_bytes(), Format::Lines)
+            InputReader::new(text.as_bytes(), ListFormat::Lines)
                 .map(|line| ("typed".into(), line))
                 .collect()
         });
@@ -47,7 +49,7 @@ impl Inputs for Typed {
 
 pub(crate) struct World {
     pub(crate) simulation: Simulation,
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     pub(crate) config: Config,
     settings: Arc<Settings>,
     pub(crate) out: TempDir,
@@ -76,9 +78,9 @@ fn read_config(yaml: &str) -> Config {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("c.yaml");
     std::fs::write(&file, yaml).unwrap();
-    let (mut config, _) = load(&Sources {
+    let (mut config, _) = load(&ConfigSources {
         file: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .unwrap_or_else(|problems| panic!("{problems}\n{yaml}"));
     config.transport.durability = Durability::None;
@@ -87,7 +89,7 @@ fn read_config(yaml: &str) -> Config {
 
 impl World {
     pub(crate) fn new(
-        origins: Vec<Origin>,
+        origins: Vec<OriginScript>,
         yaml: &str,
         endpoint: impl Fn(&str) -> Option<String>,
     ) -> Self {
@@ -97,13 +99,13 @@ impl World {
     /// Makes a world with its own time.
     pub(crate) fn within(
         simulation: Simulation,
-        origins: Vec<Origin>,
+        origins: Vec<OriginScript>,
         yaml: &str,
         endpoint: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let web = Web::new(origins, simulation.boot());
+        let web = SimulatedWeb::new(origins, simulation.boot());
         let mut settings = Settings {
-            credentials: Credentials::default().with_mailto("reader@simulated-library.org"),
+            credentials: SourceCredentials::default().with_mailto("reader@simulated-library.org"),
             ..Settings::default()
         };
         for service in endpoints() {
@@ -127,7 +129,7 @@ impl World {
         }
     }
 
-    pub(crate) fn of(library: &Library) -> Self {
+    pub(crate) fn of(library: &WorkLibrary) -> Self {
         Self::new(
             library.origins(),
             &library.client_configuration(),
@@ -150,7 +152,7 @@ impl World {
         let simulation = self.simulation.clone();
         let (outage, plain_host) = (self.outage.clone(), self.plain_host);
         let faults = self.faults.clone();
-        let fault_of = move |request: &Outgoing| {
+        let fault_of = move |request: &OutgoingRequest| {
             let (now, url) = (simulation.elapsed(), &request.url);
             if outage.contains(&now) {
                 return Some(Fault::NoRoute);
@@ -166,17 +168,17 @@ impl World {
     /// Runs to the end, and returns how it ended and how long it took.
     pub(crate) fn run(
         &self,
-        inputs: Box<dyn Inputs>,
-        change: impl FnOnce(&mut Options),
-    ) -> (Ended, Duration, Arc<Progress>) {
+        inputs: Box<dyn WorkInputs>,
+        change: impl FnOnce(&mut RunOptions),
+    ) -> (RunEnd, Duration, Arc<RunProgress>) {
         let hub = self.hub();
-        let directory = open_directory(self.out.path(), Mode::Inline).unwrap();
-        let mut options = Options {
+        let directory = open_directory(self.out.path(), CommitMode::Inline).unwrap();
+        let mut options = RunOptions {
             min_free: 0,
-            ..Options::new(self.out.path().to_owned())
+            ..RunOptions::new(self.out.path().to_owned())
         };
         change(&mut options);
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(RunProgress::default());
         let runtime = self.simulation.runtime();
         let reachability = self.reachability.clone();
         let settings = Arc::clone(&self.settings);
@@ -199,7 +201,9 @@ impl World {
                 .await
                 .unwrap()
                 .with_reachability(reachability, certain);
-            let run = Run::new(context, settings, options.clone()).await.unwrap();
+            let run = WorksRun::new(context, settings, options.clone())
+                .await
+                .unwrap();
             let ended = run.run(inputs).await.unwrap();
             let (queue, counters) = (&directory.queue, watched.counters());
             report(queue, &options, "run", &counters, Timestamp::EPOCH)
@@ -224,22 +228,26 @@ impl World {
 }
 
 /// Hosts that give a small PDF for every path.
-pub(crate) fn plain_hosts(count: usize, rate: &str, latency: Duration) -> (Vec<Origin>, String) {
+pub(crate) fn plain_hosts(
+    count: usize,
+    rate: &str,
+    latency: Duration,
+) -> (Vec<OriginScript>, String) {
     let mut yaml = String::from("version: 1\nlimits:\n  hosts:\n");
     let origins = (0..count).map(|n| {
         yaml.push_str(&format!("    h{n}.example: {{ artifact: {{ rates: [\"{rate}\"], max_concurrent: 10 }}, landing: {{ rates: [] }} }}\n"));
-        Origin::new(&format!("h{n}.example")).limit_under("/f/", rate).latency(latency).handler(|arrival, _| pdf(&arrival.path))
+        OriginScript::new(&format!("h{n}.example")).limit_under("/f/", rate).latency(latency).handler(|arrival, _| pdf(&arrival.path))
     });
     let origins = origins.collect();
     (origins, yaml)
 }
 
-pub(crate) fn pdf(name: &str) -> Reply {
+pub(crate) fn pdf(name: &str) -> ScriptedReply {
     if name == "/robots.txt" {
-        return Reply::status(404);
+        return ScriptedReply::status(404);
     }
     let noted = format!("{name}{}", " ".repeat(1_200));
-    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
+    ScriptedReply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 

@@ -8,26 +8,26 @@ use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::sha256_of;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{Ends, Head, SavedFile};
+use docstokg_hub::{FileEnds, ResponseHead, SavedFile};
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use parking_lot::Mutex;
 
-use super::fetch::{FetchResult, Target};
-use super::works::{ActiveWork, Works};
-use crate::artifact::{Arrived, flaw_of, kind_of};
+use super::fetch::{FetchResult, FetchTarget};
+use super::works::{ActiveWork, WorksJob};
+use crate::artifact::{StagedFile, flaw_of, kind_of};
 use crate::evidence::Evidence;
 use crate::input::RecordedFile;
-use crate::location::{Location, Offers};
+use crate::location::{CandidateLocation, LocationOffer};
 use crate::manifest::Address;
 use crate::resolver::ResolverId;
-use crate::sniff::{Expected, HEAD_BYTES, classify};
+use crate::sniff::{ExpectedContent, HEAD_BYTES, classify};
 
 /// Files that manifests record, by the name of the work.
 pub(super) type RecordedFiles = Mutex<HashMap<String, RecordedFile>>;
 
 /// A copy of a recorded file, in its staging place.
-struct Copied {
+struct CopiedFile {
     bytes: u64,
     sha256: String,
     first: Vec<u8>,
@@ -35,7 +35,7 @@ struct Copied {
     flaw: Option<&'static str>,
 }
 
-impl Works {
+impl WorksJob {
     /// Remembers the file that a manifest records for a work, if it is there.
     pub(super) fn note_recorded_file(&self, list: &str, name: &str, file: RecordedFile) {
         // The author of an untrusted list does not say which files of this machine are copied.
@@ -81,7 +81,7 @@ impl Works {
             Some(copied) if copied.sha256 != recorded.sha256 => {
                 Err("it is not the file that the manifest records")
             }
-            Some(Copied {
+            Some(CopiedFile {
                 flaw: Some(flaw), ..
             }) => Err(flaw),
             copied => copied.ok_or("it cannot be read"),
@@ -102,20 +102,24 @@ impl Works {
             let _ = std::fs::remove_file(&staged);
             return Ok(false);
         }
-        let location = Location::new(recorded.url.clone(), Offers::Unknown, ResolverId::DIRECT);
+        let location = CandidateLocation::new(
+            recorded.url.clone(),
+            LocationOffer::Unknown,
+            ResolverId::DIRECT,
+        );
         let candidate = item.state.candidate_at(location.clone());
-        let target = Target {
+        let target = FetchTarget {
             candidate,
             location,
             address,
         };
-        let arrived = Arrived {
+        let arrived = StagedFile {
             head: head_of(&recorded),
             file: SavedFile {
                 path: staged,
                 bytes: copied.bytes,
                 sha256: copied.sha256,
-                ends: Ends::default(),
+                ends: FileEnds::default(),
             },
             kind,
             payload,
@@ -132,22 +136,22 @@ impl Works {
 }
 
 /// Copies a file and reads the copy, so that what is judged is what is kept.
-fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<Copied> {
+fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<CopiedFile> {
     use std::io::Read as _;
     let bytes = std::fs::copy(from, to)?;
     let mut first = Vec::new();
     let head = std::fs::File::open(to)?;
     head.take(HEAD_BYTES as u64).read_to_end(&mut first)?;
-    Ok(Copied {
+    Ok(CopiedFile {
         bytes,
         sha256: sha256_of(to)?,
         first,
-        flaw: flaw_of(to, Expected::Anything, min_pdf_bytes),
+        flaw: flaw_of(to, ExpectedContent::Anything, min_pdf_bytes),
     })
 }
 
 /// Returns the head of the response that a file came with, as far as it is recorded.
-fn head_of(recorded: &RecordedFile) -> Head {
+fn head_of(recorded: &RecordedFile) -> ResponseHead {
     let mut headers = HeaderMap::new();
     for (name, value) in [CONTENT_TYPE, ETAG, LAST_MODIFIED]
         .into_iter()
@@ -160,7 +164,7 @@ fn head_of(recorded: &RecordedFile) -> Head {
             headers.insert(name, value);
         }
     }
-    Head {
+    ResponseHead {
         status: StatusCode::OK,
         version: Version::HTTP_11,
         headers,

@@ -5,48 +5,48 @@ use scraper::Html;
 use serde_json::Value;
 use url::Url;
 
-use super::metas::Meta;
-use super::own::{Carries, Own};
+use super::metas::MetaTag;
+use super::own_work_names::{LinkCertainty, OwnNames};
 use super::platforms::{self, looks_like_pdf};
-use super::{Candidate, about, anchors, blocks, each, link_header};
-use crate::location::{Offers, is_link};
+use super::{PageCandidate, anchors, blocks, described_work, each, link_header};
+use crate::location::{LocationOffer, is_link};
 
 /// Meta names whose content is a file, in the order of their reliability.
-const FILE_METAS: [(&str, Offers); 6] = [
-    ("citation_pdf_url", Offers::Pdf),
-    ("citation_xml_url", Offers::Xml),
-    ("citation_fulltext_html_url", Offers::Html),
-    ("bepress_citation_pdf_url", Offers::Pdf),
-    ("eprints.document_url", Offers::Pdf),
-    ("wkhealth_pdf_url", Offers::Pdf),
+const FILE_METAS: [(&str, LocationOffer); 6] = [
+    ("citation_pdf_url", LocationOffer::Pdf),
+    ("citation_xml_url", LocationOffer::Xml),
+    ("citation_fulltext_html_url", LocationOffer::Html),
+    ("bepress_citation_pdf_url", LocationOffer::Pdf),
+    ("eprints.document_url", LocationOffer::Pdf),
+    ("wkhealth_pdf_url", LocationOffer::Pdf),
 ];
 
 /// A file that a page describes beside itself.
-pub(super) struct Described {
+pub(super) struct DescribedFile {
     pub(super) url: String,
     /// What it is called there.
     pub(super) name: String,
-    pub(super) offers: Offers,
+    pub(super) offers: LocationOffer,
     pub(super) signal: &'static str,
 }
 
 /// Collects candidate locations, each once, in order.
-pub(super) struct Found<'a> {
+pub(super) struct CandidateCollector<'a> {
     pub(super) page: &'a Url,
     pub(super) base: &'a Url,
-    pub(super) own: &'a Own,
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) own: &'a OwnNames,
+    pub(super) candidates: Vec<PageCandidate>,
 }
 
-impl Found<'_> {
+impl CandidateCollector<'_> {
     pub(super) fn has_pdf(&self) -> bool {
         self.candidates
             .iter()
-            .any(|candidate| candidate.offers == Offers::Pdf)
+            .any(|candidate| candidate.offers == LocationOffer::Pdf)
     }
 
     /// Takes what the page states as the article's file.
-    pub(super) fn stated(&mut self, document: &Html, metas: &[Meta]) {
+    pub(super) fn stated(&mut self, document: &Html, metas: &[MetaTag]) {
         for (name, offers) in FILE_METAS {
             for meta in metas.iter().filter(|meta| meta.name == name) {
                 self.add(&meta.content, offers, name, false);
@@ -57,7 +57,7 @@ impl Found<'_> {
             .filter(|meta| matches!(meta.name.as_str(), "dc.identifier" | "dcterms.identifier"))
         {
             if meta.content.contains("://") && looks_like_pdf(&meta.content) {
-                self.add(&meta.content, Offers::Pdf, "dc.identifier", false);
+                self.add(&meta.content, LocationOffer::Pdf, "dc.identifier", false);
             }
         }
         for script in each(document, r#"script[type="application/json"]"#) {
@@ -68,7 +68,7 @@ impl Found<'_> {
                     .as_ref()
                     .and_then(platforms::science_direct)
             {
-                self.add(&link, Offers::Pdf, "embedded_json", false);
+                self.add(&link, LocationOffer::Pdf, "embedded_json", false);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Found<'_> {
         headers: &HeaderMap,
         linked_data: &[Value],
     ) {
-        let mut described: Vec<Described> = Vec::new();
+        let mut described: Vec<DescribedFile> = Vec::new();
         for link in each(document, "link[href]") {
             let rel = link.attr("rel").unwrap_or_default().to_ascii_lowercase();
             let pdf = link
@@ -96,26 +96,26 @@ impl Found<'_> {
                     link.attr("href").unwrap_or_default().to_owned(),
                     link.attr("title").unwrap_or_default().to_owned(),
                 );
-                described.push(Described {
+                described.push(DescribedFile {
                     url,
                     name,
-                    offers: Offers::Pdf,
+                    offers: LocationOffer::Pdf,
                     signal: "link_alternate",
                 });
             }
         }
         let items = link_header::pdf_items(headers);
-        described.extend(items.into_iter().map(|url| Described {
+        described.extend(items.into_iter().map(|url| DescribedFile {
             url,
             name: String::new(),
-            offers: Offers::Pdf,
+            offers: LocationOffer::Pdf,
             signal: "link_header",
         }));
         for value in linked_data {
-            about::media_of_article(value, &mut described);
+            described_work::media_of_article(value, &mut described);
         }
         let states_pdf = self.has_pdf();
-        for Described {
+        for DescribedFile {
             url: text,
             name,
             offers,
@@ -127,7 +127,7 @@ impl Found<'_> {
             };
             if !anchors::is_something_else(&url, &name, self.own) {
                 let is_own =
-                    self.own.is_home(&url) || self.own.carried_by(&url) != Carries::Nothing;
+                    self.own.is_home(&url) || self.own.carried_by(&url) != LinkCertainty::Nothing;
                 self.add(&text, offers, signal, states_pdf || !is_own);
             }
         }
@@ -145,12 +145,12 @@ impl Found<'_> {
             && let Some((url, is_labelled)) = doubtful
         {
             let needs_evidence = !(is_labelled && is_its_page);
-            self.add(url.as_str(), Offers::Pdf, "anchor", needs_evidence);
+            self.add(url.as_str(), LocationOffer::Pdf, "anchor", needs_evidence);
         }
         if !self.has_pdf()
             && let Some(url) = labelled.filter(|_| is_its_page)
         {
-            self.add(url.as_str(), Offers::Pdf, "labelled_anchor", false);
+            self.add(url.as_str(), LocationOffer::Pdf, "labelled_anchor", false);
         }
     }
 
@@ -167,8 +167,8 @@ impl Found<'_> {
                 continue;
             };
             let pdf = looks_like_pdf(source) || embedded.attr("type") == Some("application/pdf");
-            let named = own.carried_by(&url) != Carries::Nothing;
-            let foreign = blocks.around(embedded) == blocks::Block::Foreign;
+            let named = own.carried_by(&url) != LinkCertainty::Nothing;
+            let foreign = blocks.around(embedded) == blocks::LinkBlock::Foreign;
             if pdf
                 && !foreign
                 && !anchors::is_something_else(&url, "", own)
@@ -176,7 +176,7 @@ impl Found<'_> {
             {
                 self.add(
                     source,
-                    Offers::Pdf,
+                    LocationOffer::Pdf,
                     "embedded",
                     names_pdf || !(named || is_its_page),
                 );
@@ -187,7 +187,7 @@ impl Found<'_> {
     pub(super) fn add(
         &mut self,
         text: &str,
-        offers: Offers,
+        offers: LocationOffer,
         signal: &'static str,
         needs_evidence: bool,
     ) {
@@ -208,7 +208,7 @@ impl Found<'_> {
             let _ = url.set_scheme("https");
         }
         if url != *self.page && self.candidates.iter().all(|known| known.url != url) {
-            self.candidates.push(Candidate {
+            self.candidates.push(PageCandidate {
                 url,
                 offers,
                 signal,

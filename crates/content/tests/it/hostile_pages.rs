@@ -5,9 +5,9 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use docstokg_content::identifier::Identifier;
-use docstokg_content::input::{Format, InputReader};
+use docstokg_content::input::{InputReader, ListFormat};
 use docstokg_content::landing_page::extract;
-use docstokg_content::location::Offers;
+use docstokg_content::location::LocationOffer;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::hostile::pages;
 use http::HeaderMap;
@@ -38,7 +38,7 @@ fn any_page_costs_a_bounded_time_and_its_head_is_read() {
         let pdf = read
             .candidates
             .iter()
-            .find(|candidate| candidate.offers == Offers::Pdf)
+            .find(|candidate| candidate.offers == LocationOffer::Pdf)
             .map(|candidate| candidate.url.as_str());
         assert_eq!(pdf, Some("https://journal.example/paper.pdf"), "{name}");
     }
@@ -93,7 +93,7 @@ fn lists_of_what_is_never_closed_cost_a_bounded_time() {
     let most = if cfg!(debug_assertions) { 4_000 } else { 400 };
     for (name, list) in lists {
         let begun = processor_time();
-        let items = InputReader::new(Cursor::new(list), Format::Auto).count();
+        let items = InputReader::new(Cursor::new(list), ListFormat::Auto).count();
         let took = processor_time().saturating_sub(begun);
         assert!(
             items > 0 && took.as_millis() <= most,

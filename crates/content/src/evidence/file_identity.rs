@@ -4,10 +4,10 @@
 use std::panic::resume_unwind;
 use std::path::Path;
 
-use docstokg_bulk::contained::contained;
+use docstokg_bulk::panic_containment::contained;
 use lopdf::{Document, LoadOptions, Object, ObjectId};
 
-use super::{codespaces, forms, packed, weight};
+use super::{codespaces, forms, packed_pdf, weight};
 use crate::identifier::Doi;
 use crate::pdf_structure::has_bounded_tables;
 use crate::titles;
@@ -48,7 +48,7 @@ const XMP_DOI_NAMES: [&str; 7] = [
 
 /// What a file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Inside {
+pub(crate) struct FileIdentity {
     /// The DOIs in its metadata, each once.
     pub(crate) metadata_dois: Vec<Doi>,
     /// The title in its metadata, unless it is a file name or a program's.
@@ -58,20 +58,20 @@ pub(crate) struct Inside {
 }
 
 /// Looks into a file. What cannot be read says nothing; a parser that panics has read nothing.
-pub(crate) fn look_inside(path: &Path) -> Inside {
+pub(crate) fn look_inside(path: &Path) -> FileIdentity {
     let is_small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_FILE_BYTES);
     let is_bounded = || contained(|| has_bounded_tables(path).unwrap_or(false)) == Some(true);
     if !is_small || !is_bounded() {
-        return Inside::default();
+        return FileIdentity::default();
     }
     let Ok(bytes) = std::fs::read(path) else {
-        return Inside::default();
+        return FileIdentity::default();
     };
     contained(|| read(&bytes)).unwrap_or_default()
 }
 
-fn read(bytes: &[u8]) -> Inside {
-    let mut inside = Inside::default();
+fn read(bytes: &[u8]) -> FileIdentity {
+    let mut inside = FileIdentity::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
     let mut document = load(bytes);
@@ -96,10 +96,10 @@ pub(super) fn load(bytes: &[u8]) -> Option<Document> {
         ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES)
     };
     let mut bytes = bytes.to_vec();
-    packed::hide(&mut bytes);
+    packed_pdf::hide(&mut bytes);
     let loaded = contained(|| Document::load_mem_with_options(&bytes, options));
     let mut document = loaded?.ok()?;
-    packed::open(&mut document, &bytes)?;
+    packed_pdf::open(&mut document, &bytes)?;
     Some(document)
 }
 
@@ -140,7 +140,7 @@ fn xmp_stream(document: &Document) -> Option<String> {
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-fn take_xmp(xmp: &str, inside: &mut Inside) {
+fn take_xmp(xmp: &str, inside: &mut FileIdentity) {
     for name in XMP_DOI_NAMES {
         for value in values(xmp, name) {
             take_doi(&value, inside);
@@ -181,7 +181,7 @@ fn values(xmp: &str, name: &str) -> Vec<String> {
     elements.chain(attributes).take(8).collect()
 }
 
-fn take_info(document: &Document, inside: &mut Inside) {
+fn take_info(document: &Document, inside: &mut FileIdentity) {
     let Some(info) = document
         .trailer
         .get(b"Info")
@@ -209,7 +209,7 @@ fn take_info(document: &Document, inside: &mut Inside) {
 }
 
 /// Takes the DOI that a value is, or that stands in it behind `doi`.
-fn take_doi(value: &str, inside: &mut Inside) {
+fn take_doi(value: &str, inside: &mut FileIdentity) {
     let value = value.trim();
     let labelled = || {
         let at = value.to_ascii_lowercase().find("doi")?;
@@ -391,7 +391,7 @@ mod tests {
         }
         assert_eq!(
             look_inside(&directory.path().join("missing.pdf")),
-            Inside::default()
+            FileIdentity::default()
         );
     }
 }

@@ -8,7 +8,7 @@ use super::weight;
 use crate::pdf_structure::is_regular;
 
 /// Names by which the library knows what to unpack and to decrypt.
-const NAMES: [&[u8]; 3] = [b"Encrypt", b"ObjStm", b"First"];
+const FILTER_NAMES: [&[u8]; 3] = [b"Encrypt", b"ObjStm", b"First"];
 /// The same while they are hidden: the last letter is another one.
 const HIDDEN_ENCRYPT: &[u8] = b"Encrypx";
 const HIDDEN_STREAM: &[u8] = b"ObjStx";
@@ -20,7 +20,7 @@ pub(super) fn hide(bytes: &mut [u8]) {
         if bytes[at] != b'/' {
             continue;
         }
-        for name in NAMES {
+        for name in FILTER_NAMES {
             let Some(length) = length_of(name, &bytes[at + 1..]) else {
                 continue;
             };
@@ -157,7 +157,7 @@ mod tests {
     use docstokg_origin_sim::hostile::paper;
     use lopdf::{EncryptionState, EncryptionVersion, Permissions, Stream};
 
-    use super::super::inside::load;
+    use super::super::file_identity::load;
     use super::*;
 
     const TITLE: &str = "Reeds of the northern coast";

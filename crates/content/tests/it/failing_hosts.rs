@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::specs;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::world::{World, pdf, plain_hosts, urls};
+use crate::run_world::{World, pdf, plain_hosts, urls};
 
 #[test]
 fn one_host_that_asks_for_a_pause_of_an_hour_slows_no_other() {
@@ -19,12 +19,12 @@ fn one_host_that_asks_for_a_pause_of_an_hour_slows_no_other() {
             let last = origins.pop().unwrap();
             origins.push(last.outage(
                 Duration::ZERO..Duration::from_secs(3_500),
-                Reply::status(503).header("retry-after", "3600"),
+                ScriptedReply::status(503).header("retry-after", "3600"),
             ));
         }
         let world = World::new(origins, &yaml, |_| None);
         let (ended, took, progress) =
-            world.run(Box::new(Listed::new("list", urls(51, 50))), |options| {
+            world.run(Box::new(WorkList::new("list", urls(51, 50))), |options| {
                 options.max_wait = Duration::from_secs(60);
             });
         let last = (0..50)
@@ -36,10 +36,10 @@ fn one_host_that_asks_for_a_pause_of_an_hour_slows_no_other() {
         (ended, took, progress.counters().done, last.since(first))
     };
     let (ended, _, done, alone) = run(false);
-    assert!(matches!(ended, Ended::Complete) && done == 51 * 50);
+    assert!(matches!(ended, RunEnd::Complete) && done == 51 * 50);
     let (ended, _, done, beside) = run(true);
     assert_eq!(done, 50 * 50);
-    let Ended::Deferred { left: 50, due_in } = ended else {
+    let RunEnd::Deferred { left: 50, due_in } = ended else {
         panic!("{ended:?}")
     };
     assert!(due_in > Duration::from_secs(3_000), "{due_in:?}");
@@ -53,11 +53,11 @@ fn a_paused_host_is_asked_again_when_its_time_has_come() {
     let last = origins.pop().unwrap();
     origins.push(last.outage(
         Duration::ZERO..Duration::from_secs(100),
-        Reply::status(503).header("retry-after", "120"),
+        ScriptedReply::status(503).header("retry-after", "120"),
     ));
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", urls(2, 20))), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(progress.counters().done, 40);
     assert!(
         took > Duration::from_secs(120) && took < Duration::from_secs(200),
@@ -71,15 +71,15 @@ fn a_paused_host_is_asked_again_when_its_time_has_come() {
 }
 
 /// A service that knows every DOI's file, on one host, and throttles once.
-fn one_service(first: Reply) -> (Vec<Origin>, String) {
+fn one_service(first: ScriptedReply) -> (Vec<OriginScript>, String) {
     let throttled = std::sync::atomic::AtomicBool::new(false);
-    let api = Origin::new("api.example").latency(Duration::from_millis(30)).handler(move |arrival, _| {
+    let api = OriginScript::new("api.example").latency(Duration::from_millis(30)).handler(move |arrival, _| {
         if !throttled.swap(true, std::sync::atomic::Ordering::AcqRel) {
             return first.clone();
         }
         let doi = arrival.path.trim_start_matches("/v2/").split('?').next().unwrap_or_default().to_owned();
         let location = serde_json::json!({ "url": format!("http://h0.example/f/{doi}.pdf"), "url_for_pdf": format!("http://h0.example/f/{doi}.pdf"), "host_type": "repository" });
-        Reply::ok(serde_json::json!({ "doi": doi, "is_oa": true, "best_oa_location": location, "oa_locations": [location] }).to_string())
+        ScriptedReply::ok(serde_json::json!({ "doi": doi, "is_oa": true, "best_oa_location": location, "oa_locations": [location] }).to_string())
     });
     let (mut origins, yaml) = plain_hosts(1, "50/SECOND", Duration::from_millis(20));
     origins.push(api);
@@ -102,24 +102,24 @@ fn dois(count: usize) -> Vec<Work> {
 /// Each link leads to another host, and all of them fail: it is the resolver that is paused.
 #[test]
 fn a_resolver_whose_links_all_fail_opens_its_breaker() {
-    let api = Origin::new("api.example").handler(|arrival, _| {
+    let api = OriginScript::new("api.example").handler(|arrival, _| {
         let doi = arrival.path.trim_start_matches("/v2/").split('?').next().unwrap_or_default();
         let host = doi.trim_start_matches("10.1234/w");
         let url = format!("http://h{host}.example/f.pdf");
         let location = serde_json::json!({ "url": url, "url_for_pdf": url, "host_type": "repository" });
-        Reply::ok(serde_json::json!({ "doi": doi, "is_oa": true, "best_oa_location": location, "oa_locations": [location] }).to_string())
+        ScriptedReply::ok(serde_json::json!({ "doi": doi, "is_oa": true, "best_oa_location": location, "oa_locations": [location] }).to_string())
     });
     let (origins, yaml) = plain_hosts(12, "50/SECOND", Duration::from_millis(20));
-    let failing = |origin: Origin| {
+    let failing = |origin: OriginScript| {
         origin.handler(|arrival, _| {
-            Reply::status(if arrival.path == "/robots.txt" {
+            ScriptedReply::status(if arrival.path == "/robots.txt" {
                 404
             } else {
                 500
             })
         })
     };
-    let mut origins: Vec<Origin> = origins.into_iter().map(failing).collect();
+    let mut origins: Vec<OriginScript> = origins.into_iter().map(failing).collect();
     origins.push(api);
     let yaml = yaml
         + "    api.example: { metadata: { rates: [\"50/SECOND\"], max_concurrent: 8 } }\n\
@@ -127,7 +127,7 @@ fn a_resolver_whose_links_all_fail_opens_its_breaker() {
     let world = World::new(origins, &yaml, |service| {
         (service == "unpaywall").then(|| "http://api.example/v2/".to_owned())
     });
-    let _ = world.run(Box::new(Listed::new("list", dois(12))), |options| {
+    let _ = world.run(Box::new(WorkList::new("list", dois(12))), |options| {
         options.max_wait = Duration::from_secs(60);
         options.choice.disable = specs()
             .iter()
@@ -151,18 +151,19 @@ fn a_resolver_whose_links_all_fail_opens_its_breaker() {
 
 #[test]
 fn one_429_of_a_service_costs_no_work() {
-    let (origins, yaml) = one_service(Reply::status(429).header("retry-after", "6"));
+    let (origins, yaml) = one_service(ScriptedReply::status(429).header("retry-after", "6"));
     let world = World::new(origins, &yaml, |service| {
         (service == "unpaywall").then(|| "http://api.example/v2/".to_owned())
     });
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", dois(600))), |options| {
-        options.choice.disable = specs()
-            .iter()
-            .map(|spec| spec.id)
-            .filter(|id| id.as_str() != "unpaywall")
-            .collect();
-    });
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, progress) =
+        world.run(Box::new(WorkList::new("list", dois(600))), |options| {
+            options.choice.disable = specs()
+                .iter()
+                .map(|spec| spec.id)
+                .filter(|id| id.as_str() != "unpaywall")
+                .collect();
+        });
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(
         (progress.counters().done, progress.counters().failed),
         (600, 0),
@@ -180,17 +181,17 @@ fn one_429_of_a_service_costs_no_work() {
 #[test]
 fn a_host_that_keeps_failing_leaves_its_works_waiting() {
     let (mut origins, yaml) = plain_hosts(1, "50/SECOND", Duration::from_millis(20));
-    origins[0] = Origin::new("h0.example").handler(|arrival, _| {
+    origins[0] = OriginScript::new("h0.example").handler(|arrival, _| {
         if arrival.path == "/robots.txt" {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
-            Reply::status(503)
+            ScriptedReply::status(503)
         }
     });
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 60))), |_| {});
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", urls(1, 60))), |_| {});
     assert!(
-        matches!(ended, Ended::Deferred { left: 60, .. }),
+        matches!(ended, RunEnd::Deferred { left: 60, .. }),
         "{ended:?}"
     );
     assert_eq!(progress.counters().failed, 0);
@@ -215,9 +216,9 @@ fn hosts_that_ask_for_long_pauses_keep_no_other_waiting() {
     for n in 0..40 {
         yaml.push_str(&format!("    slow{n}.example: {{ artifact: {{ rates: [\"100/SECOND\"] }}, landing: {{ rates: [] }} }}\n"));
         origins.push(
-            Origin::new(&format!("slow{n}.example")).handler(|arrival, _| {
+            OriginScript::new(&format!("slow{n}.example")).handler(|arrival, _| {
                 match arrival.path.as_str() {
-                    "/robots.txt" => Reply::ok("User-agent: *\nCrawl-delay: 30\n"),
+                    "/robots.txt" => ScriptedReply::ok("User-agent: *\nCrawl-delay: 30\n"),
                     path => pdf(path),
                 }
             }),
@@ -229,10 +230,10 @@ fn hosts_that_ask_for_long_pauses_keep_no_other_waiting() {
     let slow =
         slow.map(|url| Work::new(docstokg_content::identifier::Identifier::parse(&url).unwrap()));
     let works: Vec<Work> = slow.chain(urls(1, 400)).collect();
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |options| {
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", works)), |options| {
         options.workers = 100;
     });
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(progress.counters().done, 800);
     let fast = world.web.ledger().at("h0.example");
     let last = fast.last().unwrap().at.since(fast[0].at);
@@ -258,16 +259,16 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
     let yaml =
         "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
     let origins = vec![
-        Origin::new("a.example").handler(|arrival, _| {
+        OriginScript::new("a.example").handler(|arrival, _| {
             if arrival.path == "/robots.txt" {
-                Reply::status(404)
+                ScriptedReply::status(404)
             } else {
-                Reply::redirect(302, "http://b.example/private/x.pdf")
+                ScriptedReply::redirect(302, "http://b.example/private/x.pdf")
             }
         }),
-        Origin::new("b.example").handler(|arrival, _| {
+        OriginScript::new("b.example").handler(|arrival, _| {
             if arrival.path == "/robots.txt" {
-                Reply::ok("User-agent: *\nDisallow: /private\n")
+                ScriptedReply::ok("User-agent: *\nDisallow: /private\n")
             } else {
                 pdf("x")
             }
@@ -277,7 +278,7 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
     let work = Work::new(
         docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap(),
     );
-    let (_, _, progress) = world.run(Box::new(Listed::new("list", vec![work])), |options| {
+    let (_, _, progress) = world.run(Box::new(WorkList::new("list", vec![work])), |options| {
         options.choice.disable = vec!["openalex".parse().unwrap()];
     });
     assert_eq!(
@@ -303,18 +304,19 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
 fn a_work_has_no_more_time_than_it_is_given() {
     let yaml =
         "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
-    let origin = Origin::new("h0.example").handler(|arrival, _| {
+    let origin = OriginScript::new("h0.example").handler(|arrival, _| {
         if arrival.path == "/robots.txt" {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
-            Reply::status(429).header("retry-after", "20")
+            ScriptedReply::status(429).header("retry-after", "20")
         }
     });
     let world = World::new(vec![origin], yaml, |_| None);
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.item_deadline = Some(Duration::from_secs(3));
-    });
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, progress) =
+        world.run(Box::new(WorkList::new("list", urls(1, 3))), |options| {
+            options.item_deadline = Some(Duration::from_secs(3));
+        });
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(
         progress.counters().reasons.get(Reason::Deadline.as_str()),
         Some(&3),

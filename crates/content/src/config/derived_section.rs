@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use docstokg_config::section::{closed_schema, with_about};
-use docstokg_config::{Hidden, Key, MapReader, Section, Setting, Sourced};
-use docstokg_lookup::credentials::Credentials;
-use docstokg_lookup::endpoints::Endpoints;
-use docstokg_lookup::source_spec::Credential;
+use docstokg_config::{ConfigKey, HiddenText, MapReader, Section, Setting, SourcedValue};
+use docstokg_lookup::credentials::SourceCredentials;
+use docstokg_lookup::endpoints::SourceEndpoints;
+use docstokg_lookup::source_spec::SourceCredential;
 use serde_json::{Map, Value as Json};
 
 use super::BaseUrl;
 use crate::resolver::{credentials, endpoints};
 
 /// Where the services are. Anything but the defaults is for mirrors and tests.
-pub type EndpointSettings = Derived<EndpointKeys>;
+pub type EndpointSettings = DerivedSection<EndpointKeys>;
 
 /// What identifies the user to services.
-pub type CredentialSettings = Derived<CredentialKeys>;
+pub type CredentialSettings = DerivedSection<CredentialKeys>;
 
 /// Which keys there are.
 pub trait DerivedKeys: Clone + Debug + Default {
@@ -57,7 +57,7 @@ impl DerivedKeys for EndpointKeys {
 pub struct CredentialKeys;
 
 impl DerivedKeys for CredentialKeys {
-    type Value = Hidden;
+    type Value = HiddenText;
 
     fn keys() -> impl Iterator<Item = DerivedKey> {
         credentials().map(|credential| DerivedKey {
@@ -70,15 +70,15 @@ impl DerivedKeys for CredentialKeys {
 
 /// A section whose keys are derived; what is not written is absent.
 #[derive(Clone, Debug)]
-pub struct Derived<K: DerivedKeys>(BTreeMap<&'static str, Sourced<K::Value>>);
+pub struct DerivedSection<K: DerivedKeys>(BTreeMap<&'static str, SourcedValue<K::Value>>);
 
-impl<K: DerivedKeys> Default for Derived<K> {
+impl<K: DerivedKeys> Default for DerivedSection<K> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: DerivedKeys> Section for Derived<K> {
+impl<K: DerivedKeys> Section for DerivedSection<K> {
     fn read(reader: &mut MapReader<'_>) -> Self {
         let written = |key: DerivedKey| Some((key.key, reader.take(key.key)?));
         Self(K::keys().filter_map(written).collect())
@@ -89,8 +89,8 @@ impl<K: DerivedKeys> Section for Derived<K> {
         lower
     }
 
-    fn keys(prefix: &str, keys: &mut Vec<Key>) {
-        keys.extend(K::keys().map(|key| Key {
+    fn keys(prefix: &str, keys: &mut Vec<ConfigKey>) {
+        keys.extend(K::keys().map(|key| ConfigKey {
             path: format!("{prefix}{}", key.key),
             kind: K::Value::KIND,
             default: key.default.to_owned(),
@@ -107,15 +107,16 @@ impl<K: DerivedKeys> Section for Derived<K> {
     }
 
     fn show(&self) -> Json {
-        let shown = |(key, set): (&&str, &Sourced<K::Value>)| ((*key).to_owned(), set.value.show());
+        let shown =
+            |(key, set): (&&str, &SourcedValue<K::Value>)| ((*key).to_owned(), set.value.show());
         Json::Object(self.0.iter().map(shown).collect::<Map<_, _>>())
     }
 }
 
 impl EndpointSettings {
     /// Returns the shipped endpoints, each replaced by the written one where there is one.
-    pub(super) fn over_shipped(&self) -> Endpoints {
-        let mut all = Endpoints::default();
+    pub(super) fn over_shipped(&self) -> SourceEndpoints {
+        let mut all = SourceEndpoints::default();
         for endpoint in endpoints() {
             if let Some(set) = self.0.get(endpoint.key) {
                 all.set(endpoint, set.value.0.clone());
@@ -127,13 +128,13 @@ impl EndpointSettings {
 
 impl CredentialSettings {
     /// Returns a credential as written.
-    pub(super) fn get(&self, credential: &Credential) -> Option<&Sourced<Hidden>> {
+    pub(super) fn get(&self, credential: &SourceCredential) -> Option<&SourcedValue<HiddenText>> {
         self.0.get(credential.key)
     }
 
     /// Returns all that are written.
-    pub(super) fn to_credentials(&self) -> Credentials {
-        credentials().fold(Credentials::default(), |all, credential| {
+    pub(super) fn to_credentials(&self) -> SourceCredentials {
+        credentials().fold(SourceCredentials::default(), |all, credential| {
             match self.get(credential) {
                 Some(set) => all.with(credential, &*set.value.0),
                 None => all,

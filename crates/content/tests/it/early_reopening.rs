@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
-use docstokg_content::run::inputs::Listed;
+use docstokg_bulk::scheduler::RunEnd;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_hub::clock::Random;
 use docstokg_hub::{Host, Hub};
-use docstokg_origin_sim::{Reply, SimTransport};
+use docstokg_origin_sim::{ScriptedReply, SimTransport};
 
-use crate::world::{World, plain_hosts, urls};
+use crate::run_world::{World, plain_hosts, urls};
 
 #[test]
 fn an_operators_close_reaches_deferred_works_within_five_seconds() {
@@ -17,7 +17,7 @@ fn an_operators_close_reaches_deferred_works_within_five_seconds() {
     let last = origins.pop().expect("a host");
     origins.push(last.outage(
         Duration::ZERO..Duration::from_secs(20),
-        Reply::status(503).header("retry-after", "3000"),
+        ScriptedReply::status(503).header("retry-after", "3000"),
     ));
     let mut world = World::new(origins, &yaml, |_| None);
     let store = world.simulation.shared_store();
@@ -37,8 +37,8 @@ fn an_operators_close_reaches_deferred_works_within_five_seconds() {
             .await
             .expect("it answers");
     });
-    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    let (ended, took, progress) = world.run(Box::new(WorkList::new("list", urls(2, 20))), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
     assert_eq!(progress.counters().done, 40);
     // Twenty files at five a second, beginning at most five seconds after the close.
     assert!(

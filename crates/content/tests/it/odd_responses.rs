@@ -3,19 +3,19 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::inputs::WorkList;
 use docstokg_content::work::Work;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::world::{World, pdf};
+use crate::run_world::{World, pdf};
 
 /// One host that plays the services, the publisher and the rest. `answer` gets the path without
 /// what the services add, and how often that path was asked for before.
-pub(crate) fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> World {
+pub(crate) fn world(answer: impl Fn(&str, u32) -> ScriptedReply + Send + Sync + 'static) -> World {
     let asked = parking_lot::Mutex::new(std::collections::HashMap::<String, AtomicU32>::new());
-    let origin = Origin::new("svc.example").handler(move |arrival, _| {
+    let origin = OriginScript::new("svc.example").handler(move |arrival, _| {
         let path = arrival
             .path
             .split('?')
@@ -28,7 +28,7 @@ pub(crate) fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static)
             .or_default()
             .fetch_add(1, Ordering::Relaxed);
         if path == "/robots.txt" {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
             answer(&path, before)
         }
@@ -42,8 +42,8 @@ pub(crate) fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static)
 /// Runs one work, and returns its manifest record and how long it took.
 pub(crate) fn get(world: &World, name: &str) -> (serde_json::Value, Duration) {
     let work = Work::new(Identifier::parse(name).unwrap());
-    let (ended, took, _) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
-    assert!(matches!(ended, Ended::Complete), "{name}: {ended:?}");
+    let (ended, took, _) = world.run(Box::new(WorkList::new("list", vec![work])), |_| {});
+    assert!(matches!(ended, RunEnd::Complete), "{name}: {ended:?}");
     (
         world
             .records()
@@ -65,16 +65,16 @@ pub(crate) fn asked(world: &World, path: &str) -> usize {
 }
 
 /// The answer of a service that names a file at a path of the host.
-pub(crate) fn found_at(place: &str) -> Reply {
+pub(crate) fn found_at(place: &str) -> ScriptedReply {
     let location = format!(
         r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#
     );
-    Reply::ok(format!(r#"{{"doi":"10.5555/a","is_oa":true,"title":"A","best_oa_location":{location},"oa_locations":[{location}]}}"#))
+    ScriptedReply::ok(format!(r#"{{"doi":"10.5555/a","is_oa":true,"title":"A","best_oa_location":{location},"oa_locations":[{location}]}}"#))
         .header("content-type", "application/json")
 }
 
-pub(crate) fn page(head: &str) -> Reply {
-    Reply::ok(format!("<!doctype html><html><head><title>An article</title>{head}</head><body><p>Words.</p></body></html>"))
+pub(crate) fn page(head: &str) -> ScriptedReply {
+    ScriptedReply::ok(format!("<!doctype html><html><head><title>An article</title>{head}</head><body><p>Words.</p></body></html>"))
         .header("content-type", "text/html")
 }
 
@@ -87,7 +87,7 @@ fn a_page_that_names_nothing_does_not_stand_for_the_work_s_own() {
             page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#)
         }
         "/good.pdf" => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(record["classification"], "pdf", "{record}");
@@ -106,7 +106,7 @@ fn a_page_of_hundreds_of_kilobytes_is_read_to_its_end() {
             "x".repeat(600 << 10)
         )),
         "/good.pdf" => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(record["classification"], "pdf", "{record}");
@@ -114,15 +114,16 @@ fn a_page_of_hundreds_of_kilobytes_is_read_to_its_end() {
 
 #[test]
 fn a_service_or_page_that_pauses_is_asked_when_it_said() {
-    let paused =
-        |before: u32| (before == 0).then(|| Reply::status(503).header("retry-after", "120"));
+    let paused = |before: u32| {
+        (before == 0).then(|| ScriptedReply::status(503).header("retry-after", "120"))
+    };
     let world = world(move |path, before| match path {
         "/unpaywall/10.5555/a" => paused(before).unwrap_or_else(|| found_at("/gone.pdf")),
         "/doi/10.5555/a" => paused(before).unwrap_or_else(|| {
             page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#)
         }),
         "/good.pdf" => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, took) = get(&world, "10.5555/a");
     assert_eq!(record["classification"], "pdf", "{record}");
@@ -140,9 +141,9 @@ fn a_service_or_page_that_pauses_is_asked_when_it_said() {
 #[test]
 fn a_file_that_is_being_prepared_is_asked_for_when_the_server_said() {
     let world = world(|path, before| match (path, before) {
-        ("/prepared.pdf", 0) => Reply::status(202).header("retry-after", "250"),
+        ("/prepared.pdf", 0) => ScriptedReply::status(202).header("retry-after", "250"),
         ("/prepared.pdf", _) => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, took) = get(&world, "http://svc.example/prepared.pdf");
     assert_eq!(record["classification"], "pdf", "{record}");
@@ -161,7 +162,7 @@ fn a_stub_that_sends_browsers_on_is_followed() {
             page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#)
         }
         "/good.pdf" => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "http://svc.example/start");
     assert_eq!(record["classification"], "pdf", "{record}");
@@ -172,10 +173,10 @@ fn a_stub_that_sends_browsers_on_is_followed() {
 fn a_wall_is_asked_once_though_its_status_says_later() {
     let wall = "<!doctype html><html><head><title>Just a moment...</title></head><body>cf-chl</body></html>";
     let world = world(move |path, _| match path {
-        "/walled.pdf" => Reply::status(503)
+        "/walled.pdf" => ScriptedReply::status(503)
             .body(wall)
             .header("content-type", "text/html"),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "http://svc.example/walled.pdf");
     assert_eq!(record["reason"], "bot_challenge", "{record}");
@@ -185,10 +186,10 @@ fn a_wall_is_asked_once_though_its_status_says_later() {
 #[test]
 fn a_part_that_nobody_asked_for_is_no_file_and_not_asked_for_again() {
     let world = world(|path, _| match path {
-        "/part.pdf" => Reply::status(206)
+        "/part.pdf" => ScriptedReply::status(206)
             .header("content-range", "bytes 0-99/5000")
             .body("%PDF-1.7\n".to_owned() + &" ".repeat(91)),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "http://svc.example/part.pdf");
     assert_eq!(record["reason"], "http_status", "{record}");
@@ -203,12 +204,12 @@ fn a_part_that_nobody_asked_for_is_no_file_and_not_asked_for_again() {
 }
 
 /// A PDF whose metadata names a DOI and a title.
-fn pdf_of(doi: &str, title: &str) -> Reply {
+fn pdf_of(doi: &str, title: &str) -> ScriptedReply {
     let xmp = format!(
         "<x:xmpmeta><prism:doi>{doi}</prism:doi><dc:title><rdf:Alt><rdf:li>{title}</rdf:li></rdf:Alt></dc:title></x:xmpmeta>"
     );
     let noted = format!("{xmp}{}", " ".repeat(1_200));
-    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
+    ScriptedReply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 
@@ -241,7 +242,7 @@ fn a_file_that_names_another_work_is_not_saved_and_one_that_names_the_work_is_ev
         let world = world(move |path, _| match path {
             "/doi/10.5555/a" => page(ABOUT),
             "/linked.pdf" => pdf_of(doi, title),
-            _ => Reply::status(404),
+            _ => ScriptedReply::status(404),
         });
         let (record, _) = get(&world, "10.5555/a");
         assert_eq!(
@@ -258,7 +259,7 @@ fn a_copy_that_a_service_declares_is_taken_whatever_its_metadata_says() {
     let world = world(|path, _| match path {
         "/unpaywall/10.5555/a" => found_at("/accepted.pdf"),
         "/accepted.pdf" => pdf_of("10.5555/other", "Grants manual of the commission"),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(
@@ -272,8 +273,8 @@ fn a_copy_that_a_service_declares_is_taken_whatever_its_metadata_says() {
 fn the_reason_is_what_stood_between_the_user_and_the_file() {
     let world = world(|path, _| match path {
         "/unpaywall/10.5555/a" => found_at("/refused.pdf"),
-        "/refused.pdf" => Reply::status(403).body("<h1>Forbidden</h1>"),
-        _ => Reply::status(404),
+        "/refused.pdf" => ScriptedReply::status(403).body("<h1>Forbidden</h1>"),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(
@@ -307,8 +308,8 @@ fn the_reason_is_what_stood_between_the_user_and_the_file() {
 fn a_refusal_that_passed_does_not_remain_as_the_reason() {
     let world = world(|path, before| match (path, before) {
         ("/unpaywall/10.5555/a", _) => found_at("/later.pdf"),
-        ("/later.pdf", 0) => Reply::status(503).header("retry-after", "60"),
-        _ => Reply::status(404),
+        ("/later.pdf", 0) => ScriptedReply::status(503).header("retry-after", "60"),
+        _ => ScriptedReply::status(404),
     });
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!(
@@ -329,11 +330,11 @@ fn a_file_that_another_work_has_is_shared_only_if_it_may_be_this_work_s_too() {
         "/doi/10.5555/a" => about("10.5555/a", "Assessment of virus infection in hens"),
         "/doi/10.5555/b" => about("10.5555/b", "Growth of reed beds in lagoons"),
         "/one.pdf" => pdf_of("10.5555/a", "Assessment of virus infection in hens"),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     });
     for id in ["10.5555/a", "10.5555/b"] {
         let work = Work::new(Identifier::parse(id).unwrap());
-        world.run(Box::new(Listed::new("list", vec![work])), |_| {});
+        world.run(Box::new(WorkList::new("list", vec![work])), |_| {});
     }
     let records = world.records();
     let of = |id: &str| {
@@ -360,17 +361,17 @@ fn a_file_that_another_work_has_is_shared_only_if_it_may_be_this_work_s_too() {
 #[test]
 fn a_doi_that_leads_to_a_host_without_https_is_followed_as_registered() {
     let about = r#"<meta name="citation_pdf_url" content="http://old.example/paper.pdf">"#;
-    let resolver = Origin::new("doi.org").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        _ => Reply::redirect(302, "http://old.example/article"),
+    let resolver = OriginScript::new("doi.org").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::status(404),
+        _ => ScriptedReply::redirect(302, "http://old.example/article"),
     });
     let publisher =
-        Origin::new("old.example").handler(move |arrival, _| match arrival.path.as_str() {
+        OriginScript::new("old.example").handler(move |arrival, _| match arrival.path.as_str() {
             "/article" => page(about),
             "/paper.pdf" => pdf("/paper.pdf"),
-            _ => Reply::status(404),
+            _ => ScriptedReply::status(404),
         });
-    let services = Origin::new("svc.example").handler(|_, _| Reply::status(404));
+    let services = OriginScript::new("svc.example").handler(|_, _| ScriptedReply::status(404));
     let endpoint = |service: &str| {
         Some(if service == "doi" {
             "https://doi.org/".to_owned()
