@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use docstokg_ontology::facade::{Facade, Mode, RateLimits};
-use docstokg_ontology::format::{Format, Options, validate};
+use docstokg_ontology::facade::{AcquireMode, Facade, RateLimits};
+use docstokg_ontology::format::{OntologyFormat, ReadOptions, validate};
 
 /// The allocator of `ontofetch`.
 #[global_allocator]
@@ -41,14 +41,14 @@ fn main() {
     let mut is_met = true;
     for (format, name, write, least) in [
         (
-            Format::NTriples,
+            OntologyFormat::NTriples,
             "ntriples",
             n_triples as Writer,
             LEAST_RATIO,
         ),
-        (Format::RdfXml, "rdfxml", rdf_xml, LEAST_RATIO),
+        (OntologyFormat::RdfXml, "rdfxml", rdf_xml, LEAST_RATIO),
         // One thread parses Turtle: what that gives is in docs/reference/ontology-sources.md.
-        (Format::Turtle, "turtle", turtle, 0.0),
+        (OntologyFormat::Turtle, "turtle", turtle, 0.0),
     ] {
         let path = directory.path().join(name);
         write_file(&path, megabytes << 20, write);
@@ -151,7 +151,7 @@ fn turtle(part: Part, text: &mut String) {
 }
 
 /// Reads a file with this crate and with `rapper`, and prints both.
-fn compare(path: &Path, format: Format, name: &str, least: f64) -> bool {
+fn compare(path: &Path, format: OntologyFormat, name: &str, least: f64) -> bool {
     let bytes = std::fs::metadata(path).expect("a file").len();
     let (mut own, mut other) = (Duration::MAX, Duration::MAX);
     let mut statements = 0;
@@ -160,7 +160,7 @@ fn compare(path: &Path, format: Format, name: &str, least: f64) -> bool {
         let report = validate(
             File::open(path).expect("a file"),
             format,
-            &Options::with_base("http://example.org/"),
+            &ReadOptions::with_base("http://example.org/"),
         )
         .expect("a report");
         own = own.min(begun.elapsed());
@@ -205,7 +205,7 @@ fn refusals(store: &str, shared: Option<PathBuf>) -> bool {
     let limits = RateLimits::from_text(&text, "settings").expect("settings");
     let mut times: Vec<Duration> = runtime.block_on(async {
         let facade = Facade::builder(limits).build().expect("a facade");
-        let acquire = || facade.acquire(Some("ols"), Some("www.ebi.ac.uk"), Mode::Fail, 1);
+        let acquire = || facade.acquire(Some("ols"), Some("www.ebi.ac.uk"), AcquireMode::Fail, 1);
         acquire().await.expect("the first is permitted");
         let mut times = Vec::with_capacity(CALLS);
         for _ in 0..CALLS {

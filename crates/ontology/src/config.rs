@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_config::{
-    Hidden, Named, Names, Naming, Node, Problem, Section, Source, Sourced, section,
+    ConfigNode, ConfigProblem, HiddenText, NameList, NamedSections, Naming, Section, SourcedValue,
+    ValueSource, section,
 };
 use docstokg_hub::config::environment::unknown_variable;
 use docstokg_hub::config::{BaseUrl, BudgetLimits, Config};
@@ -14,11 +15,11 @@ use http::HeaderValue;
 
 use crate::facade::rate::{parse_rate, with_minute_guard};
 use crate::facade::settings::{self as ratelimit, RateLimitSettings, RateLimits};
-use crate::gate::{HostPattern, UrlGate};
 use crate::licence::LicenceGate;
 use crate::source::ontoportal::Portal;
 use crate::source::{self, SourceSettings};
-use crate::wanted::TargetFormat;
+use crate::url_check::{HostPattern, UrlGate};
+use crate::wanted_ontology::TargetFormat;
 
 section! {
     /// What the user says about one source.
@@ -26,7 +27,7 @@ section! {
         /// Its address, for mirrors, tests and portals that are not built in
         url: BaseUrl => "its public address",
         /// The API key of a portal
-        key: Hidden => "none",
+        key: HiddenText => "none",
     }
 }
 
@@ -36,19 +37,19 @@ section! {
         /// The directory of the library
         library: String = "ontologies",
         /// Sources to ask, in this order, as a list or joined by commas
-        prefer_source: Names = "obo,ols,bioportal,lov",
+        prefer_source: NameList = "obo,ols,bioportal,lov",
         /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
-        accept_licenses: Names = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
+        accept_licenses: NameList = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
         /// Formats wanted, the best first: owl, obo, json, ttl, rdf, nt, jsonld, zip
-        target_formats: Names => "what the source has",
+        target_formats: NameList => "what the source has",
         /// Hosts that files may come from (`a.org`, `*.a.org`, `a.org:8443`); empty for every host
-        allowed_hosts: Names => "every host",
+        allowed_hosts: NameList => "every host",
         /// Hosts that may be asked without https
-        plain_http_hosts: Names => "none",
+        plain_http_hosts: NameList => "none",
         /// A snapshot of the OBO Foundry registry (`ontologies.jsonld`), used without a network
         obo_registry: String => "the service",
         +ratelimit: RateLimitSettings,
-        @sources: Named<BySource, SourceEntry>,
+        @sources: NamedSections<BySource, SourceEntry>,
     }
 }
 
@@ -105,14 +106,14 @@ const PREFIX: &str = "ONTOFETCH_";
 
 /// Reports variables that look like some of the section and are not.
 #[must_use]
-pub fn unknown_variables(variables: &[(String, String)]) -> Vec<Problem> {
+pub fn unknown_variables(variables: &[(String, String)]) -> Vec<ConfigProblem> {
     let of_section = self::variables().map(|(known, _)| known);
     let of_limits = ratelimit::VARIABLES.map(|(known, _)| known);
     let known: Vec<&str> = of_section.chain(of_limits).collect();
     let unknown = variables.iter().filter(|(name, value)| {
         name.starts_with(PREFIX) && !value.trim().is_empty() && !known.contains(&name.as_str())
     });
-    let mut problems: Vec<Problem> = unknown
+    let mut problems: Vec<ConfigProblem> = unknown
         .map(|(name, _)| unknown_variable(name, known.iter().copied()))
         .collect();
     problems.sort_by_key(|problem| problem.source.to_string());
@@ -122,7 +123,7 @@ pub fn unknown_variables(variables: &[(String, String)]) -> Vec<Problem> {
 /// Reads what the environment says about the section. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> OntologySettings {
     let mut settings = OntologySettings {
         ratelimit: ratelimit::environment(variables, problems),
@@ -133,8 +134,8 @@ pub fn environment(
             .iter()
             .find(|(name, value)| name == variable && !value.trim().is_empty());
         if let Some((name, value)) = set {
-            let source = Source::Environment(name.as_str().into());
-            let node = Node::nested(&path, Node::text(value, &source));
+            let source = ValueSource::Environment(name.as_str().into());
+            let node = ConfigNode::nested(&path, ConfigNode::text(value, &source));
             let read: OntologySettings = docstokg_config::read("ontology", node, &[], problems);
             settings = read.over(settings);
         }
@@ -147,7 +148,7 @@ impl OntologySettings {
     ///
     /// # Errors
     /// Every value that cannot be used as it is written.
-    pub fn resolve(&self) -> Result<OntologyConfig, Vec<Problem>> {
+    pub fn resolve(&self) -> Result<OntologyConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_sources(&mut problems);
         let mut library = self.library().value;
@@ -194,16 +195,20 @@ impl OntologySettings {
         }
     }
 
-    fn check_sources(&self, problems: &mut Vec<Problem>) {
+    fn check_sources(&self, problems: &mut Vec<ConfigProblem>) {
         let set = self.prefer_source();
         for name in &set.value.0 {
             if let Err(message) = source::check_name(name) {
-                problems.push(Problem::new(&set.source, "ontology.prefer_source", message));
+                problems.push(ConfigProblem::new(
+                    &set.source,
+                    "ontology.prefer_source",
+                    message,
+                ));
             }
         }
     }
 
-    fn source_settings(&self, problems: &mut Vec<Problem>) -> SourceSettings {
+    fn source_settings(&self, problems: &mut Vec<ConfigProblem>) -> SourceSettings {
         let mut settings = SourceSettings {
             obo_registry: text(&self.obo_registry).map(PathBuf::from),
             ..SourceSettings::default()
@@ -218,7 +223,7 @@ impl OntologySettings {
                         let message = format!(
                             "{name} has no address of its own; give url with each ontology"
                         );
-                        problems.push(Problem::new(
+                        problems.push(ConfigProblem::new(
                             &url.source,
                             format!("ontology.sources.{name}.url"),
                             message,
@@ -230,9 +235,9 @@ impl OntologySettings {
                     let source = entry
                         .key
                         .as_ref()
-                        .map_or(Source::Default, |key| key.source.clone());
+                        .map_or(ValueSource::Default, |key| key.source.clone());
                     let message = "a portal of your own needs an address: set url";
-                    problems.push(Problem::new(
+                    problems.push(ConfigProblem::new(
                         &source,
                         format!("ontology.sources.{name}"),
                         message,
@@ -244,7 +249,7 @@ impl OntologySettings {
                 let value = key.value.0.trim();
                 if value.is_empty() || HeaderValue::from_str(value).is_err() {
                     let message = "it is empty or has characters that no header can carry";
-                    problems.push(Problem::new(
+                    problems.push(ConfigProblem::new(
                         &key.source,
                         format!("ontology.sources.{name}.key"),
                         message,
@@ -258,16 +263,16 @@ impl OntologySettings {
     }
 }
 
-fn text(set: &Option<Sourced<String>>) -> Option<&str> {
+fn text(set: &Option<SourcedValue<String>>) -> Option<&str> {
     set.as_ref()
         .map(|set| set.value.as_str())
         .filter(|text| !text.is_empty())
 }
 
 fn each<T>(
-    set: &Option<Sourced<Names>>,
+    set: &Option<SourcedValue<NameList>>,
     key: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Vec<T> {
     let Some(set) = set else { return Vec::new() };
@@ -276,7 +281,7 @@ fn each<T>(
         match read(name) {
             Ok(value) => values.push(value),
             Err(message) => {
-                problems.push(Problem::new(
+                problems.push(ConfigProblem::new(
                     &set.source,
                     format!("ontology.{key}"),
                     message,
@@ -303,7 +308,7 @@ impl OntologyConfig {
             .sources
             .portals
             .iter()
-            .map(|portal| *portal as &dyn source::Source);
+            .map(|portal| *portal as &dyn source::OntologySource);
         for source in source::all().into_iter().chain(portals) {
             let spec = source.spec();
             let shipped = spec
@@ -327,8 +332,8 @@ impl OntologyConfig {
                 .services
                 .entry(service.into())
                 .or_insert_with(|| BudgetLimits {
-                    rates: Sourced::new(windows, Source::Default),
-                    max_concurrent: Sourced::new(None, Source::Default),
+                    rates: SourcedValue::new(windows, ValueSource::Default),
+                    max_concurrent: SourcedValue::new(None, ValueSource::Default),
                     shared_slots: false,
                     pacing: None,
                 });
@@ -336,8 +341,11 @@ impl OntologyConfig {
         // No default means no rate: that of scholarly works is not meant for these hosts either.
         let default = self.limits.default.clone().unwrap_or_default();
         for role in &mut config.limits.defaults {
-            if matches!(role.rates.source, Source::Default | Source::Shipped) {
-                role.rates = Sourced::new(default.clone(), Source::Default);
+            if matches!(
+                role.rates.source,
+                ValueSource::Default | ValueSource::Shipped
+            ) {
+                role.rates = SourcedValue::new(default.clone(), ValueSource::Default);
             }
         }
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 use crate::format::ContextLoader;
-use crate::gate::UrlGate;
+use crate::url_check::UrlGate;
 
 /// The largest context.
 const MAX_CONTEXT: u64 = 4 << 20;
@@ -25,26 +25,26 @@ const MAX_TOTAL: u64 = 32 << 20;
 const CONTEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A context, or why there is none, once it was asked for.
-type Loaded = OnceLock<Result<Vec<u8>, String>>;
+type LoadedContext = OnceLock<Result<Vec<u8>, String>>;
 
 /// Loads contexts through a hub, each once, and no more than a run may have.
 pub struct HubContexts {
     hub: Hub,
     gate: Arc<UrlGate>,
     runtime: tokio::runtime::Handle,
-    contexts: Mutex<Contexts>,
+    contexts: Mutex<ContextStore>,
 }
 
 /// The contexts of a run, within bounds.
 #[derive(Default)]
-struct Contexts {
-    loaded: HashMap<String, Arc<Loaded>>,
+struct ContextStore {
+    loaded: HashMap<String, Arc<LoadedContext>>,
     bytes: u64,
 }
 
-impl Contexts {
+impl ContextStore {
     /// Returns the place of a context, or says that there is none left.
-    fn place(&mut self, url: &str) -> Result<Arc<Loaded>, String> {
+    fn place(&mut self, url: &str) -> Result<Arc<LoadedContext>, String> {
         if let Some(known) = self.loaded.get(url) {
             return Ok(Arc::clone(known));
         }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_run_loads_a_bounded_number_of_contexts_and_bytes() {
-        let mut contexts = Contexts::default();
+        let mut contexts = ContextStore::default();
         for number in 0..MAX_CONTEXTS {
             contexts.place(&format!("http://c/{number}")).unwrap();
         }

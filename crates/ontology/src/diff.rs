@@ -22,7 +22,7 @@ pub struct NamedTerm {
 
 /// A property of a term that has other values now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct TermChange {
     /// The term's IRI.
     pub iri: String,
     /// Its label in the newer version, or else in the older one.
@@ -45,11 +45,11 @@ pub struct OntologyDiff {
     /// Terms that are no longer obsolete.
     pub restored: Vec<NamedTerm>,
     /// Labels that changed.
-    pub labels: Vec<Change>,
+    pub labels: Vec<TermChange>,
     /// Definitions that changed.
-    pub definitions: Vec<Change>,
+    pub definitions: Vec<TermChange>,
     /// Parents that changed.
-    pub parents: Vec<Change>,
+    pub parents: Vec<TermChange>,
     /// Terms of both versions without a difference.
     pub unchanged: u64,
 }
@@ -126,7 +126,7 @@ fn compare(iri: &str, older: &Term, newer: &Term, diff: &mut OntologyDiff) {
         if !removed.is_empty() || !added.is_empty() {
             is_changed = true;
             let (iri, label) = (iri.to_owned(), label.map(str::to_owned));
-            list.push(Change {
+            list.push(TermChange {
                 iri,
                 label,
                 removed,

@@ -9,19 +9,20 @@ use std::sync::Arc;
 use docstokg_hub::json::escape_controls;
 use serde_json::json;
 
-use crate::format::unpack::{Extracted, UnpackError, UnpackLimits, extract_zip, gunzip};
+use crate::format::unpack::{ExtractedFile, UnpackError, UnpackLimits, extract_zip, gunzip};
 use crate::format::{
-    ContextLoader, Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options,
-    Outcome, Packing, Problem, Refusal, Report, VersionOrigin, detect, normalize, validate,
+    ContentRefusal, ContextLoader, DetectedFormat, FormatLimits, FormatProblem, HEAD_BYTES,
+    NormalizeError, NormalizedFile, OntologyFormat, Packing, ReadOptions, ValidationOutcome,
+    ValidationReport, VersionOrigin, detect, normalize, validate,
 };
 use crate::memory_budget::{MemoryBudget, MemoryShare, estimate};
-use crate::pull::examine::{About, Examined, Examiner, Finding};
+use crate::pull::examine::{ExaminedFile, FileExaminer, FileFinding, FileOrigin};
 
 /// Reads files with the parsers of this crate.
 #[derive(Clone, Default)]
 pub struct FormatExaminer {
     /// What reading a file may cost.
-    pub limits: Limits,
+    pub limits: FormatLimits,
     /// What may come out of packed files.
     pub unpack: UnpackLimits,
     /// Where remote JSON-LD contexts come from; without it they are reported as not loaded.
@@ -31,12 +32,12 @@ pub struct FormatExaminer {
 }
 
 /// A file that may be compressed.
-enum Opened {
+enum OpenedFile {
     Plain(BufReader<File>),
     Gzip(Box<dyn Read + Send>),
 }
 
-impl Read for Opened {
+impl Read for OpenedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(file) => file.read(buffer),
@@ -47,13 +48,13 @@ impl Read for Opened {
 
 /// What a file was found to be.
 #[derive(Clone, Debug)]
-pub enum Recognised {
+pub enum RecognisedFile {
     /// An ontology, perhaps compressed.
-    Ontology(Format, Option<Packing>),
+    Ontology(OntologyFormat, Option<Packing>),
     /// An archive of files.
     Archive,
     /// Something else.
-    Refused(Refusal),
+    Refused(ContentRefusal),
     /// Packed in a way that cannot be read.
     Damaged(String),
 }
@@ -62,9 +63,9 @@ pub enum Recognised {
 #[derive(Debug)]
 pub enum Archive {
     /// An ontology: where it is now, and what it is.
-    Ontology(Vec<Extracted>, PathBuf, Format, Option<Packing>),
+    Ontology(Vec<ExtractedFile>, PathBuf, OntologyFormat, Option<Packing>),
     /// A taxonomy package, or nothing that can be read.
-    Judged(Vec<Extracted>, Finding),
+    Judged(Vec<ExtractedFile>, FileFinding),
 }
 
 impl FormatExaminer {
@@ -82,38 +83,40 @@ impl FormatExaminer {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn recognise(&self, file: &Path, media_type: Option<&str>) -> io::Result<Recognised> {
+    pub fn recognise(&self, file: &Path, media_type: Option<&str>) -> io::Result<RecognisedFile> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".gz").unwrap_or(&name);
         let hint = media_type
-            .and_then(Format::from_media_type)
-            .or_else(|| Format::from_file_name(name));
+            .and_then(OntologyFormat::from_media_type)
+            .or_else(|| OntologyFormat::from_file_name(name));
         let first = head(&mut File::open(file)?)?;
         match detect(&first, hint) {
-            Detected::Ontology(format) => Ok(Recognised::Ontology(format, None)),
-            Detected::Refused(refusal) => Ok(Recognised::Refused(refusal)),
-            Detected::Packed(Packing::Zip) => Ok(Recognised::Archive),
-            Detected::Packed(Packing::Gzip) => {
+            DetectedFormat::Ontology(format) => Ok(RecognisedFile::Ontology(format, None)),
+            DetectedFormat::Refused(refusal) => Ok(RecognisedFile::Refused(refusal)),
+            DetectedFormat::Packed(Packing::Zip) => Ok(RecognisedFile::Archive),
+            DetectedFormat::Packed(Packing::Gzip) => {
                 let inside = match head(&mut self.open(file, Some(Packing::Gzip))?) {
                     Ok(inside) => inside,
-                    Err(error) => return Ok(Recognised::Damaged(error.to_string())),
+                    Err(error) => return Ok(RecognisedFile::Damaged(error.to_string())),
                 };
                 Ok(match detect(&inside, hint) {
-                    Detected::Ontology(format) => Recognised::Ontology(format, Some(Packing::Gzip)),
-                    Detected::Refused(refusal) => Recognised::Refused(refusal),
-                    Detected::Packed(_) => {
-                        Recognised::Damaged("it is packed twice, which is not unpacked".to_owned())
+                    DetectedFormat::Ontology(format) => {
+                        RecognisedFile::Ontology(format, Some(Packing::Gzip))
                     }
+                    DetectedFormat::Refused(refusal) => RecognisedFile::Refused(refusal),
+                    DetectedFormat::Packed(_) => RecognisedFile::Damaged(
+                        "it is packed twice, which is not unpacked".to_owned(),
+                    ),
                 })
             }
         }
     }
 
-    fn open(&self, file: &Path, packing: Option<Packing>) -> io::Result<Opened> {
+    fn open(&self, file: &Path, packing: Option<Packing>) -> io::Result<OpenedFile> {
         let opened = BufReader::with_capacity(256 << 10, File::open(file)?);
         Ok(match packing {
-            Some(Packing::Gzip) => Opened::Gzip(Box::new(gunzip(opened, self.unpack))),
-            Some(Packing::Zip) | None => Opened::Plain(opened),
+            Some(Packing::Gzip) => OpenedFile::Gzip(Box::new(gunzip(opened, self.unpack))),
+            Some(Packing::Zip) | None => OpenedFile::Plain(opened),
         })
     }
 
@@ -121,7 +124,7 @@ impl FormatExaminer {
     fn share(
         &self,
         file: &Path,
-        format: Format,
+        format: OntologyFormat,
         packing: Option<Packing>,
     ) -> io::Result<MemoryShare> {
         let bytes = std::fs::metadata(file)?.len();
@@ -129,11 +132,11 @@ impl FormatExaminer {
         Ok(self.memory.wait_for(needed))
     }
 
-    fn options(&self, base: &str) -> Options {
-        Options {
+    fn options(&self, base: &str) -> ReadOptions {
+        ReadOptions {
             limits: self.limits.clone(),
             contexts: self.contexts.clone(),
-            ..Options::with_base(base)
+            ..ReadOptions::with_base(base)
         }
     }
 
@@ -144,10 +147,10 @@ impl FormatExaminer {
     pub fn report(
         &self,
         file: &Path,
-        format: Format,
+        format: OntologyFormat,
         packing: Option<Packing>,
         base: &str,
-    ) -> io::Result<Result<Report, String>> {
+    ) -> io::Result<Result<ValidationReport, String>> {
         let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
         match validate(opened, format, &self.options(base)) {
@@ -161,12 +164,15 @@ impl FormatExaminer {
     fn examine_ontology(
         &self,
         file: &Path,
-        (format, packing): (Format, Option<Packing>),
-        about: &About,
+        (format, packing): (OntologyFormat, Option<Packing>),
+        about: &FileOrigin,
         version: &Path,
-    ) -> io::Result<Finding> {
-        if matches!(format, Format::OwlFunctional | Format::OwlManchester) {
-            return Ok(Finding::Unsupported(format!(
+    ) -> io::Result<FileFinding> {
+        if matches!(
+            format,
+            OntologyFormat::OwlFunctional | OntologyFormat::OwlManchester
+        ) {
+            return Ok(FileFinding::Unsupported(format!(
                 "this is {format}, which is recognised and not read here; a file in RDF/XML, Turtle \
                  or OBO is needed"
             )));
@@ -174,7 +180,11 @@ impl FormatExaminer {
         about.show("reading");
         let report = match self.report(file, format, packing, &about.url)? {
             Ok(report) => report,
-            Err(damage) => return Ok(Finding::Invalid(format!("the file is damaged: {damage}"))),
+            Err(damage) => {
+                return Ok(FileFinding::Invalid(format!(
+                    "the file is damaged: {damage}"
+                )));
+            }
         };
         let report = if report.is_unordered {
             self.as_json(report, file, packing)?
@@ -184,7 +194,7 @@ impl FormatExaminer {
         let mut text = escape_controls(serde_json::to_string_pretty(&report)?);
         text.push('\n');
         std::fs::write(version.join("validation/report.json"), text)?;
-        if report.outcome == Outcome::Invalid {
+        if report.outcome == ValidationOutcome::Invalid {
             let first = report
                 .errors
                 .first()
@@ -196,13 +206,13 @@ impl FormatExaminer {
             } else {
                 format!(" (and {more} more)")
             };
-            return Ok(Finding::Invalid(format!(
+            return Ok(FileFinding::Invalid(format!(
                 "this is not valid {format}: {first}{more}"
             )));
         }
         // A registry that answers with an empty document must not become the latest version.
         if holds_nothing(&report) {
-            return Ok(Finding::NotAnOntology(format!(
+            return Ok(FileFinding::NotAnOntology(format!(
                 "this is {format} without content: it holds no statements"
             )));
         }
@@ -221,21 +231,21 @@ impl FormatExaminer {
         };
         let mut examined = examined(&report, normalized);
         examined.notes.extend(note);
-        Ok(Finding::Ontology(Box::new(examined)))
+        Ok(FileFinding::Ontology(Box::new(examined)))
     }
 
     /// Judges a large JSON-LD file whose keys are in another order than streaming demands: it is
     /// not validated if it is whole as JSON.
     fn as_json(
         &self,
-        mut report: Report,
+        mut report: ValidationReport,
         file: &Path,
         packing: Option<Packing>,
-    ) -> io::Result<Report> {
+    ) -> io::Result<ValidationReport> {
         let reader = BufReader::with_capacity(256 << 10, self.open(file, packing)?);
         match serde_json::from_reader::<_, serde::de::IgnoredAny>(reader) {
             Ok(_) => {
-                report.outcome = Outcome::NotValidated;
+                report.outcome = ValidationOutcome::NotValidated;
                 report.warnings.append(&mut report.errors);
                 report.error_count = 0;
                 (report.statements, report.terms, report.obsolete) = (0, 0, 0);
@@ -244,7 +254,7 @@ impl FormatExaminer {
             Err(error) => {
                 report.is_unordered = false;
                 let message = format!("this is not JSON: {error}");
-                report.errors = vec![Problem::of_file(message)];
+                report.errors = vec![FormatProblem::of_file(message)];
             }
         }
         Ok(report)
@@ -253,10 +263,10 @@ impl FormatExaminer {
     fn normalise(
         &self,
         file: &Path,
-        (format, packing): (Format, Option<Packing>),
-        about: &About,
+        (format, packing): (OntologyFormat, Option<Packing>),
+        about: &FileOrigin,
         version: &Path,
-    ) -> io::Result<Result<Normalized, String>> {
+    ) -> io::Result<Result<NormalizedFile, String>> {
         let target = version.join("normalized/statements.nt");
         let _share = self.share(file, format, packing)?;
         let opened = self.open(file, packing)?;
@@ -276,30 +286,35 @@ impl FormatExaminer {
         let extracted = match extract_zip(File::open(file)?, target, self.unpack) {
             Ok(extracted) => extracted,
             Err(UnpackError::Refused(why)) => {
-                let finding = Finding::Invalid(format!("the archive is refused: {why}"));
+                let finding = FileFinding::Invalid(format!("the archive is refused: {why}"));
                 return Ok(Archive::Judged(Vec::new(), finding));
             }
             Err(UnpackError::Io(error)) => return Err(error),
         };
-        let is_package = |file: &Extracted| file.path.ends_with("META-INF/taxonomyPackage.xml");
+        let is_package = |file: &ExtractedFile| file.path.ends_with("META-INF/taxonomyPackage.xml");
         if extracted.iter().any(is_package) {
             let finding = crate::xbrl_package::examine(target, &extracted)?;
             return Ok(Archive::Judged(extracted, finding));
         }
-        let mut files: Vec<&Extracted> = extracted.iter().collect();
+        let mut files: Vec<&ExtractedFile> = extracted.iter().collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         for file in files {
             let path: PathBuf = target.join(&file.path);
-            if let Recognised::Ontology(format, packing) = self.recognise(&path, None)? {
+            if let RecognisedFile::Ontology(format, packing) = self.recognise(&path, None)? {
                 return Ok(Archive::Ontology(extracted, path, format, packing));
             }
         }
-        let finding = Finding::NotAnOntology("the archive holds no ontology".to_owned());
+        let finding = FileFinding::NotAnOntology("the archive holds no ontology".to_owned());
         Ok(Archive::Judged(extracted, finding))
     }
 
     /// Unpacks an archive beside itself, and reads what it holds.
-    fn examine_archive(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
+    fn examine_archive(
+        &self,
+        file: &Path,
+        about: &FileOrigin,
+        version: &Path,
+    ) -> io::Result<FileFinding> {
         about.show("unpacking");
         let archive = self.open_archive(file, &version.join("original/unpacked"))?;
         let (Archive::Judged(extracted, _) | Archive::Ontology(extracted, ..)) = &archive;
@@ -315,27 +330,29 @@ impl FormatExaminer {
     }
 }
 
-impl Examiner for FormatExaminer {
-    fn examine(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding> {
+impl FileExaminer for FormatExaminer {
+    fn examine(&self, file: &Path, about: &FileOrigin, version: &Path) -> io::Result<FileFinding> {
         match self.recognise(file, about.content_type.as_deref())? {
-            Recognised::Ontology(format, packing) => {
+            RecognisedFile::Ontology(format, packing) => {
                 self.examine_ontology(file, (format, packing), about, version)
             }
-            Recognised::Archive => self.examine_archive(file, about, version),
-            Recognised::Refused(Refusal::Html) => Ok(Finding::Page),
-            Recognised::Refused(refusal) => Ok(Finding::NotAnOntology(refusal.to_string())),
-            Recognised::Damaged(why) => Ok(Finding::Invalid(format!("the file is damaged: {why}"))),
+            RecognisedFile::Archive => self.examine_archive(file, about, version),
+            RecognisedFile::Refused(ContentRefusal::Html) => Ok(FileFinding::Page),
+            RecognisedFile::Refused(refusal) => Ok(FileFinding::NotAnOntology(refusal.to_string())),
+            RecognisedFile::Damaged(why) => {
+                Ok(FileFinding::Invalid(format!("the file is damaged: {why}")))
+            }
         }
     }
 }
 
 /// Tells whether a file was read to its end and says nothing: no statements or stanzas, no imports.
-fn holds_nothing(report: &Report) -> bool {
+fn holds_nothing(report: &ValidationReport) -> bool {
     let content = match &report.obo {
         Some(obo) => obo.terms + obo.typedefs + obo.instances + obo.other_stanzas,
         None => report.statements,
     };
-    report.outcome == Outcome::Valid && content == 0 && report.imports.is_empty()
+    report.outcome == ValidationOutcome::Valid && content == 0 && report.imports.is_empty()
 }
 
 /// Reads as many bytes as the format is named by.
@@ -354,12 +371,12 @@ fn is_damage(error: &io::Error) -> bool {
 
 /// Returns the licences that a file states: those of a licence property before statements of rights,
 /// which may name holders only, and known ones first.
-fn licences(report: &Report) -> Vec<String> {
+fn licences(report: &ValidationReport) -> Vec<String> {
     let mut stated: Vec<_> = report.licences.iter().collect();
     stated.sort_by_key(|stated| {
         let property = stated.property.to_ascii_lowercase();
         let is_licence = property.contains("license") || property.contains("licence");
-        let read = crate::licence::Licence::read(&stated.value);
+        let read = crate::licence::SourceLicence::read(&stated.value);
         let is_known = read.is_some_and(|licence| licence.spdx.is_some());
         (!is_licence, !is_known)
     });
@@ -369,7 +386,7 @@ fn licences(report: &Report) -> Vec<String> {
         .collect()
 }
 
-fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
+fn examined(report: &ValidationReport, normalized: Option<NormalizedFile>) -> ExaminedFile {
     let version = report.version().map(|version| {
         let from = match version.origin {
             VersionOrigin::VersionIri => "owl:versionIRI",
@@ -389,7 +406,7 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
     notes.extend(report.contexts_not_loaded.iter().map(|context| {
         format!("the JSON-LD context {context} was not loaded, so the file was not validated")
     }));
-    Examined {
+    ExaminedFile {
         format: Some(report.format.name().to_owned()),
         version,
         versions,

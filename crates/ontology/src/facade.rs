@@ -7,12 +7,12 @@
 //! charges the service's budget and the host's in one step.
 //!
 //! ```no_run
-//! use docstokg_ontology::facade::{Facade, Mode, RateLimits};
+//! use docstokg_ontology::facade::{Facade, AcquireMode, RateLimits};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let limits = RateLimits::from_text("per_service: ols:4/second", "settings")?;
 //! let facade = Facade::builder(limits).build()?;
-//! facade.acquire(Some("ols"), Some("www.ebi.ac.uk"), Mode::Block, 1).await?;
+//! facade.acquire(Some("ols"), Some("www.ebi.ac.uk"), AcquireMode::Block, 1).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -37,25 +37,25 @@ pub use builder::FacadeBuilder;
 pub use diagnosis::KeyDiagnosis;
 pub use error::{AcquireError, Hint};
 pub use event::{FacadeEvent, FacadeObserver, JsonLines};
-pub use key::Key;
+pub use key::ServiceKey;
 pub use settings::RateLimits;
 
-use event::{Outcome, RunContext, What};
-use registry::Registry;
+use event::{AcquireOutcome, EventContext, FacadeEventKind};
+use registry::KeyRegistry;
 
 /// The longest cooldown: what is stated beyond a day is taken for a day.
 const MAX_COOLDOWN: Duration = Duration::from_secs(86_400);
 
 /// What to do while there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum AcquireMode {
     /// Wait until there is.
     Block,
     /// Fail at once.
     Fail,
 }
 
-impl Mode {
+impl AcquireMode {
     /// Returns the word used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -68,22 +68,22 @@ impl Mode {
 
 /// Permission to send one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquired {
+pub struct AcquiredPermit {
     /// How long the caller waited for it.
     pub blocked: Duration,
 }
 
 /// The limits of a process's own requests. Cheap to clone; clones share everything.
 #[derive(Clone)]
-pub struct Facade(Arc<Inner>);
+pub struct Facade(Arc<FacadeState>);
 
-struct Inner {
+struct FacadeState {
     limits: Arc<RateLimits>,
     runtime: Arc<dyn Runtime>,
-    run: RunContext,
+    run: EventContext,
     observers: Vec<Arc<dyn FacadeObserver>>,
     /// A child process gets a registry, and with it handles, of its own.
-    registry: PerProcess<Registry>,
+    registry: PerProcess<KeyRegistry>,
 }
 
 impl Facade {
@@ -94,19 +94,19 @@ impl Facade {
     }
 
     /// Asks to send one request of a weight to a host on behalf of a service. Either name may be
-    /// missing. In [`Mode::Block`] the call returns when the request may be sent; a caller that
+    /// missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a caller that
     /// is dropped before gives its place back.
     ///
     /// # Errors
-    /// In [`Mode::Fail`], that there is no room, or a cooldown; in both, a name that is none, a
+    /// In [`AcquireMode::Fail`], that there is no room, or a cooldown; in both, a name that is none, a
     /// weight that never fits, and a store that cannot be reached.
     pub async fn acquire(
         &self,
         service: Option<&str>,
         host: Option<&str>,
-        mode: Mode,
+        mode: AcquireMode,
         weight: u32,
-    ) -> Result<Acquired, AcquireError> {
+    ) -> Result<AcquiredPermit, AcquireError> {
         let inner = &*self.0;
         let asked = inner.runtime.boot();
         let entry = inner.registry.get().entry(service, host);
@@ -114,8 +114,8 @@ impl Facade {
             Err(error) => Err(error.clone()),
             Ok(entry) => match (entry.check_weight(weight), mode) {
                 (Err(error), _) => Err(error),
-                (Ok(()), Mode::Fail) => entry.acquire_now(weight, &*inner.runtime).await,
-                (Ok(()), Mode::Block) => entry.acquire_later(weight, &*inner.runtime).await,
+                (Ok(()), AcquireMode::Fail) => entry.acquire_now(weight, &*inner.runtime).await,
+                (Ok(()), AcquireMode::Block) => entry.acquire_later(weight, &*inner.runtime).await,
             },
         };
         let blocked = inner.runtime.boot().since(asked);
@@ -123,21 +123,21 @@ impl Facade {
             let entry = entry.as_ref().ok();
             self.note(
                 entry.map(|entry| entry.key.clone()),
-                What::Acquire {
+                FacadeEventKind::Acquire {
                     rates: entry.map_or_else(|| [].into(), |entry| Arc::clone(&entry.rates)),
                     weight,
                     mode,
                     blocked_ms: blocked.as_secs_f64() * 1_000.0,
                     outcome: match &result {
-                        Ok(()) => Outcome::Ok,
-                        Err(AcquireError::Exceeded { .. }) => Outcome::Exceeded,
-                        Err(_) => Outcome::Error,
+                        Ok(()) => AcquireOutcome::Ok,
+                        Err(AcquireError::Exceeded { .. }) => AcquireOutcome::Exceeded,
+                        Err(_) => AcquireOutcome::Error,
                     },
                     error: result.as_ref().err().map(ToString::to_string),
                 },
             );
         }
-        result.map(|()| Acquired { blocked })
+        result.map(|()| AcquiredPermit { blocked })
     }
 
     /// Holds a key (`service:host`) back for a time, as a `Retry-After` asks. Windows are not
@@ -150,7 +150,7 @@ impl Facade {
     /// # Errors
     /// The key or the time is none, or the store cannot be reached.
     pub async fn cooldown_for(&self, key: &str, seconds: f64) -> Result<Duration, AcquireError> {
-        let key = Key::parse(key)?;
+        let key = ServiceKey::parse(key)?;
         if !seconds.is_finite() || seconds < 0.0 {
             return Err(AcquireError::Cooldown(seconds.to_string()));
         }
@@ -161,7 +161,7 @@ impl Facade {
         }
         if !self.0.observers.is_empty() {
             let seconds = length.as_secs_f64();
-            self.note(Some(key), What::Cooldown { seconds });
+            self.note(Some(key), FacadeEventKind::Cooldown { seconds });
         }
         Ok(length)
     }
@@ -177,7 +177,7 @@ impl Facade {
     ///
     /// # Errors
     /// The store could not be opened.
-    pub fn keys(&self) -> Result<Vec<Key>, AcquireError> {
+    pub fn keys(&self) -> Result<Vec<ServiceKey>, AcquireError> {
         self.0.registry.get().keys()
     }
 
@@ -190,7 +190,7 @@ impl Facade {
         Ok(())
     }
 
-    fn note(&self, key: Option<Key>, what: What) {
+    fn note(&self, key: Option<ServiceKey>, what: FacadeEventKind) {
         let event = FacadeEvent {
             at: self.0.runtime.wall(),
             run: self.0.run.clone(),

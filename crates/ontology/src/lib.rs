@@ -10,7 +10,6 @@ pub mod diff;
 pub mod examiner;
 pub mod facade;
 pub mod format;
-pub mod gate;
 pub mod library;
 pub mod licence;
 pub mod lock;
@@ -18,7 +17,8 @@ mod memory_budget;
 pub mod plan;
 pub mod pull;
 pub mod source;
-pub mod wanted;
+pub mod url_check;
+pub mod wanted_ontology;
 mod xbrl_package;
 
 /// The example of the README, compiled.

@@ -16,23 +16,23 @@ mod manifest;
 mod name;
 mod prune;
 mod publish;
-mod staged;
+mod staged_version;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub use manifest::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION};
+pub use manifest::{Artifact, Manifest, PullStatus, SCHEMA_VERSION, TriedLocation};
 pub use name::version_directory;
-pub use prune::{PruneMode, Pruned, prune};
+pub use prune::{PruneMode, PrunedVersion, prune};
 pub use publish::Publication;
-pub use staged::Staged;
+pub use staged_version::StagedVersion;
 
 use docstokg_bulk::digest::sha256_of;
-use docstokg_config::bounded::read_text;
+use docstokg_config::read_limited::read_text;
 
-use crate::wanted::OntologyId;
+use crate::wanted_ontology::OntologyId;
 
 /// What directories that are not complete begin with.
 const UNFINISHED: &str = ".new-";
@@ -283,7 +283,7 @@ impl Library {
     ///
     /// # Errors
     /// Its directory cannot be made.
-    pub fn stage(&self, id: &OntologyId) -> Result<Staged, LibraryError> {
+    pub fn stage(&self, id: &OntologyId) -> Result<StagedVersion, LibraryError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let directory = self.directory(id);
         refuse_link(&directory)?;
@@ -292,7 +292,7 @@ impl Library {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{UNFINISHED}{}-{number}", std::process::id());
             // A name that is taken, by a link perhaps, is not written to.
-            if let Some(staged) = Staged::make(directory.join(name), id)? {
+            if let Some(staged) = StagedVersion::make(directory.join(name), id)? {
                 return Ok(staged);
             }
         }

@@ -6,7 +6,7 @@ use spdx::identifiers::LICENSES;
 
 /// A licence as a source states it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Licence {
+pub struct SourceLicence {
     /// What the source says.
     pub stated: String,
     /// Its SPDX name, where the statement is known.
@@ -29,7 +29,7 @@ pub enum Judgement {
     Refused(String),
 }
 
-impl Licence {
+impl SourceLicence {
     /// Reads a statement: an SPDX name, an address of a licence, or a label. `None` where it says
     /// nothing.
     #[must_use]
@@ -63,14 +63,15 @@ impl LicenceGate {
     #[must_use]
     pub fn new(accepted: &[String]) -> Self {
         let name = |text: &String| {
-            Licence::read(text).map_or_else(|| text.clone(), |licence| licence.name().to_owned())
+            SourceLicence::read(text)
+                .map_or_else(|| text.clone(), |licence| licence.name().to_owned())
         };
         Self(accepted.iter().map(name).collect())
     }
 
     /// Judges what a source states.
     #[must_use]
-    pub fn judge(&self, licence: Option<&Licence>) -> Judgement {
+    pub fn judge(&self, licence: Option<&SourceLicence>) -> Judgement {
         let Some(licence) = licence else {
             return Judgement::NotStated;
         };
@@ -301,18 +302,18 @@ mod tests {
             ("CC BY 9.0", None),
             ("all rights reserved", None),
         ] {
-            let read = Licence::read(stated).unwrap();
+            let read = SourceLicence::read(stated).unwrap();
             assert_eq!(read.spdx.as_deref(), spdx, "{stated}");
         }
         for nothing in ["", " ", "null", "unkown", "Not specified"] {
-            assert_eq!(Licence::read(nothing), None, "{nothing}");
+            assert_eq!(SourceLicence::read(nothing), None, "{nothing}");
         }
     }
 
     #[test]
     fn the_gate_says_what_to_do() {
         let gate = LicenceGate::new(&OntologySettings::default().accept_licenses().value.0);
-        let judge = |text: &str| gate.judge(Licence::read(text).as_ref());
+        let judge = |text: &str| gate.judge(SourceLicence::read(text).as_ref());
         assert_eq!(judge("CC BY 4.0"), Judgement::Accepted);
         assert_eq!(judge(""), Judgement::NotStated);
         let Judgement::Refused(why) = judge("https://hpo.jax.org/app/license") else {
@@ -327,16 +328,16 @@ mod tests {
             "cc by 3.0".to_owned(),
         ]);
         assert_eq!(
-            own.judge(Licence::read("https://hpo.jax.org/app/license").as_ref()),
+            own.judge(SourceLicence::read("https://hpo.jax.org/app/license").as_ref()),
             Judgement::Accepted
         );
         assert_eq!(
-            own.judge(Licence::read("http://creativecommons.org/licenses/by/3.0/").as_ref()),
+            own.judge(SourceLicence::read("http://creativecommons.org/licenses/by/3.0/").as_ref()),
             Judgement::Accepted
         );
         for all in [vec![], vec!["*".to_owned()]] {
             assert_eq!(
-                LicenceGate::new(&all).judge(Licence::read("secret").as_ref()),
+                LicenceGate::new(&all).judge(SourceLicence::read("secret").as_ref()),
                 Judgement::Accepted
             );
         }

@@ -5,14 +5,14 @@
 
 use std::path::Path;
 
-use docstokg_config::bounded::read_text;
+use docstokg_config::read_limited::read_text;
 use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::pull::{Ending, Pulled};
-use crate::source::Location;
-use crate::wanted::{Checksum, OntologyId};
+use crate::pull::{PullEnding, PullOutcome};
+use crate::source::OntologyLocation;
+use crate::wanted_ontology::{FileChecksum, OntologyId};
 
 /// The version of this format.
 const SCHEMA_VERSION: &str = "1.0";
@@ -60,7 +60,7 @@ pub struct LockEntry {
     pub revision: Option<String>,
     /// The checksum that the file must have; none where it was planned and never fetched.
     #[serde(default)]
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<FileChecksum>,
     /// Whether the source's key has to be sent along.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
@@ -98,7 +98,7 @@ pub enum LockError {
 impl LockFile {
     /// Pins what a plan or pull gave; what failed is left out.
     #[must_use]
-    pub fn of(results: &[Pulled], now: &str) -> Self {
+    pub fn of(results: &[PullOutcome], now: &str) -> Self {
         let mut entries: Vec<LockEntry> = results.iter().filter_map(LockEntry::of).collect();
         entries.sort_by(|a, b| a.id.cmp(&b.id));
         Self {
@@ -156,8 +156,8 @@ impl LockFile {
 }
 
 impl LockEntry {
-    fn of(result: &Pulled) -> Option<Self> {
-        if result.status == Ending::Failed {
+    fn of(result: &PullOutcome) -> Option<Self> {
+        if result.status == PullEnding::Failed {
             return None;
         }
         Some(Self {
@@ -179,8 +179,8 @@ impl LockEntry {
 
     /// Returns the place that the entry pins.
     #[must_use]
-    pub fn location(&self) -> Location {
-        Location {
+    pub fn location(&self) -> OntologyLocation {
+        OntologyLocation {
             accept: Some(crate::source::direct::ACCEPT.to_owned()),
             is_authorised: self.is_authorised,
             is_user_supplied: self.is_user_supplied,
@@ -189,8 +189,8 @@ impl LockEntry {
             licence: self
                 .license
                 .as_deref()
-                .and_then(crate::licence::Licence::read),
-            ..Location::new(&self.resolver, self.url.clone())
+                .and_then(crate::licence::SourceLicence::read),
+            ..OntologyLocation::new(&self.resolver, self.url.clone())
         }
     }
 }

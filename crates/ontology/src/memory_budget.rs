@@ -1,38 +1,38 @@
 //! A common bound on the memory of files that are read at the same time.
 //!
-//! What reading one file takes is bounded by [`Limits`](crate::format::Limits). Many small files are
+//! What reading one file takes is bounded by [`FormatLimits`](crate::format::Limits). Many small files are
 //! read at once, but a large one takes the whole budget and is read alone.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::format::{Format, Limits, Packing};
+use crate::format::{FormatLimits, OntologyFormat, Packing};
 
 /// What all files that are read at once may take.
-const BUDGET: u64 = 128 << 20;
+const MEMORY_BUDGET_BYTES: u64 = 128 << 20;
 /// What reading any file takes: buffers, batches and threads.
-const BASE: u64 = 8 << 20;
+const BASE_FILE_BYTES: u64 = 8 << 20;
 /// What a byte of a file takes, in batches, sorted lines and terms.
 const PER_BYTE: u64 = 4;
 /// What a byte of JSON-LD takes whose keys may come in any order.
 const PER_UNSTREAMED_BYTE: u64 = 70;
 /// How much a compressed file grows; real ones have 4 to 24.
-const UNPACKED: u64 = 20;
+const UNPACK_FACTOR: u64 = 20;
 
 /// The memory that is left. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct MemoryBudget(Arc<Left>);
+pub(crate) struct MemoryBudget(Arc<RemainingMemory>);
 
-struct Left {
+struct RemainingMemory {
     bytes: Mutex<u64>,
     freed: Condvar,
 }
 
 impl Default for MemoryBudget {
     fn default() -> Self {
-        Self(Arc::new(Left {
-            bytes: Mutex::new(BUDGET),
+        Self(Arc::new(RemainingMemory {
+            bytes: Mutex::new(MEMORY_BUDGET_BYTES),
             freed: Condvar::new(),
         }))
     }
@@ -47,7 +47,7 @@ pub(crate) struct MemoryShare {
 impl MemoryBudget {
     /// Waits until a file may be read, on a thread that may block.
     pub(crate) fn wait_for(&self, bytes: u64) -> MemoryShare {
-        let bytes = bytes.min(BUDGET);
+        let bytes = bytes.min(MEMORY_BUDGET_BYTES);
         let mut left = self.0.bytes.lock();
         while *left < bytes {
             self.0.freed.wait(&mut left);
@@ -70,19 +70,20 @@ impl Drop for MemoryShare {
 /// Estimates what reading a file takes.
 pub(crate) fn estimate(
     bytes: u64,
-    format: Format,
+    format: OntologyFormat,
     packing: Option<Packing>,
-    limits: &Limits,
+    limits: &FormatLimits,
 ) -> u64 {
     let bytes = match packing {
-        Some(_) => bytes.saturating_mul(UNPACKED),
+        Some(_) => bytes.saturating_mul(UNPACK_FACTOR),
         None => bytes,
     };
     let unstreamed = match format {
-        Format::JsonLd => bytes.min(limits.max_unstreamed_bytes) * PER_UNSTREAMED_BYTE,
+        OntologyFormat::JsonLd => bytes.min(limits.max_unstreamed_bytes) * PER_UNSTREAMED_BYTE,
         _ => 0,
     };
-    BASE.saturating_add(bytes.saturating_mul(PER_BYTE))
+    BASE_FILE_BYTES
+        .saturating_add(bytes.saturating_mul(PER_BYTE))
         .max(unstreamed)
 }
 
@@ -94,13 +95,17 @@ mod tests {
 
     #[test]
     fn small_files_are_read_together_and_large_ones_alone() {
-        let limits = Limits::default();
-        let small = estimate(100 << 10, Format::Obo, None, &limits);
-        let large = estimate(1 << 30, Format::RdfXml, None, &limits);
-        let packed = estimate(17 << 20, Format::Obo, Some(Packing::Gzip), &limits);
-        let json = estimate(2 << 20, Format::JsonLd, None, &limits);
-        assert!(small * 8 < BUDGET);
-        assert!(large >= BUDGET && packed >= BUDGET && json >= BUDGET);
+        let limits = FormatLimits::default();
+        let small = estimate(100 << 10, OntologyFormat::Obo, None, &limits);
+        let large = estimate(1 << 30, OntologyFormat::RdfXml, None, &limits);
+        let packed = estimate(17 << 20, OntologyFormat::Obo, Some(Packing::Gzip), &limits);
+        let json = estimate(2 << 20, OntologyFormat::JsonLd, None, &limits);
+        assert!(small * 8 < MEMORY_BUDGET_BYTES);
+        assert!(
+            large >= MEMORY_BUDGET_BYTES
+                && packed >= MEMORY_BUDGET_BYTES
+                && json >= MEMORY_BUDGET_BYTES
+        );
 
         let budget = MemoryBudget::default();
         let held = budget.wait_for(small);

@@ -12,12 +12,12 @@ pub struct PlanDiff {
     /// Ontologies that are gone.
     pub removed: Vec<String>,
     /// Ontologies that changed.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedOntology>,
 }
 
 /// An ontology that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
+pub struct ChangedOntology {
     /// The ontology.
     pub id: String,
     /// What changed.
@@ -47,7 +47,7 @@ impl PlanDiff {
                 Some(other) => {
                     let fields = fields(other, entry);
                     if !fields.is_empty() {
-                        diff.changed.push(Changed {
+                        diff.changed.push(ChangedOntology {
                             id: entry.id.to_string(),
                             fields,
                         });

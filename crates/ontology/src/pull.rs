@@ -11,6 +11,7 @@ mod checksum;
 mod describe;
 pub mod examine;
 mod fetch;
+mod fetch_failure;
 mod filename;
 mod finish;
 pub mod imports;
@@ -18,10 +19,9 @@ mod lookup;
 mod ontologies;
 mod outcome;
 mod probe;
-mod saved;
+mod saved_file;
 mod state;
 mod store;
-mod verdict;
 mod version;
 
 use std::path::Path;
@@ -29,31 +29,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::directory::{Directory, DirectoryError, UnfinishedFiles};
-use docstokg_bulk::job::{BoxFuture, State};
-use docstokg_bulk::queue::{Mode, NewItem, Queue};
+use docstokg_bulk::job::{BoxFuture, JobState};
+use docstokg_bulk::queue::{CommitMode, NewItem, WorkQueue};
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, Feed, Limits, RunError, RunMode, Scheduler};
+use docstokg_bulk::scheduler::{ItemFeed, RunBounds, RunEnd, RunError, RunMode, Scheduler};
 use docstokg_hub::clock::Timestamp;
 use serde::Serialize;
 
-pub use outcome::{Ending, Pulled};
-pub use state::{PullState, Step};
+pub use outcome::{PullEnding, PullOutcome};
+pub use state::{PullState, PullStep};
 pub(crate) use version::is_same_version;
 
 use crate::config::OntologyConfig;
 use crate::library::{Library, LibraryError};
 use crate::lock::{LockEntry, LockFile};
-use crate::wanted::Wanted;
-use examine::Examiner;
-use ontologies::Ontologies;
+use crate::wanted_ontology::WantedOntology;
+use examine::FileExaminer;
+use ontologies::OntologiesJob;
 
 /// How a pull goes about it.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PullOptions {
     /// Whether files are fetched, or only looked up.
     pub mode: RunMode,
     /// Whether a plan asks servers for size and date of files.
-    pub probes: Probes,
+    pub probes: ProbeMode,
     /// Ontologies that have not changed since then are left as they are.
     pub since: Option<Timestamp>,
     /// Fetch also what seems not to have changed.
@@ -66,18 +66,18 @@ pub struct Options {
 
 /// Whether servers are asked for size and date before a file is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probes {
+pub enum ProbeMode {
     /// With a HEAD request each.
     Send,
     /// Not at all.
     Skip,
 }
 
-impl Default for Options {
+impl Default for PullOptions {
     fn default() -> Self {
         Self {
             mode: RunMode::Full,
-            probes: Probes::Skip,
+            probes: ProbeMode::Skip,
             since: None,
             force: false,
             workers: 32,
@@ -120,7 +120,7 @@ impl Workplace {
     ///
     /// # Errors
     /// It cannot be written, or another pull works on the library.
-    pub async fn open(library: &Library, mode: Mode) -> Result<Self, PullError> {
+    pub async fn open(library: &Library, mode: CommitMode) -> Result<Self, PullError> {
         let path = library.root().join(WORKPLACE);
         let workplace = Self::take(&path, mode).await.map_err(|error| match error {
             PullError::Directory(DirectoryError::Busy { by, .. }) => PullError::Busy {
@@ -137,11 +137,11 @@ impl Workplace {
     ///
     /// # Errors
     /// It cannot be written.
-    pub async fn temporary(path: &Path, mode: Mode) -> Result<Self, PullError> {
+    pub async fn temporary(path: &Path, mode: CommitMode) -> Result<Self, PullError> {
         Self::take(path, mode).await
     }
 
-    async fn take(path: &Path, mode: Mode) -> Result<Self, PullError> {
+    async fn take(path: &Path, mode: CommitMode) -> Result<Self, PullError> {
         let workplace = Self(Directory::open_private(path, mode, &[])?);
         workplace.begin_round().await?;
         Ok(workplace)
@@ -178,7 +178,7 @@ impl Workplace {
     }
 
     /// Ends the work. What is unfinished is kept for the next pull unless nothing is left to do.
-    pub fn close(self, ended: Option<&Ended>) {
+    pub fn close(self, ended: Option<&RunEnd>) {
         self.0.queue.close();
         let files = ended.map_or(UnfinishedFiles::Keep, UnfinishedFiles::after);
         self.0.clean_up(files);
@@ -187,19 +187,19 @@ impl Workplace {
 
 /// What is asked for: ontologies, each perhaps pinned.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RequestedOntology {
     /// The ontology.
-    pub wanted: Wanted,
+    pub wanted: WantedOntology,
     /// What a lock file pins it to.
     pub pin: Option<LockEntry>,
     /// How many imports away from what the user asked for.
     pub import_depth: u32,
 }
 
-impl Asked {
+impl RequestedOntology {
     /// Asks for an ontology that is not pinned.
     #[must_use]
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: WantedOntology) -> Self {
         Self {
             wanted,
             pin: None,
@@ -211,7 +211,7 @@ impl Asked {
     #[must_use]
     pub fn of_lock(lock: &LockFile) -> Vec<Self> {
         let asked = |entry: &LockEntry| Self {
-            wanted: Wanted::new(entry.id.clone()),
+            wanted: WantedOntology::new(entry.id.clone()),
             pin: Some(entry.clone()),
             import_depth: 0,
         };
@@ -221,7 +221,7 @@ impl Asked {
 
 /// A pull.
 pub struct Pull {
-    scheduler: Arc<Scheduler<Ontologies>>,
+    scheduler: Arc<Scheduler<OntologiesJob>>,
 }
 
 impl Pull {
@@ -231,17 +231,17 @@ impl Pull {
         context: RunContext,
         config: Arc<OntologyConfig>,
         library: Library,
-        examiner: Arc<dyn Examiner>,
-        options: Options,
+        examiner: Arc<dyn FileExaminer>,
+        options: PullOptions,
     ) -> Self {
         let scheduler = Scheduler {
-            limits: Limits {
+            limits: RunBounds {
                 workers: options.workers,
                 max_bytes: None,
                 max_wait: options.max_wait,
             },
             mode: options.mode,
-            job: Arc::new(Ontologies::new(
+            job: Arc::new(OntologiesJob::new(
                 context.clone(),
                 config,
                 library,
@@ -259,23 +259,23 @@ impl Pull {
     ///
     /// # Errors
     /// The run cannot go on; what is left stays queued.
-    pub async fn run(&self, asked: Vec<Asked>) -> Result<Ended, PullError> {
+    pub async fn run(&self, asked: Vec<RequestedOntology>) -> Result<RunEnd, PullError> {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
         // What an interrupted pull knows serves the same request, and no other.
         let anew = self.queue().begin_anew(items.clone(), |item, saved| {
-            let decode = <PullState as State>::decode;
+            let decode = <PullState as JobState>::decode;
             let now = item.saved_state.as_deref().and_then(decode);
             let known = decode(saved);
             now.zip(known)
                 .is_some_and(|(now, known)| known.is_same_request(&now))
         });
         anew.await.map_err(RunError::from)?;
-        let feed = Once(Some(items).filter(|items| !items.is_empty()));
+        let feed = OnceFeed(Some(items).filter(|items| !items.is_empty()));
         Ok(self.scheduler.run(Box::new(feed)).await?)
     }
 
-    fn queue(&self) -> &Queue {
+    fn queue(&self) -> &WorkQueue {
         &self.scheduler.context.queue
     }
 
@@ -284,7 +284,7 @@ impl Pull {
     ///
     /// # Errors
     /// The queue cannot be read.
-    pub async fn results(&self) -> Result<Vec<Pulled>, PullError> {
+    pub async fn results(&self) -> Result<Vec<PullOutcome>, PullError> {
         let found = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let side = Arc::clone(&found);
         let read = self.queue().each_item(move |item| {
@@ -338,9 +338,9 @@ fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
 }
 
 /// All items at once.
-struct Once(Option<Vec<NewItem>>);
+struct OnceFeed(Option<Vec<NewItem>>);
 
-impl Feed for Once {
+impl ItemFeed for OnceFeed {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
         Box::pin(std::future::ready(self.0.take()))
     }

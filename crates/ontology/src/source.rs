@@ -1,8 +1,8 @@
 //! Where ontologies are listed: registries, portals, and addresses that the user gives.
 //!
 //! A source is a file of its own: its [`SourceSpec`] (name, endpoints, credential, rate), the
-//! requests it needs and how it reads the responses. It sends nothing itself: [`Source::begin`]
-//! returns the first [`Step`] of a look-up, and each response gives the next. Names, order,
+//! requests it needs and how it reads the responses. It sends nothing itself: [`OntologySource::begin`]
+//! returns the first [`LookupStep`] of a look-up, and each response gives the next. Names, order,
 //! endpoints, configuration keys and the table of sources follow from the specs.
 
 mod absence;
@@ -21,35 +21,43 @@ pub mod xbrl;
 use docstokg_config::nearest;
 use docstokg_lookup::catalogue::{self, HasSourceSpec};
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
-pub use docstokg_lookup::source_spec::{Credential, Endpoint, SourceSpec};
+pub use docstokg_lookup::source_spec::{SourceCredential, SourceEndpoint, SourceSpec};
 use http::header::ACCEPT;
 use http::{HeaderValue, StatusCode};
 use url::Url;
 
 pub use absence::{Absence, AbsenceReason};
-pub use location::Location;
+pub use location::OntologyLocation;
 pub use settings::SourceSettings;
 pub use verdict::{FailedRequest, Verdict};
 
-use crate::wanted::Wanted;
+use crate::wanted_ontology::WantedOntology;
 
 /// The largest response to a source: the whole registry of the OBO Foundry has 0.6 MB.
 pub(crate) const MAX_RESPONSE_BYTES: u64 = 32 << 20;
 
 /// What a look-up of an ontology needs next.
-pub type Step<'a> = docstokg_lookup::step::Step<'a, Outcome, FailedRequest>;
+pub type LookupStep<'a> = docstokg_lookup::step::LookupStep<'a, SourceOutcome, FailedRequest>;
 
 /// Something that lists ontologies.
-pub trait Source: Send + Sync {
+pub trait OntologySource: Send + Sync {
     /// Describes it.
     fn spec(&self) -> &SourceSpec;
 
     /// Begins to look for an ontology.
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a>;
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a>;
 
     /// Begins anew after an outage, in which a host is given one request to prove itself: the one
     /// that may succeed.
-    fn begin_again<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin_again<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         self.begin(wanted, settings)
     }
 
@@ -60,7 +68,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-impl HasSourceSpec for dyn Source {
+impl HasSourceSpec for dyn OntologySource {
     fn source(&self) -> &SourceSpec {
         self.spec()
     }
@@ -68,9 +76,9 @@ impl HasSourceSpec for dyn Source {
 
 /// What a look-up came to.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum SourceOutcome {
     /// Where the ontology is, the best place first.
-    Found(Vec<Location>),
+    Found(Vec<OntologyLocation>),
     /// The source does not have it, and asking again is of no use.
     Absent(Absence),
     /// The response could not be used; the service may do better another time.
@@ -79,18 +87,18 @@ pub enum Outcome {
     Interrupted(FailedRequest),
 }
 
-impl Outcome {
+impl SourceOutcome {
     /// Ends a look-up: the source does not have the ontology.
-    pub fn absent<'a>(reason: AbsenceReason, detail: impl Into<String>) -> Step<'a> {
-        Step::Done(Self::Absent(Absence {
+    pub fn absent<'a>(reason: AbsenceReason, detail: impl Into<String>) -> LookupStep<'a> {
+        LookupStep::Done(Self::Absent(Absence {
             reason,
             detail: detail.into(),
         }))
     }
 
     /// Ends a look-up: the response could not be used.
-    pub fn failed<'a>(detail: impl Into<String>) -> Step<'a> {
-        Step::Done(Self::Failed(detail.into()))
+    pub fn failed<'a>(detail: impl Into<String>) -> LookupStep<'a> {
+        LookupStep::Done(Self::Failed(detail.into()))
     }
 }
 
@@ -109,11 +117,11 @@ fn json_request(spec: &SourceSpec, url: Url) -> LookupRequest {
 /// Sends a request and reads its response. A request without a response ends the look-up.
 fn requested<'a>(
     request: LookupRequest,
-    read: impl FnOnce(&LookupResponse) -> Step<'a> + Send + 'a,
-) -> Step<'a> {
-    Step::request(request, |result| match result {
+    read: impl FnOnce(&LookupResponse) -> LookupStep<'a> + Send + 'a,
+) -> LookupStep<'a> {
+    LookupStep::request(request, |result| match result {
         Ok(response) => read(&response),
-        Err(failed) => Step::Done(Outcome::Interrupted(failed)),
+        Err(failed) => LookupStep::Done(SourceOutcome::Interrupted(failed)),
     })
 }
 
@@ -134,10 +142,10 @@ pub const LEFT_OUT: [LeftOut; 1] = [LeftOut {
 
 /// The sources before the portals: a new one is its file, its `mod` line and a line here or in
 /// [`LAST`].
-static FIRST: &[&dyn Source] = &[&obo::Obo, &ols::OLS];
+static FIRST: &[&dyn OntologySource] = &[&obo::Obo, &ols::OLS];
 
 /// The sources behind the portals.
-static LAST: &[&dyn Source] = &[
+static LAST: &[&dyn OntologySource] = &[
     &lov::Lov,
     &bioregistry::Bioregistry,
     &ols::TIB,
@@ -148,16 +156,16 @@ static LAST: &[&dyn Source] = &[
 
 /// Every built-in source, in the order in which they are asked where nothing else is said.
 #[must_use]
-pub fn all() -> Vec<&'static dyn Source> {
+pub fn all() -> Vec<&'static dyn OntologySource> {
     let portals = ontoportal::PORTALS.iter();
-    let portals = portals.map(|portal| portal as &'static dyn Source);
+    let portals = portals.map(|portal| portal as &'static dyn OntologySource);
     let first = FIRST.iter().copied();
     first.chain(portals).chain(LAST.iter().copied()).collect()
 }
 
 /// Finds a source by its name.
 #[must_use]
-pub fn named(name: &str) -> Option<&'static dyn Source> {
+pub fn named(name: &str) -> Option<&'static dyn OntologySource> {
     catalogue::named(all(), name)
 }
 

@@ -13,15 +13,15 @@ use quick_xml::name::QName;
 use quick_xml::reader::Reader;
 use serde_json::json;
 
-use crate::format::unpack::Extracted;
-use crate::pull::examine::{Examined, Finding};
+use crate::format::unpack::ExtractedFile;
+use crate::pull::examine::{ExaminedFile, FileFinding};
 
 /// The largest record that is read.
 const MAX_RECORD: u64 = 8 << 20;
 
 /// What the records say.
 #[derive(Debug, Default)]
-struct Package {
+struct TaxonomyPackage {
     identifier: Option<String>,
     version: Option<String>,
     published: Option<String>,
@@ -30,8 +30,8 @@ struct Package {
 }
 
 /// Reads an unpacked package.
-pub(crate) fn examine(root: &Path, extracted: &[Extracted]) -> io::Result<Finding> {
-    let top = |file: &Extracted| match file.path.components().next() {
+pub(crate) fn examine(root: &Path, extracted: &[ExtractedFile]) -> io::Result<FileFinding> {
+    let top = |file: &ExtractedFile| match file.path.components().next() {
         Some(Component::Normal(name)) if file.path.components().count() > 1 => {
             Some(PathBuf::from(name))
         }
@@ -41,7 +41,7 @@ pub(crate) fn examine(root: &Path, extracted: &[Extracted]) -> io::Result<Findin
     tops.sort();
     tops.dedup();
     let [Some(directory)] = tops.as_slice() else {
-        return Ok(Finding::Invalid(
+        return Ok(FileFinding::Invalid(
             "a taxonomy package has one directory at its top, and this archive has more or none"
                 .to_owned(),
         ));
@@ -70,18 +70,18 @@ pub(crate) fn examine(root: &Path, extracted: &[Extracted]) -> io::Result<Findin
         }
     }
     if !missing.is_empty() {
-        return Ok(Finding::Invalid(format!(
+        return Ok(FileFinding::Invalid(format!(
             "entry points of the package are not in it: {}",
             missing.join(", ")
         )));
     }
-    Ok(Finding::Ontology(Box::new(examined(
+    Ok(FileFinding::Ontology(Box::new(examined(
         package,
         extracted.len(),
     ))))
 }
 
-fn examined(package: Package, files: usize) -> Examined {
+fn examined(package: TaxonomyPackage, files: usize) -> ExaminedFile {
     let validation = json!({ "xbrl": {
         "ok": true,
         "identifier": package.identifier,
@@ -89,7 +89,7 @@ fn examined(package: Package, files: usize) -> Examined {
         "files": files,
         "details": "shape, records and entry points; the taxonomy itself is not loaded",
     }});
-    Examined {
+    ExaminedFile {
         format: Some("XBRL taxonomy package".to_owned()),
         // The version of a package is optional, and so is the day of its publication.
         versions: package.version.iter().cloned().collect(),
@@ -99,12 +99,12 @@ fn examined(package: Package, files: usize) -> Examined {
             .or_else(|| Some((package.published?, "publicationDate".to_owned()))),
         licences: package.licence.into_iter().collect(),
         validation,
-        ..Examined::default()
+        ..ExaminedFile::default()
     }
 }
 
-fn invalid(record: &str, why: &str) -> Finding {
-    Finding::Invalid(format!(
+fn invalid(record: &str, why: &str) -> FileFinding {
+    FileFinding::Invalid(format!(
         "{record} of the taxonomy package cannot be read: {why}"
     ))
 }
@@ -181,8 +181,8 @@ fn value(attributes: &[(String, String)], name: &str) -> Option<String> {
     found.map(|(_, value)| value.trim().to_owned())
 }
 
-fn package(text: &str) -> Result<Package, String> {
-    let mut package = Package::default();
+fn package(text: &str) -> Result<TaxonomyPackage, String> {
+    let mut package = TaxonomyPackage::default();
     let mut root = None;
     walk(text, |path, attributes, inside| {
         root.get_or_insert_with(|| path[0].clone());
@@ -253,13 +253,13 @@ mod tests {
   <rewriteURI uriStartString="http://example.org/taxonomy/2026/" rewritePrefix="../files/"/>
 </catalog>"#;
 
-    fn unpacked(files: &[(&str, &str)]) -> (tempfile::TempDir, Vec<Extracted>) {
+    fn unpacked(files: &[(&str, &str)]) -> (tempfile::TempDir, Vec<ExtractedFile>) {
         let root = tempfile::tempdir().unwrap();
         let extracted = files.iter().map(|(path, text)| {
             let file = root.path().join(path);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(&file, text).unwrap();
-            Extracted {
+            ExtractedFile {
                 path: path.into(),
                 bytes: text.len() as u64,
                 sha256: String::new(),
@@ -276,7 +276,7 @@ mod tests {
             ("p/META-INF/catalog.xml", CATALOG),
             ("p/files/all.xsd", "<schema/>"),
         ]);
-        let Finding::Ontology(found) = examine(root.path(), &files).unwrap() else {
+        let FileFinding::Ontology(found) = examine(root.path(), &files).unwrap() else {
             panic!()
         };
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
             ),
         ] {
             let (root, files) = unpacked(&files);
-            let Finding::Invalid(why) = examine(root.path(), &files).unwrap() else {
+            let FileFinding::Invalid(why) = examine(root.path(), &files).unwrap() else {
                 panic!("{wanted}")
             };
             assert!(why.contains(wanted), "{why}");

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use docstokg_ontology::format::unpack::{UnpackLimits, gunzip};
 use docstokg_ontology::format::{
-    Detected, Format, HEAD_BYTES, Options, Packing, detect, normalize, validate,
+    DetectedFormat, HEAD_BYTES, OntologyFormat, Packing, ReadOptions, detect, normalize, validate,
 };
 
 fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
@@ -42,7 +42,7 @@ fn open(path: &Path) -> (Vec<u8>, Box<dyn Read + Send>) {
         head
     };
     let head = head_of(&mut plain());
-    if detect(&head, None) == Detected::Packed(Packing::Gzip) {
+    if detect(&head, None) == DetectedFormat::Packed(Packing::Gzip) {
         let unpacked = || gunzip(plain(), UnpackLimits::default());
         return (head_of(&mut unpacked()), Box::new(unpacked()));
     }
@@ -61,9 +61,9 @@ fn real_files_are_read() {
     for path in files {
         let (head, reader) = open(&path);
         let name = path.to_str().unwrap().trim_end_matches(".gz");
-        let (format, report, distinct) = match detect(&head, Format::from_file_name(name)) {
-            Detected::Ontology(format) => {
-                let options = Options::with_base(format!("file://{}", path.display()));
+        let (format, report, distinct) = match detect(&head, OntologyFormat::from_file_name(name)) {
+            DetectedFormat::Ontology(format) => {
+                let options = ReadOptions::with_base(format!("file://{}", path.display()));
                 let report = validate(reader, format, &options).unwrap();
                 let target = scratch.path().join("statements.nt");
                 let distinct = (report.is_valid() && format.is_rdf()).then(|| {
@@ -72,8 +72,8 @@ fn real_files_are_read() {
                 });
                 (format!("{format:?}"), Some(report), distinct)
             }
-            Detected::Packed(packing) => (format!("{packing:?}"), None, None),
-            Detected::Refused(refusal) => (format!("refused: {refusal}"), None, None),
+            DetectedFormat::Packed(packing) => (format!("{packing:?}"), None, None),
+            DetectedFormat::Refused(refusal) => (format!("refused: {refusal}"), None, None),
         };
         println!(
             "{}",

@@ -11,8 +11,8 @@ use crate::format::vocabulary::{
     deprecates, is_true,
 };
 use crate::format::{
-    Clause, Format, GraphPart, OboEvent, Options, Problem, Problems, Stop, identifier, quoted_text,
-    read_obo, read_obograph, read_statements, unescape,
+    Clause, FormatProblem, FormatProblems, GraphPart, OboEvent, OntologyFormat, ReadOptions, Stop,
+    identifier, quoted_text, read_obo, read_obograph, read_statements, unescape,
 };
 
 /// Memory that a table takes at most, unless the caller says otherwise.
@@ -23,14 +23,14 @@ const OBO: &str = "http://purl.obolibrary.org/obo/";
 
 /// Values of a property in the preferred language.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Texts {
+pub(super) struct TermTexts {
     pub values: BTreeSet<String>,
     /// Whether the values are in a language other than English; values without a language, or
     /// in English, take their place.
     is_foreign: bool,
 }
 
-impl Texts {
+impl TermTexts {
     fn add(&mut self, value: &str, language: Option<&str>) -> usize {
         let is_foreign = language.is_some_and(|tag| tag != "en" && !tag.starts_with("en-"));
         if self.values.is_empty() || (self.is_foreign && !is_foreign) {
@@ -47,8 +47,8 @@ impl Texts {
 /// One term.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Term {
-    pub labels: Texts,
-    pub definitions: Texts,
+    pub labels: TermTexts,
+    pub definitions: TermTexts,
     pub parents: BTreeSet<String>,
     pub is_obsolete: bool,
 }
@@ -64,10 +64,10 @@ impl Term {
 pub enum TableError {
     /// The format is recognised, but not parsed.
     #[error("{0} is not parsed here, so its terms cannot be compared")]
-    NotParsed(Format),
+    NotParsed(OntologyFormat),
     /// The file has an error; the first one.
     #[error("the terms of the file cannot be compared: {0}")]
-    Invalid(Problem),
+    Invalid(FormatProblem),
     /// The file could not be read.
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
@@ -89,18 +89,18 @@ impl TermTable {
     /// If the format is not parsed here, the file has an error or too many terms, or `reader` fails.
     pub fn read(
         reader: impl Read + Send,
-        format: Format,
-        options: &Options,
+        format: OntologyFormat,
+        options: &ReadOptions,
         max_bytes: usize,
     ) -> Result<Self, TableError> {
         let mut table = Self {
             limit: max_bytes,
             ..Self::default()
         };
-        let mut problems = Problems::new(&options.limits);
+        let mut problems = FormatProblems::new(&options.limits);
         match format {
-            Format::Obo => table.read_obo(reader, options, &mut problems)?,
-            Format::OboGraph => {
+            OntologyFormat::Obo => table.read_obo(reader, options, &mut problems)?,
+            OntologyFormat::OboGraph => {
                 read_obograph(reader, options, &mut problems, &mut |part| {
                     table.add_part(part);
                 })?;
@@ -110,10 +110,10 @@ impl TermTable {
         }
         if table.bytes > max_bytes {
             let message = format!("its terms take more than {max_bytes} bytes of memory");
-            problems.error(Problem::of_file(message));
+            problems.error(FormatProblem::of_file(message));
         }
         if let Some(url) = problems.contexts_not_loaded.first() {
-            problems.error(Problem::of_file(format!(
+            problems.error(FormatProblem::of_file(format!(
                 "the remote context {url} is not loaded"
             )));
         }
@@ -160,9 +160,9 @@ impl TermTable {
     fn read_rdf(
         &mut self,
         reader: impl Read + Send,
-        format: Format,
-        options: &Options,
-        problems: &mut Problems,
+        format: OntologyFormat,
+        options: &ReadOptions,
+        problems: &mut FormatProblems,
     ) -> io::Result<()> {
         let mut ontologies = HashSet::new();
         read_statements(reader, format, options, problems, &mut |quad| {
@@ -235,8 +235,8 @@ impl TermTable {
     fn read_obo(
         &mut self,
         reader: impl Read + Send,
-        options: &Options,
-        problems: &mut Problems,
+        options: &ReadOptions,
+        problems: &mut FormatProblems,
     ) -> io::Result<()> {
         let mut names = OboNames::default();
         read_obo(reader, options, problems, &mut |event, _| match event {

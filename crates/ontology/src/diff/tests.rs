@@ -1,5 +1,5 @@
 use super::*;
-use crate::format::{Format, Options};
+use crate::format::{OntologyFormat, ReadOptions};
 
 const OBO: &str = "format-version: 1.2
 ontology: x
@@ -30,11 +30,11 @@ const GRAPH: &str = r#"{"graphs": [{"id": "x", "nodes": [
   "edges": [{"sub": "http://purl.obolibrary.org/obo/X_2", "pred": "is_a",
              "obj": "http://purl.obolibrary.org/obo/X_1"}]}]}"#;
 
-fn table(text: &str, format: Format) -> TermTable {
+fn table(text: &str, format: OntologyFormat) -> TermTable {
     TermTable::read(
         text.as_bytes(),
         format,
-        &Options::default(),
+        &ReadOptions::default(),
         DEFAULT_TABLE_BYTES,
     )
     .unwrap()
@@ -43,9 +43,9 @@ fn table(text: &str, format: Format) -> TermTable {
 #[test]
 fn the_same_ontology_in_three_formats_has_no_differences() {
     let tables = [
-        table(OBO, Format::Obo),
-        table(TURTLE, Format::Turtle),
-        table(GRAPH, Format::OboGraph),
+        table(OBO, OntologyFormat::Obo),
+        table(TURTLE, OntologyFormat::Turtle),
+        table(GRAPH, OntologyFormat::OboGraph),
     ];
     for older in &tables {
         for newer in &tables {
@@ -68,8 +68,8 @@ fn changes_are_told_by_kind() {
         + "o:X_3 a owl:Class ; rdfs:label \"three\" .";
     let older = TURTLE.to_owned() + "o:X_4 a owl:Class .";
     let diff = diff(
-        &table(&older, Format::Turtle),
-        &table(&newer, Format::Turtle),
+        &table(&older, OntologyFormat::Turtle),
+        &table(&newer, OntologyFormat::Turtle),
     );
     let iri = |n: u8| format!("http://purl.obolibrary.org/obo/X_{n}");
     assert_eq!(
@@ -108,7 +108,7 @@ fn relations_with_short_names_have_the_iri_of_their_reference() {
     let text = "format-version: 1.2\nontology: x\nidspace: Q http://q/\n\
                 [Typedef]\nid: part_of\nis_a: overlaps\nxref: BFO:0000050\n\
                 [Typedef]\nid: overlaps\nxref: RO:0002131\n[Term]\nid: Q:7\n";
-    let table = table(text, Format::Obo);
+    let table = table(text, OntologyFormat::Obo);
     let part_of = table
         .get("http://purl.obolibrary.org/obo/BFO_0000050")
         .unwrap();
@@ -123,16 +123,16 @@ fn relations_with_short_names_have_the_iri_of_their_reference() {
 #[test]
 fn files_that_cannot_be_compared_are_errors() {
     let read = |text: &str, format, bytes| {
-        TermTable::read(text.as_bytes(), format, &Options::default(), bytes).unwrap_err()
+        TermTable::read(text.as_bytes(), format, &ReadOptions::default(), bytes).unwrap_err()
     };
     assert!(matches!(
-        read("x", Format::OwlXml, 9),
+        read("x", OntologyFormat::OwlXml, 9),
         TableError::NotParsed(_)
     ));
     assert!(matches!(
-        read("x y z", Format::Turtle, 999),
+        read("x y z", OntologyFormat::Turtle, 999),
         TableError::Invalid(_)
     ));
-    let error = read(TURTLE, Format::Turtle, 300).to_string();
+    let error = read(TURTLE, OntologyFormat::Turtle, 300).to_string();
     assert!(error.contains("more than 300 bytes"), "{error}");
 }

@@ -4,18 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
-use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, SiteConfig, Source, Sourced};
-use docstokg_stores::fallback::Notice;
+use docstokg_hub::config::{
+    Backend, BackendKind, OnStoreFailure, SiteConfig, SourcedValue, ValueSource,
+};
+use docstokg_stores::fallback::AvailabilityNotice;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::private;
 use docstokg_stores::process::PerProcess;
 use docstokg_stores::{StateStore, StoreError};
-use docstokg_telemetry::Run;
+use docstokg_telemetry::RunIdentity;
 
-use super::event::RunContext;
-use super::registry::{JoinedHosts, OpenStore, Registry};
+use super::event::EventContext;
+use super::registry::{JoinedHosts, KeyRegistry, OpenStore};
 use super::settings::RateLimits;
-use super::{Facade, FacadeObserver, Inner};
+use super::{Facade, FacadeObserver, FacadeState};
 
 /// Puts a facade together.
 pub struct FacadeBuilder {
@@ -24,7 +26,7 @@ pub struct FacadeBuilder {
     store: Option<Arc<dyn StateStore>>,
     observers: Vec<Arc<dyn FacadeObserver>>,
     run_id: Option<Arc<str>>,
-    notice: Notice,
+    notice: AvailabilityNotice,
     sites: Option<Vec<SiteConfig>>,
 }
 
@@ -71,7 +73,7 @@ impl FacadeBuilder {
 
     /// Receives a sentence when the shared store becomes unavailable, and when it is back.
     #[must_use]
-    pub fn notice(mut self, notice: Notice) -> Self {
+    pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
@@ -91,21 +93,21 @@ impl FacadeBuilder {
     pub fn build(self) -> Result<Facade, StoreError> {
         let limits = Arc::new(self.limits);
         let settings = limits.to_settings();
-        let run = Run::begin("facade", &settings, &*self.runtime);
+        let run = RunIdentity::begin("facade", &settings, &*self.runtime);
         let open = open_store(&limits, &self.runtime, self.store, self.notice);
         let joined = joined_hosts(self.sites);
-        let first = Registry::new(open(), Arc::clone(&limits), Arc::clone(&joined));
+        let first = KeyRegistry::new(open(), Arc::clone(&limits), Arc::clone(&joined));
         if let Some(error) = first.store_error() {
             return Err(error);
         }
         let of_child = Arc::clone(&limits);
-        Ok(Facade(Arc::new(Inner {
+        Ok(Facade(Arc::new(FacadeState {
             registry: PerProcess::new(first, move || {
-                Registry::new(open(), Arc::clone(&of_child), Arc::clone(&joined))
+                KeyRegistry::new(open(), Arc::clone(&of_child), Arc::clone(&joined))
             }),
             limits,
             runtime: self.runtime,
-            run: RunContext {
+            run: EventContext {
                 run_id: self.run_id.unwrap_or_else(|| run.id.into()),
                 config_hash: run.config_hash.into(),
             },
@@ -130,7 +132,7 @@ fn open_store(
     limits: &Arc<RateLimits>,
     runtime: &Arc<dyn Runtime>,
     given: Option<Arc<dyn StateStore>>,
-    notice: Notice,
+    notice: AvailabilityNotice,
 ) -> OpenStore {
     let (limits, runtime) = (Arc::clone(limits), Arc::clone(runtime));
     Box::new(move || {
@@ -149,7 +151,7 @@ fn open_store(
 fn shared(
     directory: &Path,
     clock: Arc<dyn Clock>,
-    notice: Notice,
+    notice: AvailabilityNotice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
     private::make_directory(directory).map_err(|error| StoreError::Unusable {
         store: format!("the shared directory {}", directory.display()),
@@ -157,7 +159,7 @@ fn shared(
         remedy: "name a directory that this user may write to as ratelimit.shared_dir".to_owned(),
     })?;
     let backend = Backend {
-        kind: Sourced::new(BackendKind::Sqlite, Source::Program),
+        kind: SourcedValue::new(BackendKind::Sqlite, ValueSource::Program),
         dsn: String::new(),
         on_failure: OnStoreFailure::Local,
         assumed_peers: 4,

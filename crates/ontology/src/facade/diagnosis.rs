@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_policy::rate::Window;
 
 use super::error::AcquireError;
-use super::key::Key;
+use super::key::ServiceKey;
 use super::rate::per_second;
 use super::{Facade, registry};
 
@@ -13,7 +13,7 @@ use super::{Facade, registry};
 #[derive(Clone, Debug)]
 pub struct KeyDiagnosis {
     /// The key.
-    pub key: Key,
+    pub key: ServiceKey,
     /// Its windows and how much of each is used; none where it has no limit.
     pub windows: Vec<(Window, u64)>,
     /// The rate per second that each window allows in the long run.
@@ -30,7 +30,7 @@ impl Facade {
     /// # Errors
     /// The store cannot be reached.
     pub async fn diagnose(&self) -> Result<Vec<KeyDiagnosis>, AcquireError> {
-        let registry: &registry::Registry = self.0.registry.get();
+        let registry: &registry::KeyRegistry = self.0.registry.get();
         let mut found = Vec::new();
         for key in registry.keys()? {
             let entry = registry.entry_of(&key)?;

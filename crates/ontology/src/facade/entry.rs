@@ -12,23 +12,23 @@ use docstokg_hub::clock::{BootInstant, Runtime};
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{
-    Ask, Cost, Entered, Entry as Answered, LanePolicy, Patience, Permit, QueuePosition, Refusal,
-    RefusalReason,
+    AdmissionDecision as Answered, AdmissionRequest, AdmissionResult, BudgetCost, LanePolicy,
+    Patience, Permit, QueuePosition, Refusal, RefusalReason,
 };
 use docstokg_policy::windows::Windows;
 use docstokg_stores::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
 use tokio::sync::Mutex;
 
 use super::error::{AcquireError, Hint};
-use super::key::Key;
+use super::key::ServiceKey;
 use super::rate::short;
 
 /// How long a caller waits before it asks again for a slot that others hold.
 const SLOT_RETRY: Duration = Duration::from_millis(25);
 
 /// One key, as this process sees it.
-pub(super) struct Entry {
-    pub(super) key: Key,
+pub(super) struct KeyEntry {
+    pub(super) key: ServiceKey,
     /// The windows, as events show them.
     pub(super) rates: Arc<[String]>,
     /// `None` where the key has no limit.
@@ -44,16 +44,16 @@ pub(super) struct Entry {
 }
 
 /// How a permit was reached.
-enum Reached {
+enum PermitPath {
     /// At once.
     AtOnce,
     /// After a wait, in which the key may have got a cooldown.
     AfterWait(Permit),
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(
-        key: Key,
+        key: ServiceKey,
         windows: Option<&[Window]>,
         store: &dyn StateStore,
         site: &SiteKey,
@@ -128,7 +128,7 @@ impl Entry {
         let used = |window: &Window| budget.map_or(0, |b| b.used(windows, window, view.now));
         let list = windows.list();
         let costs = self.costs(1);
-        let ask = Ask::at_once(&costs, Arc::clone(&self.policy));
+        let ask = AdmissionRequest::at_once(&costs, Arc::clone(&self.policy));
         let mut site = view.site.clone();
         site.ensure_budgets(self.budget + 1);
         let eligible_in = match site.enter(&ask, view.now).entry {
@@ -141,8 +141,8 @@ impl Entry {
         )
     }
 
-    fn costs(&self, weight: u32) -> Vec<Cost> {
-        let cost = |windows: &Arc<Windows>| Cost {
+    fn costs(&self, weight: u32) -> Vec<BudgetCost> {
+        let cost = |windows: &Arc<Windows>| BudgetCost {
             budget: self.budget,
             weight,
             windows: Arc::clone(windows),
@@ -166,9 +166,9 @@ impl Entry {
             0 => QueuePosition::Head,
             ahead => QueuePosition::Behind(ahead),
         };
-        let ask = Ask {
+        let ask = AdmissionRequest {
             queue_position,
-            ..Ask::at_once(&costs, Arc::clone(&self.policy))
+            ..AdmissionRequest::at_once(&costs, Arc::clone(&self.policy))
         };
         let entered = self.site.enter(&ask).await?;
         match entered.entry {
@@ -194,21 +194,21 @@ impl Entry {
         let _turn = if let Ok(turn) = self.queue.try_lock() {
             turn
         } else {
-            let _counted = Waiting::count(self, weight);
+            let _counted = WaitingCaller::count(self, weight);
             self.queue.lock().await
         };
         let costs = self.costs(weight);
-        let ask = Ask {
+        let ask = AdmissionRequest {
             latest: BootInstant::FAR,
             patience: Patience::Wait,
             asked: runtime.boot(),
-            ..Ask::at_once(&costs, Arc::clone(&self.policy))
+            ..AdmissionRequest::at_once(&costs, Arc::clone(&self.policy))
         };
         loop {
             self.wait_for_cooldown(weight, runtime).await?;
             match self.enter(&ask, weight, runtime).await? {
-                Reached::AtOnce => return Ok(()),
-                Reached::AfterWait(permit) => {
+                PermitPath::AtOnce => return Ok(()),
+                PermitPath::AfterWait(permit) => {
                     if self.cooldown_left().await?.is_none() {
                         return Ok(());
                     }
@@ -226,7 +226,7 @@ impl Entry {
         runtime: &dyn Runtime,
     ) -> Result<(), AcquireError> {
         while let Some(left) = self.cooldown_left().await? {
-            let _counted = Waiting::count(self, weight);
+            let _counted = WaitingCaller::count(self, weight);
             runtime.sleep_until(runtime.boot() + left).await;
         }
         Ok(())
@@ -235,18 +235,18 @@ impl Entry {
     /// Asks until the answer is to go, sleeping in between as each answer says.
     async fn enter(
         &self,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         weight: u32,
         runtime: &dyn Runtime,
-    ) -> Result<Reached, AcquireError> {
-        let mut reservation = Reservation {
+    ) -> Result<PermitPath, AcquireError> {
+        let mut reservation = StoreReservation {
             site: &*self.site,
             ask,
             id: None,
         };
         let mut counted = None;
         loop {
-            let entered: Entered = match reservation.id {
+            let entered: AdmissionResult = match reservation.id {
                 Some(id) => self.site.confirm(ask, id).await?,
                 None => self.site.enter(ask).await?,
             };
@@ -255,8 +255,8 @@ impl Entry {
                     reservation.id = None;
                     self.release_probe(ask, &permit).await;
                     return Ok(match counted {
-                        None => Reached::AtOnce,
-                        Some(_) => Reached::AfterWait(permit),
+                        None => PermitPath::AtOnce,
+                        Some(_) => PermitPath::AfterWait(permit),
                     });
                 }
                 Answered::Wait(reserved) => {
@@ -276,13 +276,13 @@ impl Entry {
                     return Err(self.refused(&refusal, 0, runtime.boot()));
                 }
             };
-            counted.get_or_insert_with(|| Waiting::count(self, weight));
+            counted.get_or_insert_with(|| WaitingCaller::count(self, weight));
             runtime.sleep_until(wake).await;
         }
     }
 
     /// Frees the lease of a probe: how the request ends is not reported here, so it is none.
-    async fn release_probe(&self, ask: &Ask, permit: &Permit) {
+    async fn release_probe(&self, ask: &AdmissionRequest, permit: &Permit) {
         if permit.probe {
             let _ = self.site.leave(ask, permit.id, None).await;
         }
@@ -317,29 +317,29 @@ impl Entry {
 }
 
 /// A caller that waits, until this is dropped.
-struct Waiting<'a>(&'a Entry, u32);
+struct WaitingCaller<'a>(&'a KeyEntry, u32);
 
-impl<'a> Waiting<'a> {
-    fn count(entry: &'a Entry, weight: u32) -> Self {
+impl<'a> WaitingCaller<'a> {
+    fn count(entry: &'a KeyEntry, weight: u32) -> Self {
         entry.waiting.fetch_add(weight, Ordering::AcqRel);
         Self(entry, weight)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(self.1, Ordering::AcqRel);
     }
 }
 
 /// A reservation in the store, given up when its caller stops waiting.
-struct Reservation<'a> {
+struct StoreReservation<'a> {
     site: &'a dyn SiteHandle,
-    ask: &'a Ask,
+    ask: &'a AdmissionRequest,
     id: Option<u64>,
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for StoreReservation<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             drop(self.site.leave(self.ask, id, None));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_policy::rate::Window;
 use docstokg_stores::StoreError;
 
-use super::key::{Key, KeyError};
+use super::key::{KeyError, ServiceKey};
 use super::rate::short;
 
 /// What a caller could do something about.
@@ -38,7 +38,7 @@ pub enum AcquireError {
     #[error("{}", exceeded(.key, .window.as_ref(), *.retry_in, *.hint))]
     Exceeded {
         /// The key.
-        key: Key,
+        key: ServiceKey,
         /// The window that is used up.
         window: Option<Window>,
         /// After which time the same call could succeed, if no other came first.
@@ -53,7 +53,7 @@ pub enum AcquireError {
     )]
     Weight {
         /// The key.
-        key: Key,
+        key: ServiceKey,
         /// The weight.
         weight: u32,
         /// The largest that fits.
@@ -73,7 +73,12 @@ pub enum AcquireError {
     Store(#[from] StoreError),
 }
 
-fn exceeded(key: &Key, window: Option<&Window>, retry_in: Duration, hint: Option<Hint>) -> String {
+fn exceeded(
+    key: &ServiceKey,
+    window: Option<&Window>,
+    retry_in: Duration,
+    hint: Option<Hint>,
+) -> String {
     let left = format!("{:.3} s", retry_in.as_secs_f64());
     match (hint, window) {
         (Some(Hint::Cooldown), _) => format!("{key} has a cooldown for another {left} (cooldown)"),

@@ -14,12 +14,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde_json::{Value as Json, json};
 
-use super::Mode;
-use super::key::Key;
+use super::AcquireMode;
+use super::key::ServiceKey;
 
 /// Which run an event belongs to.
 #[derive(Clone, Debug)]
-pub struct RunContext {
+pub struct EventContext {
     /// The id of the run.
     pub run_id: Arc<str>,
     /// The fingerprint of the settings in force.
@@ -28,7 +28,7 @@ pub struct RunContext {
 
 /// How an attempt to acquire ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AcquireOutcome {
     /// The request may be sent.
     Ok,
     /// There was no room, and the caller did not want to wait.
@@ -37,7 +37,7 @@ pub enum Outcome {
     Error,
 }
 
-impl Outcome {
+impl AcquireOutcome {
     /// Returns the word used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -55,17 +55,17 @@ pub struct FacadeEvent {
     /// When.
     pub at: Timestamp,
     /// In which run.
-    pub run: RunContext,
+    pub run: EventContext,
     /// For which key; `None` where the call named none that is valid.
-    pub key: Option<Key>,
+    pub key: Option<ServiceKey>,
     /// What.
-    pub what: What,
+    pub what: FacadeEventKind,
 }
 
 /// What the facade did.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum What {
+pub enum FacadeEventKind {
     /// It answered an attempt to acquire.
     Acquire {
         /// The windows that hold for the key, such as `8/s`.
@@ -73,11 +73,11 @@ pub enum What {
         /// The weight.
         weight: u32,
         /// Whether the caller waits.
-        mode: Mode,
+        mode: AcquireMode,
         /// How long the caller waited, in milliseconds.
         blocked_ms: f64,
         /// How it ended.
-        outcome: Outcome,
+        outcome: AcquireOutcome,
         /// The error, where it ended with one.
         error: Option<String>,
     },
@@ -93,8 +93,8 @@ impl FacadeEvent {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self.what {
-            What::Acquire { .. } => "ratelimit.acquire",
-            What::Cooldown { .. } => "ratelimit.cooldown",
+            FacadeEventKind::Acquire { .. } => "ratelimit.acquire",
+            FacadeEventKind::Cooldown { .. } => "ratelimit.cooldown",
         }
     }
 
@@ -109,7 +109,7 @@ impl FacadeEvent {
             "key": self.key.as_ref().map(ToString::to_string),
         });
         let fields = match &self.what {
-            What::Acquire {
+            FacadeEventKind::Acquire {
                 rates,
                 weight,
                 mode,
@@ -124,7 +124,7 @@ impl FacadeEvent {
                 "outcome": outcome.as_str(),
                 "error": error,
             }),
-            What::Cooldown { seconds } => json!({ "seconds": seconds }),
+            FacadeEventKind::Cooldown { seconds } => json!({ "seconds": seconds }),
         };
         if let (Json::Object(event), Json::Object(fields)) = (&mut event, fields) {
             event.extend(fields);

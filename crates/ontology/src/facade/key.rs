@@ -12,7 +12,7 @@ pub const ANY_HOST: &str = "default";
 
 /// A service on a host. Either may be missing: `_:www.ebi.ac.uk`, `ols:default`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ServiceKey {
     service: Arc<str>,
     host: Arc<str>,
 }
@@ -49,7 +49,7 @@ pub fn service_name(text: &str) -> Result<Arc<str>, KeyError> {
     Ok(name.into())
 }
 
-impl Key {
+impl ServiceKey {
     /// Makes the key of a service on a host.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.service, self.host)
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn missing_parts_have_names_of_their_own() {
-        let key = |service, host| Key::new(service, host).unwrap().to_string();
+        let key = |service, host| ServiceKey::new(service, host).unwrap().to_string();
         assert_eq!(key(Some("OLS"), Some("WWW.ebi.ac.uk")), "ols:www.ebi.ac.uk");
         assert_eq!(key(None, Some("example.org:8080")), "_:example.org:8080");
         assert_eq!(key(Some("ols"), None), "ols:default");
@@ -118,18 +118,20 @@ mod tests {
             "ols:default",
             "_:default",
         ] {
-            assert_eq!(Key::parse(text).unwrap().to_string(), text);
+            assert_eq!(ServiceKey::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_name_says_what_would_be_one() {
-        let error = Key::new(Some("a;b"), None).unwrap_err().to_string();
+        let error = ServiceKey::new(Some("a;b"), None).unwrap_err().to_string();
         assert!(error.contains("letters, digits"), "{error}");
-        assert!(Key::new(Some(""), None).is_err());
-        let error = Key::new(None, Some("not a host")).unwrap_err().to_string();
+        assert!(ServiceKey::new(Some(""), None).is_err());
+        let error = ServiceKey::new(None, Some("not a host"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("'not a host' is not a host"), "{error}");
-        let error = Key::parse("ols").unwrap_err().to_string();
+        let error = ServiceKey::parse("ols").unwrap_err().to_string();
         assert!(error.contains("SERVICE:HOST"), "{error}");
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use docstokg_policy::rate::{RateError, Window, parse_rates};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const ONE_MINUTE: Duration = Duration::from_secs(60);
 
 /// The window that is added to every rate that names no minute window: 300 in a minute.
 #[must_use]
 pub const fn minute_guard() -> Window {
     let limit = NonZeroU32::MIN.saturating_add(299);
-    Window::new(limit, MINUTE)
+    Window::new(limit, ONE_MINUTE)
 }
 
 /// Reads `8/second`, or several windows joined by `+`.
@@ -25,7 +25,7 @@ pub fn parse_rate(text: &str) -> Result<Vec<Window>, RateError> {
 /// Adds the minute guard, unless a minute window is there already.
 #[must_use]
 pub fn with_minute_guard(mut windows: Vec<Window>) -> Vec<Window> {
-    if !windows.iter().any(|window| window.per == MINUTE) {
+    if !windows.iter().any(|window| window.per == ONE_MINUTE) {
         windows.push(minute_guard());
     }
     windows

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use docstokg_stores::{SiteKey, StateStore, StoreError};
 use parking_lot::RwLock;
 
-use super::entry::Entry;
+use super::entry::KeyEntry;
 use super::error::AcquireError;
-use super::key::Key;
+use super::key::ServiceKey;
 use super::settings::RateLimits;
 
 /// How many keys there are before those that no caller uses are dropped.
@@ -21,14 +21,14 @@ pub(super) type JoinedHosts = Arc<HashMap<String, SiteKey>>;
 pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
 
 /// The keys of one process.
-pub(super) struct Registry {
+pub(super) struct KeyRegistry {
     store: Result<Arc<dyn StateStore>, StoreError>,
     limits: Arc<RateLimits>,
     joined: JoinedHosts,
-    entries: RwLock<HashMap<Key, Arc<Entry>>>,
+    entries: RwLock<HashMap<ServiceKey, Arc<KeyEntry>>>,
 }
 
-impl Registry {
+impl KeyRegistry {
     /// Makes a registry in which every service of the settings is ready.
     pub(super) fn new(
         store: Result<Arc<dyn StateStore>, StoreError>,
@@ -56,11 +56,11 @@ impl Registry {
         &self,
         service: Option<&str>,
         host: Option<&str>,
-    ) -> Result<Arc<Entry>, AcquireError> {
-        self.entry_of(&Key::new(service, host)?)
+    ) -> Result<Arc<KeyEntry>, AcquireError> {
+        self.entry_of(&ServiceKey::new(service, host)?)
     }
 
-    pub(super) fn entry_of(&self, key: &Key) -> Result<Arc<Entry>, AcquireError> {
+    pub(super) fn entry_of(&self, key: &ServiceKey) -> Result<Arc<KeyEntry>, AcquireError> {
         if let Some(entry) = self.entries.read().get(key) {
             return Ok(Arc::clone(entry));
         }
@@ -74,16 +74,16 @@ impl Registry {
         let site = self.joined.get(&**key.host()).unwrap_or(key.host());
         let entry = entries
             .entry(key.clone())
-            .or_insert_with(|| Arc::new(Entry::new(key.clone(), windows, &**store, site)));
+            .or_insert_with(|| Arc::new(KeyEntry::new(key.clone(), windows, &**store, site)));
         Ok(Arc::clone(entry))
     }
 
     /// Returns the keys, sorted.
-    pub(super) fn keys(&self) -> Result<Vec<Key>, AcquireError> {
+    pub(super) fn keys(&self) -> Result<Vec<ServiceKey>, AcquireError> {
         if let Some(error) = self.store_error() {
             return Err(error.into());
         }
-        let mut keys: Vec<Key> = self.entries.read().keys().cloned().collect();
+        let mut keys: Vec<ServiceKey> = self.entries.read().keys().cloned().collect();
         keys.sort();
         Ok(keys)
     }

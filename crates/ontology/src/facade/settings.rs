@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use docstokg_config::node::Value;
+use docstokg_config::node::ConfigValue;
 use docstokg_config::{
-    Layers, Node, Problem, Problems, Section, Setting, Source, Sourced, read_text, section,
+    ConfigNode, ConfigProblem, ConfigProblems, Layers, Section, Setting, SourcedValue, ValueSource,
+    read_text, section,
 };
 use docstokg_policy::rate::{Window, format_rates};
 use serde_json::{Value as Json, json};
@@ -72,15 +73,16 @@ impl RateLimits {
 
     /// Writes the settings in force, for their fingerprint.
     pub(super) fn to_settings(&self) -> RateLimitSettings {
-        let set = |path: &PathBuf| Sourced::new(path.display().to_string(), Source::Program);
+        let set =
+            |path: &PathBuf| SourcedValue::new(path.display().to_string(), ValueSource::Program);
         RateLimitSettings {
-            default: Some(Sourced::new(
+            default: Some(SourcedValue::new(
                 DefaultRate(self.default.clone()),
-                Source::Program,
+                ValueSource::Program,
             )),
-            per_service: Some(Sourced::new(
+            per_service: Some(SourcedValue::new(
                 ServiceRates(self.per_service.clone()),
-                Source::Program,
+                ValueSource::Program,
             )),
             shared_dir: self.shared_dir.as_ref().map(set),
             engine: None,
@@ -91,7 +93,7 @@ impl RateLimits {
     ///
     /// # Errors
     /// Every problem at once, each with its line and what would be right.
-    pub fn from_text(text: &str, name: &str) -> Result<Self, Problems> {
+    pub fn from_text(text: &str, name: &str) -> Result<Self, ConfigProblems> {
         let mut layers = Layers::<RateLimitSettings>::default();
         layers.add(|_, problems| {
             let node = read_text(text, name, problems);
@@ -108,10 +110,10 @@ impl RateLimitSettings {
     ///
     /// # Errors
     /// Every value that cannot be used as it is written.
-    pub fn resolve(&self) -> Result<RateLimits, Vec<Problem>> {
+    pub fn resolve(&self) -> Result<RateLimits, Vec<ConfigProblem>> {
         if let Some(set) = (self.shared_dir.as_ref()).filter(|set| set.value.is_empty()) {
             let message = "it is empty; name a directory, or remove the key";
-            let problem = Problem::new(&set.source, "ratelimit.shared_dir", message);
+            let problem = ConfigProblem::new(&set.source, "ratelimit.shared_dir", message);
             return Err(vec![problem]);
         }
         Ok(self.in_force())
@@ -132,14 +134,14 @@ impl RateLimitSettings {
 /// Reads the settings that stand in the environment as a layer. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
 ) -> RateLimitSettings {
     let written = VARIABLES.into_iter().filter_map(|(variable, key)| {
         let is_set =
             |(name, value): &&(String, String)| name == variable && !value.trim().is_empty();
         let (name, value) = variables.iter().find(is_set)?;
-        let source = Source::Environment(name.as_str().into());
-        Some(Node::nested(&[key], Node::text(value, &source)))
+        let source = ValueSource::Environment(name.as_str().into());
+        Some(ConfigNode::nested(&[key], ConfigNode::text(value, &source)))
     });
     written
         .map(|node| docstokg_config::read("ratelimit", node, &[], problems))
@@ -154,8 +156,8 @@ pub const VARIABLES: [(&str, &str); 3] = [
     ("ONTOFETCH_SHARED_RATE_LIMIT_DIR", "shared_dir"),
 ];
 
-fn read_rate(node: &Node) -> Result<Vec<Window>, String> {
-    let Value::Text(text) = &node.value else {
+fn read_rate(node: &ConfigNode) -> Result<Vec<Window>, String> {
+    let ConfigValue::Text(text) = &node.value else {
         return Err(format!(
             "expected a rate such as 8/second, found {}",
             node.describe()
@@ -167,10 +169,10 @@ fn read_rate(node: &Node) -> Result<Vec<Window>, String> {
 impl Setting for DefaultRate {
     const KIND: &'static str = "rate, or null";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         match &node.value {
-            Value::Null => Ok(Self(None)),
-            Value::Text(text)
+            ConfigValue::Null => Ok(Self(None)),
+            ConfigValue::Text(text)
                 if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") =>
             {
                 Ok(Self(None))
@@ -191,18 +193,18 @@ impl Setting for DefaultRate {
 impl Setting for ServiceRates {
     const KIND: &'static str = "rates by service";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         let mut rates = Self::default();
         match &node.value {
-            Value::Null => {}
-            Value::Map(entries) => {
+            ConfigValue::Null => {}
+            ConfigValue::Map(entries) => {
                 for entry in entries {
                     let windows = read_rate(&entry.node)
                         .map_err(|message| format!("{}: {message}", entry.key))?;
                     rates.add(&entry.key, windows)?;
                 }
             }
-            Value::Text(text) => {
+            ConfigValue::Text(text) => {
                 for part in text.split(';').filter(|part| !part.trim().is_empty()) {
                     let (name, rate) = part.split_once(':').ok_or_else(|| {
                         format!(
@@ -253,9 +255,9 @@ impl ServiceRates {
 impl Setting for Engine {
     const KIND: &'static str = "word";
 
-    fn read(node: &Node) -> Result<Self, String> {
+    fn read(node: &ConfigNode) -> Result<Self, String> {
         match &node.value {
-            Value::Text(text) if text.trim().eq_ignore_ascii_case("pyrate") => Ok(Self),
+            ConfigValue::Text(text) if text.trim().eq_ignore_ascii_case("pyrate") => Ok(Self),
             _ => Err(format!(
                 "{} is not a known engine; there is one limiter, and 'pyrate' is accepted from \
                  old files: remove the key",

@@ -6,7 +6,7 @@ use std::fmt;
 use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParser};
 use serde::{Deserialize, Serialize};
 
-use super::{Format, Packing};
+use super::{OntologyFormat, Packing};
 
 mod json;
 mod xml;
@@ -18,19 +18,19 @@ pub const HEAD_BYTES: usize = 64 << 10;
 
 /// What a file is, by its first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Detected {
+pub enum DetectedFormat {
     /// An ontology in this format.
-    Ontology(Format),
+    Ontology(OntologyFormat),
     /// Packed: what is in it is not known yet.
     Packed(Packing),
     /// Not an ontology.
-    Refused(Refusal),
+    Refused(ContentRefusal),
 }
 
 /// What a file is that is not an ontology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "detail")]
-pub enum Refusal {
+pub enum ContentRefusal {
     /// No bytes, or only white space.
     Empty,
     /// A web page.
@@ -53,7 +53,7 @@ pub enum Refusal {
     Binary,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ContentRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the file is empty"),
@@ -90,7 +90,7 @@ impl fmt::Display for Refusal {
 /// leave open (every N-Triples file is Turtle as well), and names the format of a text that is
 /// broken from its beginning; it never overrules the bytes.
 #[must_use]
-pub fn detect(head: &[u8], hint: Option<Format>) -> Detected {
+pub fn detect(head: &[u8], hint: Option<OntologyFormat>) -> DetectedFormat {
     // More would cost more, and change nothing.
     let head = head.get(..HEAD_BYTES).unwrap_or(head);
     if let Some(detected) = by_magic(head) {
@@ -101,14 +101,14 @@ pub fn detect(head: &[u8], hint: Option<Format>) -> Detected {
         .unwrap_or(head)
         .trim_ascii_start();
     match text.first() {
-        None => return Detected::Refused(Refusal::Empty),
+        None => return DetectedFormat::Refused(ContentRefusal::Empty),
         Some(b'<') => {
             if let Some(detected) = xml::detect(text) {
                 return detected;
             }
         }
         Some(b'{') => {
-            if hint != Some(Format::TriG) || json::has_string_key(text) {
+            if hint != Some(OntologyFormat::TriG) || json::has_string_key(text) {
                 return json::detect(text);
             }
         }
@@ -121,42 +121,42 @@ pub fn detect(head: &[u8], hint: Option<Format>) -> Detected {
         Some(_) => (),
     }
     if let Some(format) = by_keywords(text).or_else(|| by_statements(text, hint)) {
-        return Detected::Ontology(format);
+        return DetectedFormat::Ontology(format);
     }
     if looks_binary(text) {
-        return Detected::Refused(Refusal::Binary);
+        return DetectedFormat::Refused(ContentRefusal::Binary);
     }
     match hint {
-        Some(hint) if is_plain_text(hint) && !is_prose(text) => Detected::Ontology(hint),
-        _ => Detected::Refused(Refusal::Text),
+        Some(hint) if is_plain_text(hint) && !is_prose(text) => DetectedFormat::Ontology(hint),
+        _ => DetectedFormat::Refused(ContentRefusal::Text),
     }
 }
 
-fn by_magic(head: &[u8]) -> Option<Detected> {
+fn by_magic(head: &[u8]) -> Option<DetectedFormat> {
     let starts = |magic: &[u8]| head.starts_with(magic);
     if starts(b"\x1f\x8b") {
-        return Some(Detected::Packed(Packing::Gzip));
+        return Some(DetectedFormat::Packed(Packing::Gzip));
     }
     if starts(b"PK\x03\x04") || starts(b"PK\x05\x06") {
-        return Some(Detected::Packed(Packing::Zip));
+        return Some(DetectedFormat::Packed(Packing::Zip));
     }
     if starts(b"%PDF-") {
-        return Some(Detected::Refused(Refusal::Pdf));
+        return Some(DetectedFormat::Refused(ContentRefusal::Pdf));
     }
     if starts(b"version https://git-lfs") {
-        return Some(Detected::Refused(Refusal::GitLfsPointer));
+        return Some(DetectedFormat::Refused(ContentRefusal::GitLfsPointer));
     }
     if starts(b"\xff\xfe") || starts(b"\xfe\xff") || starts(b"<\0") || starts(b"\0<") {
-        return Some(Detected::Refused(Refusal::OtherEncoding));
+        return Some(DetectedFormat::Refused(ContentRefusal::OtherEncoding));
     }
     head.iter()
         .take(1024)
         .any(|&byte| byte == 0)
-        .then_some(Detected::Refused(Refusal::Binary))
+        .then_some(DetectedFormat::Refused(ContentRefusal::Binary))
 }
 
 /// Formats that start with words of their own, after comments.
-fn by_keywords(text: &[u8]) -> Option<Format> {
+fn by_keywords(text: &[u8]) -> Option<OntologyFormat> {
     let lines = text
         .split(|&byte| matches!(byte, b'\n' | b'\r'))
         .map(<[u8]>::trim_ascii);
@@ -164,10 +164,10 @@ fn by_keywords(text: &[u8]) -> Option<Format> {
         lines.filter(|line| !line.is_empty() && !line.starts_with(b"!") && !line.starts_with(b"#"));
     let line = candidates.next()?;
     if line.starts_with(b"Prefix(") || line.starts_with(b"Ontology(") {
-        return Some(Format::OwlFunctional);
+        return Some(OntologyFormat::OwlFunctional);
     }
     if line.starts_with(b"Prefix:") || line.starts_with(b"Ontology:") {
-        return Some(Format::OwlManchester);
+        return Some(OntologyFormat::OwlManchester);
     }
     let is_stanza = |line: &[u8]| {
         [b"[Term]".as_slice(), b"[Typedef]", b"[Instance]"]
@@ -180,7 +180,7 @@ fn by_keywords(text: &[u8]) -> Option<Format> {
         };
         OBO_HEADER_TAGS.contains(&&line[..colon]) && line.get(colon + 1).is_none_or(|&b| b == b' ')
     };
-    (is_stanza(line) || is_obo_header(line)).then_some(Format::Obo)
+    (is_stanza(line) || is_obo_header(line)).then_some(OntologyFormat::Obo)
 }
 
 const OBO_HEADER_TAGS: [&[u8]; 18] = [
@@ -205,7 +205,7 @@ const OBO_HEADER_TAGS: [&[u8]; 18] = [
 ];
 
 /// Tells the RDF text formats apart by reading the first statements with each parser.
-fn by_statements(text: &[u8], hint: Option<Format>) -> Option<Format> {
+fn by_statements(text: &[u8], hint: Option<OntologyFormat>) -> Option<OntologyFormat> {
     // The last line is usually cut.
     let whole = match memchr::memrchr(b'\n', text) {
         Some(end) if text.len() >= HEAD_BYTES / 2 => &text[..end],
@@ -234,31 +234,33 @@ fn by_statements(text: &[u8], hint: Option<Format>) -> Option<Format> {
             .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
     });
     if trig > turtle && trig > quads.0 {
-        return Some(Format::TriG);
+        return Some(OntologyFormat::TriG);
     }
     if triples.0 > 0 && !triples.1 {
         return Some(match hint {
-            Some(hint @ (Format::Turtle | Format::TriG | Format::NQuads)) => hint,
-            _ => Format::NTriples,
+            Some(
+                hint @ (OntologyFormat::Turtle | OntologyFormat::TriG | OntologyFormat::NQuads),
+            ) => hint,
+            _ => OntologyFormat::NTriples,
         });
     }
     if quads.0 > 0 && (!quads.1 || quads.0 > turtle) {
         return Some(
-            if hint == Some(Format::TriG) && !quads.1 && trig >= quads.0 {
-                Format::TriG
+            if hint == Some(OntologyFormat::TriG) && !quads.1 && trig >= quads.0 {
+                OntologyFormat::TriG
             } else {
-                Format::NQuads
+                OntologyFormat::NQuads
             },
         );
     }
     if turtle > 0 || starts_with_directive {
         return Some(match hint {
-            Some(hint @ (Format::TriG | Format::NTriples))
-                if hint == Format::TriG || triples.0 > 0 =>
+            Some(hint @ (OntologyFormat::TriG | OntologyFormat::NTriples))
+                if hint == OntologyFormat::TriG || triples.0 > 0 =>
             {
                 hint
             }
-            _ => Format::Turtle,
+            _ => OntologyFormat::Turtle,
         });
     }
     None
@@ -280,10 +282,14 @@ fn looks_binary(text: &[u8]) -> bool {
     odd.count() * 50 > sample.len()
 }
 
-fn is_plain_text(format: Format) -> bool {
+fn is_plain_text(format: OntologyFormat) -> bool {
     matches!(
         format,
-        Format::Turtle | Format::NTriples | Format::NQuads | Format::TriG | Format::Obo
+        OntologyFormat::Turtle
+            | OntologyFormat::NTriples
+            | OntologyFormat::NQuads
+            | OntologyFormat::TriG
+            | OntologyFormat::Obo
     )
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The parsers stream, but they trust their input with depth, lengths and expansion. A guard passes
 //! the bytes on, follows just enough of the syntax to keep count, and fails the read when a limit
-//! is exceeded. What it found is kept in a [`Watch`] that the caller shares, because parsers wrap
+//! is exceeded. What it found is kept in a [`GuardReport`] that the caller shares, because parsers wrap
 //! the errors of their readers.
 
 use std::io::{self, Read};
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::report::Problem;
+use super::report::FormatProblem;
 
-pub(crate) mod ahead;
 pub(crate) mod contexts;
 pub(crate) mod doctype;
 pub(crate) mod json;
 pub(crate) mod lines;
+pub(crate) mod read_ahead;
 pub(crate) mod stack;
 pub(crate) mod turtle;
 pub(crate) mod utf8;
@@ -25,29 +25,29 @@ pub(crate) mod xml;
 
 /// What a guard tells its caller besides bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct GuardReport {
     /// Why the guard refused the file.
-    pub failure: Option<Problem>,
-    pub warnings: Vec<Problem>,
+    pub failure: Option<FormatProblem>,
+    pub warnings: Vec<FormatProblem>,
     pub lines: lines::LineIndex,
 }
 
-pub(crate) type SharedWatch = Arc<Mutex<Watch>>;
+pub(crate) type SharedWatch = Arc<Mutex<GuardReport>>;
 
 /// Records why a file is refused and gives the error that ends the read.
-pub(crate) fn refuse(watch: &SharedWatch, problem: Problem) -> io::Error {
+pub(crate) fn refuse(watch: &SharedWatch, problem: FormatProblem) -> io::Error {
     let message = problem.message.clone();
     watch.lock().failure.get_or_insert(problem);
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// Why the guard refused the file, if it did.
-pub(crate) fn take_failure(watch: &SharedWatch) -> Option<Problem> {
+pub(crate) fn take_failure(watch: &SharedWatch) -> Option<FormatProblem> {
     watch.lock().failure.take()
 }
 
 /// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.
-pub(crate) struct Counted<R> {
+pub(crate) struct CountedReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
     limit: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Counted<R> {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-impl<R: Read> Counted<R> {
+impl<R: Read> CountedReader<R> {
     pub(crate) fn new(inner: R, count: Arc<AtomicU64>, limit: u64) -> Self {
         Self {
             inner,
@@ -99,7 +99,7 @@ impl<R: Read> Counted<R> {
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if !self.is_started {
             self.read_start()?;

@@ -23,9 +23,9 @@ use super::guard::contexts::{ContextScan, SharedBudget};
 use super::guard::json::JsonGuard;
 use super::guard::stack::{ItemSender, parse_apart};
 use super::guard::{SharedWatch, take_failure};
-use super::report::Problem;
-use super::statements::{OnStatement, Problems, quad_bytes, shorten, with_base};
-use super::{ContextLoader, Options, detect};
+use super::report::FormatProblem;
+use super::statements::{FormatProblems, OnStatement, quad_bytes, shorten, with_base};
+use super::{ContextLoader, ReadOptions, detect};
 
 /// Deepest nesting of objects and arrays: contexts are processed recursively, and `serde_json`
 /// reads no deeper.
@@ -33,8 +33,8 @@ pub(crate) const MAX_DEPTH: usize = 127;
 
 pub(crate) fn read(
     mut reader: impl Read + Send,
-    options: &Options,
-    problems: &mut Problems,
+    options: &ReadOptions,
+    problems: &mut FormatProblems,
     on_statement: &mut OnStatement<'_>,
 ) -> io::Result<()> {
     let limit = options.limits.max_unstreamed_bytes;
@@ -43,7 +43,7 @@ pub(crate) fn read(
         .by_ref()
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)?;
-    let contexts = Contexts {
+    let contexts = RemoteContexts {
         not_loaded: Arc::default(),
         budget: SharedBudget::default(),
         options,
@@ -67,7 +67,7 @@ pub(crate) fn read(
     }
     for url in &urls {
         let message = format!("the remote context {} is not loaded", shorten(url));
-        problems.warning(Problem::of_file(message));
+        problems.warning(FormatProblem::of_file(message));
     }
     problems.contexts_not_loaded = urls;
     ended
@@ -78,19 +78,19 @@ fn lock(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 }
 
 /// Where remote contexts come from, and those that were not available.
-struct Contexts<'a> {
+struct RemoteContexts<'a> {
     not_loaded: Arc<Mutex<Vec<String>>>,
     budget: SharedBudget,
-    options: &'a Options,
+    options: &'a ReadOptions,
 }
 
-type Loaded = Result<JsonLdRemoteDocument, Box<dyn std::error::Error + Send + Sync>>;
+type ContextResult = Result<JsonLdRemoteDocument, Box<dyn std::error::Error + Send + Sync>>;
 
-impl Contexts<'_> {
+impl RemoteContexts<'_> {
     /// The function that the parser asks for remote contexts.
     fn callback(
         &self,
-    ) -> impl Fn(&str, &JsonLdLoadDocumentOptions) -> Loaded
+    ) -> impl Fn(&str, &JsonLdLoadDocumentOptions) -> ContextResult
     + Send
     + Sync
     + UnwindSafe
@@ -135,12 +135,12 @@ fn load(
 }
 
 /// A statement of the parser, or why there is none.
-type Parsed = Result<Quad, JsonLdSyntaxError>;
+type ParsedQuad = Result<Quad, JsonLdSyntaxError>;
 
 /// Passes a statement on. Breaks if the parser must not go on.
 fn send(
-    sender: &mut ItemSender<Parsed>,
-    parsed: Parsed,
+    sender: &mut ItemSender<ParsedQuad>,
+    parsed: ParsedQuad,
     not_loaded: &Mutex<Vec<String>>,
 ) -> ControlFlow<()> {
     match &parsed {
@@ -165,14 +165,14 @@ fn send(
 
 /// The receiving side of a parser that runs on its own thread.
 struct StatementReceiver<'a, 'b> {
-    problems: &'a mut Problems,
+    problems: &'a mut FormatProblems,
     on_statement: &'a mut OnStatement<'b>,
     limit: u64,
 }
 
 impl StatementReceiver<'_, '_> {
     /// Reads a file that is in memory, whatever the order of its keys.
-    fn keep(&mut self, bytes: &[u8], contexts: &Contexts<'_>) -> io::Result<()> {
+    fn keep(&mut self, bytes: &[u8], contexts: &RemoteContexts<'_>) -> io::Result<()> {
         if let Some(problem) = fault(bytes, contexts) {
             self.problems.error(problem);
             return Ok(());
@@ -182,7 +182,7 @@ impl StatementReceiver<'_, '_> {
             contexts.options,
             JsonLdParser::with_base_iri,
         );
-        let parse = |sender: &mut ItemSender<Parsed>| {
+        let parse = |sender: &mut ItemSender<ParsedQuad>| {
             let mut statements = parser
                 .for_slice(bytes)
                 .with_load_document_callback(contexts.callback());
@@ -193,7 +193,11 @@ impl StatementReceiver<'_, '_> {
         Ok(())
     }
 
-    fn stream(&mut self, reader: impl Read + Send, contexts: &Contexts<'_>) -> io::Result<()> {
+    fn stream(
+        &mut self,
+        reader: impl Read + Send,
+        contexts: &RemoteContexts<'_>,
+    ) -> io::Result<()> {
         let options = contexts.options;
         let watch = SharedWatch::default();
         let guard = JsonGuard::new(reader, &options.limits, Arc::clone(&watch))
@@ -201,7 +205,7 @@ impl StatementReceiver<'_, '_> {
             .with_contexts(ContextScan::default(), Arc::clone(&contexts.budget));
         let parser = JsonLdParser::new().with_profile(JsonLdProfile::Streaming);
         let parser = with_base(parser, options, JsonLdParser::with_base_iri);
-        let parse = |sender: &mut ItemSender<Parsed>| -> Option<io::Error> {
+        let parse = |sender: &mut ItemSender<ParsedQuad>| -> Option<io::Error> {
             let statements = parser
                 .for_reader(guard)
                 .with_load_document_callback(contexts.callback());
@@ -229,11 +233,11 @@ impl StatementReceiver<'_, '_> {
     fn note_panic(&mut self, has_panicked: bool) {
         if has_panicked {
             let message = "the JSON-LD parser failed on this file; nothing more is known about it";
-            self.problems.error(Problem::of_file(message));
+            self.problems.error(FormatProblem::of_file(message));
         }
     }
 
-    fn take(&mut self, parsed: Parsed) -> ControlFlow<()> {
+    fn take(&mut self, parsed: ParsedQuad) -> ControlFlow<()> {
         let error = match parsed {
             Ok(quad) => {
                 return match (self.on_statement)(quad) {
@@ -251,7 +255,7 @@ impl StatementReceiver<'_, '_> {
             Some(JsonLdErrorCode::InvalidStreamingKeyOrder)
         ) {
             self.problems.is_unordered = self.problems.error_count == 0;
-            self.problems.error(Problem::of_file(format!(
+            self.problems.error(FormatProblem::of_file(format!(
                 "the file is larger than {} MiB, so it has to be streamed, and its keys are not \
                  in the order for that: {}",
                 self.limit >> 20,
@@ -260,7 +264,7 @@ impl StatementReceiver<'_, '_> {
             return ControlFlow::Break(());
         }
         let start = error.location().map(|location| location.start);
-        self.problems.error(Problem {
+        self.problems.error(FormatProblem {
             line: start.map(|start| start.line + 1),
             column: start.map(|start| start.column + 1),
             message: shorten(&error.to_string()),
@@ -274,7 +278,7 @@ impl StatementReceiver<'_, '_> {
 }
 
 /// What is wrong with the file as JSON, or with its contexts.
-fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
+fn fault(bytes: &[u8], contexts: &RemoteContexts<'_>) -> Option<FormatProblem> {
     // The same bounds as those of a file that is streamed.
     let watch = SharedWatch::default();
     let limits = &contexts.options.limits;
@@ -285,7 +289,7 @@ fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
     let document: serde_json::Value = match serde_json::from_slice(bytes) {
         Ok(document) => document,
         Err(error) => {
-            return Some(Problem {
+            return Some(FormatProblem {
                 line: Some(error.line() as u64),
                 column: Some(error.column() as u64),
                 message: format!(
@@ -299,5 +303,5 @@ fn fault(bytes: &[u8], contexts: &Contexts<'_>) -> Option<Problem> {
     let judged = ContextScan::default()
         .pass(bytes, &mut budget)
         .and_then(|()| budget.judge_kept(&document));
-    judged.err().map(Problem::of_file)
+    judged.err().map(FormatProblem::of_file)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A format of ontology files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Format {
+pub enum OntologyFormat {
     /// RDF/XML.
     RdfXml,
     /// OWL/XML: read as XML, its axioms not checked.
@@ -32,7 +32,7 @@ pub enum Format {
     OwlManchester,
 }
 
-impl Format {
+impl OntologyFormat {
     /// Every format, in the order of the enum.
     pub const ALL: [Self; 11] = [
         Self::RdfXml,
@@ -126,7 +126,7 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for OntologyFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -149,22 +149,29 @@ mod tests {
     #[test]
     fn media_types_and_extensions_name_formats() {
         for (media_type, format) in [
-            ("application/rdf+xml", Some(Format::RdfXml)),
-            ("Text/Turtle; charset=utf-8", Some(Format::Turtle)),
-            ("application/ld+json;profile=x", Some(Format::JsonLd)),
+            ("application/rdf+xml", Some(OntologyFormat::RdfXml)),
+            ("Text/Turtle; charset=utf-8", Some(OntologyFormat::Turtle)),
+            (
+                "application/ld+json;profile=x",
+                Some(OntologyFormat::JsonLd),
+            ),
             ("text/plain", None),
             ("application/json", None),
             ("", None),
         ] {
-            assert_eq!(Format::from_media_type(media_type), format, "{media_type}");
+            assert_eq!(
+                OntologyFormat::from_media_type(media_type),
+                format,
+                "{media_type}"
+            );
         }
         for (name, format) in [
-            ("go.obo", Some(Format::Obo)),
-            ("a/b/Brick.TTL", Some(Format::Turtle)),
+            ("go.obo", Some(OntologyFormat::Obo)),
+            ("a/b/Brick.TTL", Some(OntologyFormat::Turtle)),
             ("chebi.owl", None),
             ("noextension", None),
         ] {
-            assert_eq!(Format::from_file_name(name), format, "{name}");
+            assert_eq!(OntologyFormat::from_file_name(name), format, "{name}");
         }
     }
 }

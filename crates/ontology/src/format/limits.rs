@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// [`validate`](super::validate()) below 256 MiB: the worst input that is known, an XML literal of
 /// small elements, takes 200 MiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct FormatLimits {
     /// Largest input, unpacked, in bytes.
     pub max_bytes: u64,
     /// Largest JSON-LD that is read with its keys in any order, in bytes. It takes about seventy
@@ -29,7 +29,7 @@ pub struct Limits {
     pub max_distinct_terms: usize,
 }
 
-impl Default for Limits {
+impl Default for FormatLimits {
     fn default() -> Self {
         Self {
             max_bytes: 64 << 30,
@@ -44,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl FormatLimits {
     /// The most that `bytes` of input may expand to.
     pub(crate) fn expansion_allowed(&self, bytes: u64) -> u64 {
         bytes
@@ -64,9 +64,9 @@ pub trait ContextLoader: Send + Sync {
 
 /// How to read a file.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct ReadOptions {
     /// The bounds.
-    pub limits: Limits,
+    pub limits: FormatLimits,
     /// The address that relative IRIs are resolved against; usually that of the download.
     pub base_iri: Option<String>,
     /// Where remote JSON-LD contexts come from.
@@ -75,7 +75,7 @@ pub struct Options {
     pub threads: usize,
 }
 
-impl Options {
+impl ReadOptions {
     /// The options with a base address.
     #[must_use]
     pub fn with_base(base_iri: impl Into<String>) -> Self {

@@ -2,7 +2,7 @@
 //! without escapes, one space between terms. Such a line is canonical as it stands. Every other
 //! line, right or wrong, is left to the general parser.
 
-use super::statement::{Node, Object, Statement};
+use super::statement::{Object, RdfStatement, StatementNode};
 
 /// Bytes of an IRI after its host: letters, digits, and the punctuation that RFC 3986 allows in
 /// path, query and fragment alike.
@@ -29,12 +29,12 @@ const fn table(punctuation: &[u8]) -> [bool; 256] {
 }
 
 /// A cursor over one line.
-struct Cursor<'a> {
+struct LineCursor<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> LineCursor<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -79,13 +79,13 @@ impl<'a> Cursor<'a> {
         Some(&self.text[start..end])
     }
 
-    fn node(&mut self) -> Option<Node<'a>> {
+    fn node(&mut self) -> Option<StatementNode<'a>> {
         if self.peek()? == b'<' {
-            return self.iri().map(Node::Iri);
+            return self.iri().map(StatementNode::Iri);
         }
         self.skip("_:")?;
         let start = self.at;
-        (self.skip_while(&LABEL) > 0).then(|| Node::Blank(&self.text[start..self.at]))
+        (self.skip_while(&LABEL) > 0).then(|| StatementNode::Blank(&self.text[start..self.at]))
     }
 
     fn literal(&mut self) -> Option<Object<'a>> {
@@ -122,8 +122,8 @@ impl<'a> Cursor<'a> {
 }
 
 /// The statement of a line in its common shape; `None` says nothing about other lines.
-pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<Statement<'_>> {
-    let mut cursor = Cursor { text: line, at: 0 };
+pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatement<'_>> {
+    let mut cursor = LineCursor { text: line, at: 0 };
     let subject = cursor.node()?;
     cursor.skip(" ")?;
     let predicate = cursor.iri()?;
@@ -142,7 +142,7 @@ pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<Statement
         _ => None,
     };
     cursor.skip(".")?;
-    (cursor.at == line.len()).then_some(Statement {
+    (cursor.at == line.len()).then_some(RdfStatement {
         subject,
         predicate,
         object,
@@ -214,7 +214,7 @@ mod tests {
                 let parsed: Vec<_> = NQuadsParser::new().for_slice(&line).collect();
                 prop_assert_eq!(parsed.len(), 1);
                 let quad = parsed[0].as_ref().unwrap();
-                let general = Statement::of(quad);
+                let general = RdfStatement::of(quad);
                 prop_assert_eq!(format!("{:?}", general), format!("{:?}", common));
                 if !common.has_blank_node() {
                     let mut canonical = Vec::new();

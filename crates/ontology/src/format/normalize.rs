@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::canonical::{BlankLabels, write_line};
-use super::report::Problem;
+use super::report::FormatProblem;
 use super::sort::LineSorter;
-use super::statement::Statement;
-use super::statements::{Problems, Stop, read_counted};
-use super::{Format, Options};
+use super::statement::RdfStatement;
+use super::statements::{FormatProblems, Stop, read_counted};
+use super::{OntologyFormat, ReadOptions};
 
 /// Memory that lines take before they are written to temporary files.
 const SORT_MEMORY_BYTES: usize = 48 << 20;
@@ -29,7 +29,7 @@ const MAX_BLANK_NODES: usize = 4_000_000;
 
 /// A normalised file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Normalized {
+pub struct NormalizedFile {
     /// Distinct statements, one per line.
     pub statements: u64,
     /// Bytes of the file.
@@ -47,10 +47,10 @@ pub struct Normalized {
 pub enum NormalizeError {
     /// The format holds no RDF statements.
     #[error("{0} has no normalised form: only RDF formats have one")]
-    NotRdf(Format),
+    NotRdf(OntologyFormat),
     /// The file is invalid; the first error.
     #[error("the file cannot be normalised: {0}")]
-    Invalid(Problem),
+    Invalid(FormatProblem),
     /// The file could not be read, or the normalised form not written.
     #[error("cannot read the file or write its normalised form: {0}")]
     Io(#[from] io::Error),
@@ -66,10 +66,10 @@ pub enum NormalizeError {
 /// `target` is as it was.
 pub fn normalize(
     reader: impl Read + Send,
-    format: Format,
-    options: &Options,
+    format: OntologyFormat,
+    options: &ReadOptions,
     target: &Path,
-) -> Result<Normalized, NormalizeError> {
+) -> Result<NormalizedFile, NormalizeError> {
     if !format.is_rdf() {
         return Err(NormalizeError::NotRdf(format));
     }
@@ -78,7 +78,7 @@ pub fn normalize(
         _ => Path::new("."),
     };
     let mut sorter = LineSorter::new(directory, SORT_MEMORY_BYTES);
-    let mut result = Normalized {
+    let mut result = NormalizedFile {
         statements: 0,
         bytes: 0,
         sha256: String::new(),
@@ -92,13 +92,13 @@ pub fn normalize(
 
 fn collect(
     reader: impl Read + Send,
-    format: Format,
-    options: &Options,
+    format: OntologyFormat,
+    options: &ReadOptions,
     sorter: &mut LineSorter,
-    result: &mut Normalized,
+    result: &mut NormalizedFile,
 ) -> Result<(), NormalizeError> {
-    let mut problems = Problems::new(&options.limits);
-    let mut labels = Numbered::default();
+    let mut problems = FormatProblems::new(&options.limits);
+    let mut labels = BlankNodeNumbers::default();
     let mut line = Vec::new();
     let mut failure = None;
     let mut expanded = 0_u64;
@@ -115,7 +115,7 @@ fn collect(
             write_line(&quad, &mut labels, &mut line);
             expanded += line.len() as u64;
             if labels.numbers.len() > MAX_BLANK_NODES {
-                return Err(Stop::Refused(Problem::of_file(format!(
+                return Err(Stop::Refused(FormatProblem::of_file(format!(
                     "the file has more than {MAX_BLANK_NODES} blank nodes"
                 ))));
             }
@@ -124,11 +124,12 @@ fn collect(
                     .limits
                     .expansion_allowed(count.load(Ordering::Relaxed))
             {
-                return Err(Stop::Refused(Problem::of_file(
+                return Err(Stop::Refused(FormatProblem::of_file(
                     "the statements expand to too much text",
                 )));
             }
-            result.statements_with_blank_nodes += u64::from(Statement::of(&quad).has_blank_node());
+            result.statements_with_blank_nodes +=
+                u64::from(RdfStatement::of(&quad).has_blank_node());
             sorter.push(&line).map_err(|error| {
                 failure = Some(error);
                 Stop::Done
@@ -140,7 +141,7 @@ fn collect(
     }
     if let Some(url) = problems.contexts_not_loaded.first() {
         let message = format!("the remote context {url} is not loaded");
-        return Err(NormalizeError::Invalid(Problem::of_file(message)));
+        return Err(NormalizeError::Invalid(FormatProblem::of_file(message)));
     }
     match problems.errors.into_iter().next() {
         Some(problem) => Err(NormalizeError::Invalid(problem)),
@@ -152,7 +153,7 @@ fn write_sorted(
     sorter: LineSorter,
     directory: &Path,
     target: &Path,
-    result: &mut Normalized,
+    result: &mut NormalizedFile,
 ) -> Result<(), NormalizeError> {
     let file = tempfile::NamedTempFile::new_in(directory)?;
     let mut writer = BufWriter::with_capacity(256 << 10, file);
@@ -176,11 +177,11 @@ fn write_sorted(
 
 /// Numbers blank nodes in the order in which they come. Labels are told apart by a hash.
 #[derive(Default)]
-struct Numbered {
+struct BlankNodeNumbers {
     numbers: HashMap<u64, u32>,
 }
 
-impl BlankLabels for Numbered {
+impl BlankLabels for BlankNodeNumbers {
     fn write_label(&mut self, label: &str, line: &mut Vec<u8>) {
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
         let number = *self

@@ -8,10 +8,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::guard::Counted;
-use super::report::Problem;
-use super::statements::{Problems, shorten};
-use super::{Limits, Options};
+use super::guard::CountedReader;
+use super::report::FormatProblem;
+use super::statements::{FormatProblems, shorten};
+use super::{FormatLimits, ReadOptions};
 
 mod summary;
 mod value;
@@ -44,18 +44,18 @@ pub(crate) enum OboEvent<'a> {
 /// What the reader reports.
 pub(crate) fn read_obo(
     reader: impl Read,
-    options: &Options,
-    problems: &mut Problems,
-    on_event: &mut dyn FnMut(OboEvent<'_>, &mut Problems),
+    options: &ReadOptions,
+    problems: &mut FormatProblems,
+    on_event: &mut dyn FnMut(OboEvent<'_>, &mut FormatProblems),
 ) -> io::Result<u64> {
     let count = Arc::new(AtomicU64::new(0));
-    let counted = Counted::new(reader, Arc::clone(&count), options.limits.max_bytes);
+    let counted = CountedReader::new(reader, Arc::clone(&count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let reader = BufReader::with_capacity(256 << 10, counted);
     let mut scanner = Scanner::new(&options.limits, problems, on_event);
     match scanner.scan(reader) {
         Err(error) if too_large.load(Ordering::Relaxed) => {
-            problems.error(Problem::of_file(error.to_string()));
+            problems.error(FormatProblem::of_file(error.to_string()));
         }
         other => other?,
     }
@@ -63,9 +63,9 @@ pub(crate) fn read_obo(
 }
 
 struct Scanner<'a> {
-    limits: &'a Limits,
-    problems: &'a mut Problems,
-    on_event: &'a mut dyn FnMut(OboEvent<'_>, &mut Problems),
+    limits: &'a FormatLimits,
+    problems: &'a mut FormatProblems,
+    on_event: &'a mut dyn FnMut(OboEvent<'_>, &mut FormatProblems),
     line: u64,
     /// Kind and line of the current stanza; none within the header.
     stanza: Option<(String, u64)>,
@@ -76,7 +76,7 @@ struct Scanner<'a> {
     has_header: bool,
 }
 
-enum Line {
+enum OboLine {
     Read,
     TooLong,
     End,
@@ -84,9 +84,9 @@ enum Line {
 
 impl<'a> Scanner<'a> {
     fn new(
-        limits: &'a Limits,
-        problems: &'a mut Problems,
-        on_event: &'a mut dyn FnMut(OboEvent<'_>, &mut Problems),
+        limits: &'a FormatLimits,
+        problems: &'a mut FormatProblems,
+        on_event: &'a mut dyn FnMut(OboEvent<'_>, &mut FormatProblems),
     ) -> Self {
         Self {
             limits,
@@ -107,16 +107,17 @@ impl<'a> Scanner<'a> {
         let mut ends_with_newline = true;
         loop {
             match self.read_line(&mut reader, &mut line)? {
-                Line::End => break,
-                Line::TooLong => {
+                OboLine::End => break,
+                OboLine::TooLong => {
                     let message = format!(
                         "the line is longer than {} bytes",
                         self.limits.max_token_bytes
                     );
-                    self.problems.error(Problem::at_line(self.line, message));
+                    self.problems
+                        .error(FormatProblem::at_line(self.line, message));
                     return Ok(());
                 }
-                Line::Read => (),
+                OboLine::Read => (),
             }
             ends_with_newline = line.ends_with(b"\n");
             self.examine(&line);
@@ -127,21 +128,22 @@ impl<'a> Scanner<'a> {
         self.end_stanza();
         if !ends_with_newline {
             let message = "the last line has no end; the file may be cut short";
-            self.problems.warning(Problem::at_line(self.line, message));
+            self.problems
+                .warning(FormatProblem::at_line(self.line, message));
         }
         if !self.has_header && !self.has_stanzas {
-            self.problems.error(Problem::of_file(
+            self.problems.error(FormatProblem::of_file(
                 "the file has neither a header nor stanzas",
             ));
         } else if !self.has_stanzas {
             self.problems
-                .warning(Problem::of_file("the file has no stanzas"));
+                .warning(FormatProblem::of_file("the file has no stanzas"));
         }
         Ok(())
     }
 
     /// Reads one line, and those that a backslash at its end joins to it.
-    fn read_line(&mut self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+    fn read_line(&mut self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<OboLine> {
         line.clear();
         let limit = self.limits.max_token_bytes as u64;
         loop {
@@ -149,19 +151,19 @@ impl<'a> Scanner<'a> {
             let read = reader.by_ref().take(room).read_until(b'\n', line)?;
             if read == 0 {
                 return Ok(if line.is_empty() {
-                    Line::End
+                    OboLine::End
                 } else {
-                    Line::Read
+                    OboLine::Read
                 });
             }
             self.line += 1;
             if line.len() as u64 > limit {
-                return Ok(Line::TooLong);
+                return Ok(OboLine::TooLong);
             }
             let text = line.trim_ascii_end();
             let backslashes = text.iter().rev().take_while(|&&byte| byte == b'\\').count();
             if backslashes % 2 == 0 || !line.ends_with(b"\n") {
-                return Ok(Line::Read);
+                return Ok(OboLine::Read);
             }
             let length = text.len() - 1;
             line.truncate(length);
@@ -171,8 +173,10 @@ impl<'a> Scanner<'a> {
 
     fn examine(&mut self, line: &[u8]) {
         let Ok(text) = std::str::from_utf8(line) else {
-            self.problems
-                .error(Problem::at_line(self.line, "the line is not valid UTF-8"));
+            self.problems.error(FormatProblem::at_line(
+                self.line,
+                "the line is not valid UTF-8",
+            ));
             return;
         };
         let text = text.trim();
@@ -185,7 +189,8 @@ impl<'a> Scanner<'a> {
                 Some(kind) if !kind.is_empty() => self.start_stanza(kind),
                 _ => {
                     let message = "a stanza name has no closing bracket";
-                    self.problems.error(Problem::at_line(self.line, message));
+                    self.problems
+                        .error(FormatProblem::at_line(self.line, message));
                 }
             }
             return;
@@ -194,7 +199,8 @@ impl<'a> Scanner<'a> {
             Some((tag, value)) if is_tag(tag) => self.add_clause(tag, value.trim()),
             _ => {
                 let message = format!("the line is no `tag: value`: {}", shorten(&start_of(text)));
-                self.problems.error(Problem::at_line(self.line, message));
+                self.problems
+                    .error(FormatProblem::at_line(self.line, message));
             }
         }
     }
@@ -204,13 +210,14 @@ impl<'a> Scanner<'a> {
         if self.clause_bytes > self.limits.max_token_bytes * 2 {
             if !std::mem::replace(&mut self.is_too_long, true) {
                 let message = "the stanza or header is too long";
-                self.problems.error(Problem::at_line(self.line, message));
+                self.problems
+                    .error(FormatProblem::at_line(self.line, message));
             }
             return;
         }
         if let Some(fault) = value::fault(tag, value) {
             self.problems
-                .error(Problem::at_line(self.line, format!("{tag}: {fault}")));
+                .error(FormatProblem::at_line(self.line, format!("{tag}: {fault}")));
         }
         let (tag, value) = (tag.to_owned(), value.to_owned());
         self.clauses.push(Clause {
@@ -241,7 +248,8 @@ impl<'a> Scanner<'a> {
                 let id = ids.next().map(|clause| identifier(&clause.value));
                 if let Some(second) = ids.next() {
                     let message = format!("the [{kind}] of line {line} has a second id");
-                    self.problems.error(Problem::at_line(second.line, message));
+                    self.problems
+                        .error(FormatProblem::at_line(second.line, message));
                 }
                 match id {
                     Some(id) if !id.is_empty() => {
@@ -254,7 +262,7 @@ impl<'a> Scanner<'a> {
                     }
                     _ => {
                         let message = format!("the [{kind}] has no id");
-                        self.problems.error(Problem::at_line(line, message));
+                        self.problems.error(FormatProblem::at_line(line, message));
                     }
                 }
             }

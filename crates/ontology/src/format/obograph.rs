@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Options;
+use super::ReadOptions;
 use super::canonical::StatementHash;
-use super::guard::{Counted, SharedWatch, json::JsonGuard};
-use super::report::{ContentHash, Licence, Problem, Report, Version, VersionOrigin};
-use super::statements::{Problems, shorten};
+use super::guard::{CountedReader, SharedWatch, json::JsonGuard};
+use super::report::{
+    ContentHash, DeclaredLicence, DeclaredVersion, FormatProblem, ValidationReport, VersionOrigin,
+};
+use super::statements::{FormatProblems, shorten};
 use super::tally::{DistinctTerms, SeenTerms, term_key};
 use super::vocabulary::{OWL_VERSION_INFO, states_licence};
 
@@ -24,23 +26,23 @@ const MAX_LIST: usize = 1000;
 
 /// One part of a graph.
 pub(crate) enum GraphPart {
-    Node(Node),
+    Node(GraphNode),
     Edge(Edge),
     Head {
         id: Option<String>,
-        meta: Option<Meta>,
+        meta: Option<GraphMeta>,
         imports: Vec<String>,
     },
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Node {
+pub(crate) struct GraphNode {
     pub id: Option<String>,
     pub lbl: Option<String>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    pub meta: Option<Meta>,
+    pub meta: Option<GraphMeta>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -54,11 +56,11 @@ pub(crate) struct Edge {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Meta {
+pub(crate) struct GraphMeta {
     pub definition: Option<PropertyValue>,
     pub deprecated: Option<bool>,
     pub version: Option<String>,
-    basic_property_values: Capped<PropertyValue>,
+    basic_property_values: CappedList<PropertyValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,35 +72,35 @@ pub(crate) struct PropertyValue {
 
 /// A list of which the first values are kept.
 #[derive(Debug)]
-struct Capped<T>(Vec<T>);
+struct CappedList<T>(Vec<T>);
 
-impl<T> Default for Capped<T> {
+impl<T> Default for CappedList<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Capped<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for CappedList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct List<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
-            type Value = Capped<T>;
+            type Value = CappedList<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Capped::default())
+                Ok(CappedList::default())
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut values = Vec::new();
                 while values.len() < MAX_LIST {
                     match seq.next_element()? {
                         Some(value) => values.push(value),
-                        None => return Ok(Capped(values)),
+                        None => return Ok(CappedList(values)),
                     }
                 }
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Capped(values))
+                Ok(CappedList(values))
             }
         }
         deserializer.deserialize_any(List(PhantomData))
@@ -108,13 +110,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Capped<T> {
 type OnPart<'a> = dyn FnMut(GraphPart) + 'a;
 
 /// The outermost object: `graphs`, or the fields of one graph.
-struct Document<'a, 'b>(&'a mut OnPart<'b>);
+struct GraphDocument<'a, 'b>(&'a mut OnPart<'b>);
 /// The list of graphs.
 struct Graphs<'a, 'b>(&'a mut OnPart<'b>);
 /// One graph.
 struct Graph<'a, 'b>(&'a mut OnPart<'b>);
 /// The nodes or edges of a graph.
-struct Parts<'a, 'b, T>(&'a mut OnPart<'b>, fn(T) -> GraphPart);
+struct GraphParts<'a, 'b, T>(&'a mut OnPart<'b>, fn(T) -> GraphPart);
 
 macro_rules! seeds {
     ($($name:ident $method:ident;)*) => {$(
@@ -128,12 +130,12 @@ macro_rules! seeds {
 }
 
 seeds! {
-    Document deserialize_map;
+    GraphDocument deserialize_map;
     Graphs deserialize_seq;
     Graph deserialize_map;
 }
 
-impl<'de> Visitor<'de> for Document<'_, '_> {
+impl<'de> Visitor<'de> for GraphDocument<'_, '_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an OBO graph document")
@@ -148,9 +150,9 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 }
                 "nodes" => {
                     has_graph = true;
-                    map.next_value_seed(Parts(self.0, GraphPart::Node))?;
+                    map.next_value_seed(GraphParts(self.0, GraphPart::Node))?;
                 }
-                "edges" => map.next_value_seed(Parts(self.0, GraphPart::Edge))?,
+                "edges" => map.next_value_seed(GraphParts(self.0, GraphPart::Edge))?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -181,11 +183,11 @@ impl<'de> Visitor<'de> for Graph<'_, '_> {
         f.write_str("a graph")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (mut id, mut meta, mut imports) = (None, None, Capped::<String>::default());
+        let (mut id, mut meta, mut imports) = (None, None, CappedList::<String>::default());
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "nodes" => map.next_value_seed(Parts(self.0, GraphPart::Node))?,
-                "edges" => map.next_value_seed(Parts(self.0, GraphPart::Edge))?,
+                "nodes" => map.next_value_seed(GraphParts(self.0, GraphPart::Node))?,
+                "edges" => map.next_value_seed(GraphParts(self.0, GraphPart::Edge))?,
                 "id" => id = map.next_value()?,
                 "meta" => meta = map.next_value()?,
                 "imports" => imports = map.next_value()?,
@@ -203,14 +205,14 @@ impl<'de> Visitor<'de> for Graph<'_, '_> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Parts<'_, '_, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for GraphParts<'_, '_, T> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Parts<'_, '_, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for GraphParts<'_, '_, T> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of nodes or edges")
@@ -232,18 +234,18 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Parts<'_, '_, T> {
 /// What the reader reports.
 pub(crate) fn read_obograph(
     reader: impl Read,
-    options: &Options,
-    problems: &mut Problems,
+    options: &ReadOptions,
+    problems: &mut FormatProblems,
     on_part: &mut OnPart<'_>,
 ) -> io::Result<u64> {
     let count = Arc::new(AtomicU64::new(0));
-    let counted = Counted::new(reader, Arc::clone(&count), options.limits.max_bytes);
+    let counted = CountedReader::new(reader, Arc::clone(&count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let watch = SharedWatch::default();
     let guard = JsonGuard::new(counted, &options.limits, Arc::clone(&watch));
     let reader = BufReader::with_capacity(256 << 10, guard);
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let read = Document(on_part)
+    let read = GraphDocument(on_part)
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
     if let Err(error) = read {
@@ -252,7 +254,7 @@ pub(crate) fn read_obograph(
         } else if error.is_io() && !too_large.load(Ordering::Relaxed) {
             return Err(error.into());
         } else {
-            problems.error(Problem {
+            problems.error(FormatProblem {
                 line: (error.line() > 0).then_some(error.line() as u64),
                 column: (error.line() > 0).then_some(error.column() as u64),
                 message: shorten(&error.to_string()),
@@ -264,9 +266,9 @@ pub(crate) fn read_obograph(
 
 pub(crate) fn validate_obograph(
     reader: impl Read,
-    options: &Options,
-    report: &mut Report,
-    problems: &mut Problems,
+    options: &ReadOptions,
+    report: &mut ValidationReport,
+    problems: &mut FormatProblems,
 ) -> io::Result<()> {
     let mut distinct = DistinctTerms::new(&options.limits);
     let mut seen = SeenTerms::default();
@@ -295,7 +297,7 @@ pub(crate) fn validate_obograph(
     })?;
     distinct.add(&mut seen);
     if nodes_without_id > 0 {
-        problems.warning(Problem::of_file(format!(
+        problems.warning(FormatProblem::of_file(format!(
             "{nodes_without_id} nodes have no id"
         )));
     }
@@ -335,7 +337,12 @@ fn hash_part(part: &GraphPart, hash: &mut StatementHash) {
 }
 
 /// The first graph is the ontology; others are what it imports.
-fn read_head(report: &mut Report, id: Option<String>, meta: Option<Meta>, imports: Vec<String>) {
+fn read_head(
+    report: &mut ValidationReport,
+    id: Option<String>,
+    meta: Option<GraphMeta>,
+    imports: Vec<String>,
+) {
     if report.ontology_iri.is_some() {
         return;
     }
@@ -345,7 +352,7 @@ fn read_head(report: &mut Report, id: Option<String>, meta: Option<Meta>, import
     report.imports = imports;
     let Some(meta) = meta else { return };
     if let Some(value) = meta.version.filter(|version| !version.trim().is_empty()) {
-        report.versions.push(Version {
+        report.versions.push(DeclaredVersion {
             value,
             origin: VersionOrigin::VersionIri,
         });
@@ -355,12 +362,12 @@ fn read_head(report: &mut Report, id: Option<String>, meta: Option<Meta>, import
             continue;
         };
         if property == OWL_VERSION_INFO {
-            report.versions.push(Version {
+            report.versions.push(DeclaredVersion {
                 value,
                 origin: VersionOrigin::VersionInfo,
             });
         } else if states_licence(&property) {
-            report.licences.push(Licence { property, value });
+            report.licences.push(DeclaredLicence { property, value });
         }
     }
 }

@@ -9,11 +9,11 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use super::Options;
+use super::ReadOptions;
 use super::guard::xml::XmlGuard;
-use super::guard::{Counted, SharedWatch, take_failure};
-use super::report::{Problem, Report, Version, VersionOrigin};
-use super::statements::{Problems, shorten};
+use super::guard::{CountedReader, SharedWatch, take_failure};
+use super::report::{DeclaredVersion, FormatProblem, ValidationReport, VersionOrigin};
+use super::statements::{FormatProblems, shorten};
 
 /// The most imports that are listed.
 const MAX_IMPORTS: usize = 10_000;
@@ -21,12 +21,12 @@ const MAX_IMPORTS: usize = 10_000;
 /// Reads an OWL/XML file to its end.
 pub(super) fn validate_owl_xml(
     reader: impl Read,
-    options: &Options,
-    report: &mut Report,
-    problems: &mut Problems,
+    options: &ReadOptions,
+    report: &mut ValidationReport,
+    problems: &mut FormatProblems,
 ) -> io::Result<()> {
     let count = Arc::new(AtomicU64::new(0));
-    let counted = Counted::new(reader, Arc::clone(&count), options.limits.max_bytes);
+    let counted = CountedReader::new(reader, Arc::clone(&count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let watch = SharedWatch::default();
     let guard = XmlGuard::new(counted, options.limits.clone(), Arc::clone(&watch));
@@ -38,17 +38,17 @@ pub(super) fn validate_owl_xml(
     let refused = take_failure(&watch);
     match (refused, ended) {
         (Some(problem), _) => problems.error(problem),
-        (None, Ok(())) => problems.warning(Problem::of_file(
+        (None, Ok(())) => problems.warning(FormatProblem::of_file(
             "OWL/XML is read as XML only: its axioms are not checked; convert the file to RDF/XML, \
              Turtle or OBO to have it validated",
         )),
-        (None, Err(Failed::Io(error))) if too_large.load(Ordering::Relaxed) => {
-            problems.error(Problem::of_file(error.to_string()));
+        (None, Err(OwlXmlError::Io(error))) if too_large.load(Ordering::Relaxed) => {
+            problems.error(FormatProblem::of_file(error.to_string()));
         }
-        (None, Err(Failed::Io(error))) => return Err(error),
-        (None, Err(Failed::Syntax(message, offset))) => {
+        (None, Err(OwlXmlError::Io(error))) => return Err(error),
+        (None, Err(OwlXmlError::Syntax(message, offset))) => {
             let (line, column) = watch.lock().lines.position(offset);
-            problems.error(Problem {
+            problems.error(FormatProblem {
                 line: Some(line),
                 column: Some(column),
                 message: shorten(&message),
@@ -58,12 +58,15 @@ pub(super) fn validate_owl_xml(
     Ok(())
 }
 
-enum Failed {
+enum OwlXmlError {
     Io(io::Error),
     Syntax(String, u64),
 }
 
-fn read<R: io::BufRead>(mut reader: Reader<R>, report: &mut Report) -> Result<(), Failed> {
+fn read<R: io::BufRead>(
+    mut reader: Reader<R>,
+    report: &mut ValidationReport,
+) -> Result<(), OwlXmlError> {
     let mut buffer = Vec::new();
     let mut depth = 0_usize;
     let mut is_import = false;
@@ -74,9 +77,9 @@ fn read<R: io::BufRead>(mut reader: Reader<R>, report: &mut Report) -> Result<()
             .read_event_into(&mut buffer)
             .map_err(|error| match error {
                 quick_xml::Error::Io(error) => {
-                    Failed::Io(io::Error::new(error.kind(), error.to_string()))
+                    OwlXmlError::Io(io::Error::new(error.kind(), error.to_string()))
                 }
-                other => Failed::Syntax(other.to_string(), at),
+                other => OwlXmlError::Syntax(other.to_string(), at),
             })?;
         match &event {
             Event::Start(element) | Event::Empty(element) => {
@@ -101,23 +104,26 @@ fn read<R: io::BufRead>(mut reader: Reader<R>, report: &mut Report) -> Result<()
             }
             Event::Eof if depth == 0 => return Ok(()),
             Event::Eof => {
-                return Err(Failed::Syntax("the file ends in the middle".to_owned(), at));
+                return Err(OwlXmlError::Syntax(
+                    "the file ends in the middle".to_owned(),
+                    at,
+                ));
             }
             _ => {}
         }
     }
 }
 
-fn take_root(element: &BytesStart<'_>, report: &mut Report) {
+fn take_root(element: &BytesStart<'_>, report: &mut ValidationReport) {
     report.ontology_iri = attribute(element, "ontologyIRI");
     let version = attribute(element, "versionIRI");
-    report.versions.extend(version.map(|value| Version {
+    report.versions.extend(version.map(|value| DeclaredVersion {
         value,
         origin: VersionOrigin::VersionIri,
     }));
 }
 
-fn take_axiom(element: &BytesStart<'_>, report: &mut Report) {
+fn take_axiom(element: &BytesStart<'_>, report: &mut ValidationReport) {
     match element.name().local_name().as_ref() {
         "Prefix" | "Import" => {}
         "Declaration" => {

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Format;
+use super::OntologyFormat;
 
 /// How a validation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ValidationOutcome {
     /// The whole file was read without an error.
     Valid,
     /// The file has at least one error.
@@ -21,7 +21,7 @@ pub enum Outcome {
 
 /// An error or a warning, with its position in the file where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct FormatProblem {
     /// Line, from 1.
     pub line: Option<u64>,
     /// Column, from 1.
@@ -30,7 +30,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Problem {
+impl FormatProblem {
     /// A problem of the whole file.
     #[must_use]
     pub fn of_file(message: impl Into<String>) -> Self {
@@ -52,7 +52,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FormatProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.column) {
             (Some(line), Some(column)) => write!(f, "line {line}, column {column}: ")?,
@@ -65,7 +65,7 @@ impl fmt::Display for Problem {
 
 /// A licence as the file states it, neither normalised nor judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Licence {
+pub struct DeclaredLicence {
     /// The property that states it, such as `http://purl.org/dc/terms/license`.
     pub property: String,
     /// An address or free text.
@@ -87,7 +87,7 @@ pub enum VersionOrigin {
 /// A version as the file states it. It may hold slashes, spaces and newlines:
 /// [`directory_name`](super::directory_name) makes a file name of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
+pub struct DeclaredVersion {
     /// The text.
     pub value: String,
     /// Where it is stated.
@@ -124,11 +124,11 @@ pub struct OboCounts {
 
 /// The result of [`validate`](super::validate()).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ValidationReport {
     /// The format that the file was read as.
-    pub format: Format,
+    pub format: OntologyFormat,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ValidationOutcome,
     /// Bytes read.
     pub bytes: u64,
     /// RDF statements; clauses of OBO stanzas; nodes and edges of OBO graphs. Statements that
@@ -146,11 +146,11 @@ pub struct Report {
     /// The IRI of the ontology.
     pub ontology_iri: Option<String>,
     /// Its version, in order of preference: IRI, data-version, info.
-    pub versions: Vec<Version>,
+    pub versions: Vec<DeclaredVersion>,
     /// The ontologies that it imports, in order of appearance.
     pub imports: Vec<String>,
     /// The licences that it states.
-    pub licences: Vec<Licence>,
+    pub licences: Vec<DeclaredLicence>,
     /// The hash of the content, if the file was read to its end.
     pub content_hash: Option<ContentHash>,
     /// Stanzas of an OBO file.
@@ -158,22 +158,22 @@ pub struct Report {
     /// Remote contexts that were not available.
     pub contexts_not_loaded: Vec<String>,
     /// Errors, at most [`Limits::max_problems`](super::Limits::max_problems).
-    pub errors: Vec<Problem>,
+    pub errors: Vec<FormatProblem>,
     /// How many errors there are; reading stops at the limit.
     pub error_count: u64,
     /// Warnings.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<FormatProblem>,
     /// Whether it is invalid only because it is too large for the order that its keys have: what
     /// it says is not known.
     #[serde(default)]
     pub is_unordered: bool,
 }
 
-impl Report {
-    pub(crate) fn empty(format: Format) -> Self {
+impl ValidationReport {
+    pub(crate) fn empty(format: OntologyFormat) -> Self {
         Self {
             format,
-            outcome: Outcome::NotValidated,
+            outcome: ValidationOutcome::NotValidated,
             bytes: 0,
             statements: 0,
             statements_with_blank_nodes: 0,
@@ -197,12 +197,12 @@ impl Report {
     /// Whether the whole file was read without an error.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.outcome == Outcome::Valid
+        self.outcome == ValidationOutcome::Valid
     }
 
     /// The preferred version, if the file states one.
     #[must_use]
-    pub fn version(&self) -> Option<&Version> {
+    pub fn version(&self) -> Option<&DeclaredVersion> {
         self.versions.first()
     }
 }

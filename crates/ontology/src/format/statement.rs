@@ -4,7 +4,7 @@ use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 
 /// An IRI or the label of a blank node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Node<'a> {
+pub(crate) enum StatementNode<'a> {
     Iri(&'a str),
     Blank(&'a str),
 }
@@ -12,43 +12,43 @@ pub(crate) enum Node<'a> {
 /// The object of a statement; a literal by its text only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Object<'a> {
-    Node(Node<'a>),
+    Node(StatementNode<'a>),
     Literal(&'a str),
 }
 
 /// One statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Statement<'a> {
-    pub subject: Node<'a>,
+pub(crate) struct RdfStatement<'a> {
+    pub subject: StatementNode<'a>,
     pub predicate: &'a str,
     pub object: Object<'a>,
-    pub graph: Option<Node<'a>>,
+    pub graph: Option<StatementNode<'a>>,
 }
 
-impl<'a> Statement<'a> {
+impl<'a> RdfStatement<'a> {
     pub(crate) fn of(quad: &'a Quad) -> Self {
         Self {
             subject: match &quad.subject {
-                NamedOrBlankNode::NamedNode(node) => Node::Iri(node.as_str()),
-                NamedOrBlankNode::BlankNode(node) => Node::Blank(node.as_str()),
+                NamedOrBlankNode::NamedNode(node) => StatementNode::Iri(node.as_str()),
+                NamedOrBlankNode::BlankNode(node) => StatementNode::Blank(node.as_str()),
             },
             predicate: quad.predicate.as_str(),
             object: match &quad.object {
-                Term::NamedNode(node) => Object::Node(Node::Iri(node.as_str())),
-                Term::BlankNode(node) => Object::Node(Node::Blank(node.as_str())),
+                Term::NamedNode(node) => Object::Node(StatementNode::Iri(node.as_str())),
+                Term::BlankNode(node) => Object::Node(StatementNode::Blank(node.as_str())),
                 Term::Literal(literal) => Object::Literal(literal.value()),
             },
             graph: match &quad.graph_name {
                 GraphName::DefaultGraph => None,
-                GraphName::NamedNode(node) => Some(Node::Iri(node.as_str())),
-                GraphName::BlankNode(node) => Some(Node::Blank(node.as_str())),
+                GraphName::NamedNode(node) => Some(StatementNode::Iri(node.as_str())),
+                GraphName::BlankNode(node) => Some(StatementNode::Blank(node.as_str())),
             },
         }
     }
 
     pub(crate) fn has_blank_node(&self) -> bool {
-        matches!(self.subject, Node::Blank(_))
-            || matches!(self.object, Object::Node(Node::Blank(_)))
-            || matches!(self.graph, Some(Node::Blank(_)))
+        matches!(self.subject, StatementNode::Blank(_))
+            || matches!(self.object, Object::Node(StatementNode::Blank(_)))
+            || matches!(self.graph, Some(StatementNode::Blank(_)))
     }
 }

@@ -8,34 +8,34 @@ use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
 use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParseError, TurtleParser};
 
-use super::guard::ahead::ReadAhead;
+use super::guard::read_ahead::ReadAhead;
 use super::guard::turtle::TurtleGuard;
 use super::guard::xml::XmlGuard;
-use super::guard::{Counted, SharedWatch};
-use super::report::Problem;
-use super::{Format, Limits, Options, jsonld};
+use super::guard::{CountedReader, SharedWatch};
+use super::report::FormatProblem;
+use super::{FormatLimits, OntologyFormat, ReadOptions, jsonld};
 
 /// Errors and warnings of one file, as many as are listed.
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
-    pub errors: Vec<Problem>,
+pub(crate) struct FormatProblems {
+    pub errors: Vec<FormatProblem>,
     pub error_count: u64,
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<FormatProblem>,
     pub contexts_not_loaded: Vec<String>,
     /// A large file has its keys in an order that cannot be streamed.
     pub is_unordered: bool,
     limit: usize,
 }
 
-impl Problems {
-    pub(crate) fn new(limits: &Limits) -> Self {
+impl FormatProblems {
+    pub(crate) fn new(limits: &FormatLimits) -> Self {
         Self {
             limit: limits.max_problems.max(1),
             ..Self::default()
         }
     }
 
-    pub(crate) fn error(&mut self, problem: Problem) {
+    pub(crate) fn error(&mut self, problem: FormatProblem) {
         self.error_count += 1;
         if self.errors.len() < self.limit {
             self.errors.push(problem);
@@ -49,7 +49,7 @@ impl Problems {
         }
     }
 
-    pub(crate) fn warning(&mut self, problem: Problem) {
+    pub(crate) fn warning(&mut self, problem: FormatProblem) {
         if self.warnings.len() < self.limit {
             self.warnings.push(problem);
         }
@@ -64,7 +64,7 @@ impl Problems {
 /// The end of a reading by the receiver of the statements.
 pub(crate) enum Stop {
     /// The file is refused.
-    Refused(Problem),
+    Refused(FormatProblem),
     /// Reading on is of no use, for a reason that is recorded elsewhere.
     Done,
 }
@@ -78,9 +78,9 @@ pub(crate) type OnStatement<'a> = dyn FnMut(Quad) -> Result<(), Stop> + 'a;
 /// What the reader reports: the file could not be read, which says nothing about its content.
 pub(crate) fn read_statements(
     reader: impl Read + Send,
-    format: Format,
-    options: &Options,
-    problems: &mut Problems,
+    format: OntologyFormat,
+    options: &ReadOptions,
+    problems: &mut FormatProblems,
     on_statement: &mut OnStatement<'_>,
 ) -> io::Result<u64> {
     let count = Arc::new(AtomicU64::new(0));
@@ -91,50 +91,51 @@ pub(crate) fn read_statements(
 /// As [`read_statements`], with a count of bytes that others can watch.
 pub(crate) fn read_counted(
     reader: impl Read + Send,
-    format: Format,
-    options: &Options,
+    format: OntologyFormat,
+    options: &ReadOptions,
     count: &Arc<AtomicU64>,
-    problems: &mut Problems,
+    problems: &mut FormatProblems,
     on_statement: &mut OnStatement<'_>,
 ) -> io::Result<()> {
-    let counted = Counted::new(reader, Arc::clone(count), options.limits.max_bytes);
+    let counted = CountedReader::new(reader, Arc::clone(count), options.limits.max_bytes);
     let too_large = Arc::clone(&counted.exceeded);
     let watch = SharedWatch::default();
-    let mut run = Run {
+    let mut run = StatementRun {
         problems,
         on_statement,
         watch: Arc::clone(&watch),
     };
     let ended = match format {
-        Format::RdfXml => run.rdf_xml(counted, options),
-        Format::Turtle => {
+        OntologyFormat::RdfXml => run.rdf_xml(counted, options),
+        OntologyFormat::Turtle => {
             let parser = with_base(TurtleParser::new(), options, TurtleParser::with_base_iri);
             let guard = TurtleGuard::new(counted, &options.limits, watch);
             ReadAhead::over(guard, |ahead| {
                 run.turtle(parser.for_reader(ahead).map(|t| t.map(in_default_graph)))
             })
         }
-        Format::TriG => {
+        OntologyFormat::TriG => {
             let parser = with_base(TriGParser::new(), options, TriGParser::with_base_iri);
             let guard = TurtleGuard::new(counted, &options.limits, watch);
             ReadAhead::over(guard, |ahead| run.turtle(parser.for_reader(ahead)))
         }
-        Format::NTriples => run.turtle(
+        OntologyFormat::NTriples => run.turtle(
             NTriplesParser::new()
                 .for_reader(counted)
                 .map(|t| t.map(in_default_graph)),
         ),
-        Format::NQuads => run.turtle(NQuadsParser::new().for_reader(counted)),
-        Format::JsonLd => jsonld::read(counted, options, run.problems, run.on_statement),
+        OntologyFormat::NQuads => run.turtle(NQuadsParser::new().for_reader(counted)),
+        OntologyFormat::JsonLd => jsonld::read(counted, options, run.problems, run.on_statement),
         other => {
-            run.problems
-                .error(Problem::of_file(format!("{other} has no RDF statements")));
+            run.problems.error(FormatProblem::of_file(format!(
+                "{other} has no RDF statements"
+            )));
             Ok(())
         }
     };
     match ended {
         Err(error) if too_large.load(Ordering::Relaxed) => {
-            problems.error(Problem::of_file(error.to_string()));
+            problems.error(FormatProblem::of_file(error.to_string()));
             Ok(())
         }
         other => other,
@@ -163,7 +164,7 @@ pub(crate) fn in_default_graph(triple: oxrdf::Triple) -> Quad {
 /// A parser with the base address, unless that is no IRI.
 pub(crate) fn with_base<P: Clone, E>(
     parser: P,
-    options: &Options,
+    options: &ReadOptions,
     set: impl Fn(P, String) -> Result<P, E>,
 ) -> P {
     match &options.base_iri {
@@ -172,15 +173,15 @@ pub(crate) fn with_base<P: Clone, E>(
     }
 }
 
-pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64) -> Problem {
+pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64) -> FormatProblem {
     let start = error.location().start;
     let message = shorten(error.message());
     // A statement that is not complete when its line ends is reported at the next one.
     let is_at_line_end = message.starts_with("line jumps") || message.ends_with("by a dot");
     if start.column == 0 && is_at_line_end && start.line > 0 {
-        return Problem::at_line(start.line + lines_before, message);
+        return FormatProblem::at_line(start.line + lines_before, message);
     }
-    Problem {
+    FormatProblem {
         line: Some(start.line + 1 + lines_before),
         column: Some(start.column + 1),
         message,
@@ -205,13 +206,13 @@ pub(crate) fn shorten(message: &str) -> String {
     out.trim_start().to_owned()
 }
 
-struct Run<'a, 'b> {
-    problems: &'a mut Problems,
+struct StatementRun<'a, 'b> {
+    problems: &'a mut FormatProblems,
     on_statement: &'a mut OnStatement<'b>,
     watch: SharedWatch,
 }
 
-impl Run<'_, '_> {
+impl StatementRun<'_, '_> {
     fn turtle(
         &mut self,
         statements: impl Iterator<Item = Result<Quad, TurtleParseError>>,
@@ -240,7 +241,7 @@ impl Run<'_, '_> {
                         // The lexer reports a token that is too long this way.
                         None if error.kind() == io::ErrorKind::OutOfMemory => {
                             self.problems
-                                .error(Problem::of_file("a literal or name is too long"));
+                                .error(FormatProblem::of_file("a literal or name is too long"));
                             Ok(())
                         }
                         None => Err(error),
@@ -251,7 +252,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn rdf_xml(&mut self, reader: impl Read + Send, options: &Options) -> io::Result<()> {
+    fn rdf_xml(&mut self, reader: impl Read + Send, options: &ReadOptions) -> io::Result<()> {
         let parser = with_base(RdfXmlParser::new(), options, RdfXmlParser::with_base_iri);
         let guard = XmlGuard::new(reader, options.limits.clone(), Arc::clone(&self.watch));
         let ended = ReadAhead::over(guard, |ahead| self.triples(parser.for_reader(ahead)));
@@ -291,7 +292,7 @@ impl Run<'_, '_> {
             },
             RdfXmlParseError::Syntax(error) => {
                 let (line, column) = watch.lines.position(offset.saturating_sub(1));
-                self.problems.error(Problem {
+                self.problems.error(FormatProblem {
                     line: Some(line),
                     column: Some(column),
                     message: shorten(&error.to_string()),

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use oxrdf::Quad;
 
-use super::Limits;
+use super::FormatLimits;
 use super::canonical::{ShapeOnly, StatementHash, write_line};
-use super::header::Header;
-use super::statement::{Node, Object, Statement};
+use super::ontology_header::HeaderFacts;
+use super::statement::{Object, RdfStatement, StatementNode};
 use super::vocabulary::{OWL_DEPRECATED, RDF_TYPE, declares_term, deprecates, is_true};
 
 /// What one thread found.
@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     pub statements: u64,
     pub with_blank_nodes: u64,
     pub hash: StatementHash,
-    pub header: Header,
+    pub header: HeaderFacts,
     /// Terms that are to be told apart, for [`DistinctTerms::add`].
     pub seen: SeenTerms,
     line: Vec<u8>,
@@ -42,12 +42,12 @@ impl Tally {
         self.line.clear();
         write_line(quad, &mut ShapeOnly, &mut self.line);
         self.hash.add_line(&self.line);
-        self.note(order, &Statement::of(quad));
+        self.note(order, &RdfStatement::of(quad));
         self.line.len() as u64
     }
 
     /// Counts the statement of a line that is canonical, but for labels of blank nodes.
-    pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &Statement<'_>) {
+    pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &RdfStatement<'_>) {
         if statement.has_blank_node() {
             self.line.clear();
             write_without_labels(line, statement, &mut self.line);
@@ -58,19 +58,19 @@ impl Tally {
         self.note(order, statement);
     }
 
-    fn note(&mut self, order: u64, statement: &Statement<'_>) {
+    fn note(&mut self, order: u64, statement: &RdfStatement<'_>) {
         self.statements += 1;
         self.with_blank_nodes += u64::from(statement.has_blank_node());
         self.header.note(order, statement);
         self.note_term(statement);
     }
 
-    fn note_term(&mut self, statement: &Statement<'_>) {
-        let Node::Iri(subject) = statement.subject else {
+    fn note_term(&mut self, statement: &RdfStatement<'_>) {
+        let StatementNode::Iri(subject) = statement.subject else {
             return;
         };
         match (statement.predicate, statement.object) {
-            (RDF_TYPE, Object::Node(Node::Iri(class))) if declares_term(class) => {
+            (RDF_TYPE, Object::Node(StatementNode::Iri(class))) if declares_term(class) => {
                 let key = term_key(subject);
                 self.seen.terms.push(key);
                 if deprecates(class) {
@@ -93,7 +93,7 @@ impl Tally {
 }
 
 /// Copies a canonical line with every label of a blank node left out.
-fn write_without_labels(line: &str, statement: &Statement<'_>, out: &mut Vec<u8>) {
+fn write_without_labels(line: &str, statement: &RdfStatement<'_>, out: &mut Vec<u8>) {
     let mut copied = 0;
     let object = match statement.object {
         Object::Node(node) => Some(node),
@@ -103,7 +103,9 @@ fn write_without_labels(line: &str, statement: &Statement<'_>, out: &mut Vec<u8>
         .into_iter()
         .flatten()
     {
-        let Node::Blank(label) = node else { continue };
+        let StatementNode::Blank(label) = node else {
+            continue;
+        };
         // Labels are slices of the line.
         let start = label.as_ptr().addr() - line.as_ptr().addr();
         out.extend_from_slice(&line.as_bytes()[copied..start]);
@@ -123,7 +125,7 @@ pub(crate) struct DistinctTerms {
 }
 
 impl DistinctTerms {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &FormatLimits) -> Self {
         Self {
             terms: HashSet::new(),
             obsolete: HashSet::new(),

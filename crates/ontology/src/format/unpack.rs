@@ -71,7 +71,7 @@ pub enum UnpackError {
 
 /// A file that was extracted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extracted {
+pub struct ExtractedFile {
     /// Its path below the target directory.
     pub path: PathBuf,
     /// Its size.
@@ -86,7 +86,7 @@ pub struct Extracted {
 /// stream is corrupt, and with [`io::ErrorKind::UnexpectedEof`] when it is cut short.
 pub fn gunzip<R: Read>(reader: R, limits: UnpackLimits) -> Gunzip<R> {
     Gunzip {
-        decoder: MultiGzDecoder::new(Metered {
+        decoder: MultiGzDecoder::new(MeteredReader {
             inner: reader,
             bytes: 0,
         }),
@@ -98,7 +98,7 @@ pub fn gunzip<R: Read>(reader: R, limits: UnpackLimits) -> Gunzip<R> {
 /// The reader that [`gunzip`] returns.
 #[derive(Debug)]
 pub struct Gunzip<R> {
-    decoder: MultiGzDecoder<Metered<R>>,
+    decoder: MultiGzDecoder<MeteredReader<R>>,
     limits: UnpackLimits,
     output: u64,
 }
@@ -126,12 +126,12 @@ impl<R: Read> Read for Gunzip<R> {
 }
 
 #[derive(Debug)]
-struct Metered<R> {
+struct MeteredReader<R> {
     inner: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for MeteredReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(out)?;
         self.bytes += read as u64;
@@ -147,7 +147,7 @@ pub fn extract_gzip(
     reader: impl Read,
     target: &Path,
     limits: UnpackLimits,
-) -> Result<Extracted, UnpackError> {
+) -> Result<ExtractedFile, UnpackError> {
     let directory = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -166,7 +166,7 @@ pub fn extract_gzip(
     file.as_file().sync_all()?;
     file.persist(target).map_err(|error| error.error)?;
     let path = target.file_name().map(PathBuf::from).unwrap_or_default();
-    Ok(Extracted {
+    Ok(ExtractedFile {
         path,
         bytes,
         sha256,

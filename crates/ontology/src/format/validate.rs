@@ -10,13 +10,13 @@ use std::sync::{Arc, atomic::Ordering};
 use super::obo::validate_obo;
 use super::obograph::validate_obograph;
 use super::owlxml::validate_owl_xml;
-use super::report::{ContentHash, Outcome, Problem, Report};
-use super::statements::{Problems, read_counted};
-use super::{Format, Options};
+use super::report::{ContentHash, FormatProblem, ValidationOutcome, ValidationReport};
+use super::statements::{FormatProblems, read_counted};
+use super::{OntologyFormat, ReadOptions};
 
 mod workers;
 
-use workers::{Batch, Chunks, Findings, with_workers};
+use workers::{Chunks, Findings, StatementBatch, with_workers};
 
 /// The scheme of hashes over RDF statements.
 const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
@@ -24,27 +24,31 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 /// Reads a file of a known format to its end.
 ///
 /// Memory stays within [`Limits`](super::Limits) for every input. Formats that are only recognised
-/// give [`Outcome::NotValidated`] without reading, and so does OWL/XML that is well-formed.
+/// give [`ValidationOutcome::NotValidated`] without reading, and so does OWL/XML that is well-formed.
 ///
 /// # Errors
 /// What `reader` reports: the file could not be read. Faults of its content are in the report.
-pub fn validate(reader: impl Read + Send, format: Format, options: &Options) -> io::Result<Report> {
-    let mut report = Report::empty(format);
-    let mut problems = Problems::new(&options.limits);
+pub fn validate(
+    reader: impl Read + Send,
+    format: OntologyFormat,
+    options: &ReadOptions,
+) -> io::Result<ValidationReport> {
+    let mut report = ValidationReport::empty(format);
+    let mut problems = FormatProblems::new(&options.limits);
     match format {
-        Format::Obo => validate_obo(reader, options, &mut report, &mut problems)?,
-        Format::OboGraph => validate_obograph(reader, options, &mut report, &mut problems)?,
-        Format::OwlXml => {
+        OntologyFormat::Obo => validate_obo(reader, options, &mut report, &mut problems)?,
+        OntologyFormat::OboGraph => validate_obograph(reader, options, &mut report, &mut problems)?,
+        OntologyFormat::OwlXml => {
             validate_owl_xml(reader, options, &mut report, &mut problems)?;
             conclude(&mut report, problems);
-            if report.outcome == Outcome::Valid {
-                report.outcome = Outcome::NotValidated;
+            if report.outcome == ValidationOutcome::Valid {
+                report.outcome = ValidationOutcome::NotValidated;
             }
             return Ok(report);
         }
         _ if format.is_rdf() => validate_rdf(reader, format, options, &mut report, &mut problems)?,
         _ => {
-            report.warnings.push(Problem::of_file(format!(
+            report.warnings.push(FormatProblem::of_file(format!(
                 "{format} is recognised but not parsed here; convert the file to RDF/XML, Turtle or \
                  OBO to have it validated"
             )));
@@ -55,18 +59,18 @@ pub fn validate(reader: impl Read + Send, format: Format, options: &Options) -> 
     Ok(report)
 }
 
-fn conclude(report: &mut Report, mut problems: Problems) {
+fn conclude(report: &mut ValidationReport, mut problems: FormatProblems) {
     problems
         .errors
         .sort_by_key(|problem| (problem.line, problem.column));
     report.outcome = if problems.error_count > 0 {
-        Outcome::Invalid
+        ValidationOutcome::Invalid
     } else if problems.contexts_not_loaded.is_empty() {
-        Outcome::Valid
+        ValidationOutcome::Valid
     } else {
-        Outcome::NotValidated
+        ValidationOutcome::NotValidated
     };
-    if report.outcome != Outcome::Valid {
+    if report.outcome != ValidationOutcome::Valid {
         report.content_hash = None;
     }
     report.errors = problems.errors;
@@ -78,19 +82,19 @@ fn conclude(report: &mut Report, mut problems: Problems) {
 
 fn validate_rdf(
     reader: impl Read + Send,
-    format: Format,
-    options: &Options,
-    report: &mut Report,
-    problems: &mut Problems,
+    format: OntologyFormat,
+    options: &ReadOptions,
+    report: &mut ValidationReport,
+    problems: &mut FormatProblems,
 ) -> io::Result<()> {
     let bytes = Arc::new(AtomicU64::new(0));
-    let findings = if matches!(format, Format::NTriples | Format::NQuads) {
+    let findings = if matches!(format, OntologyFormat::NTriples | OntologyFormat::NQuads) {
         with_workers(options, &bytes, problems, |queue, problems| {
             Chunks::new(reader, format, options, &bytes).send_all(queue, problems)
         })?
     } else {
         with_workers(options, &bytes, problems, |queue, problems| {
-            let mut batch = Batch::default();
+            let mut batch = StatementBatch::default();
             read_counted(reader, format, options, &bytes, problems, &mut |quad| {
                 batch.push(quad, queue)
             })?;
@@ -103,12 +107,12 @@ fn validate_rdf(
     if report.statements == 0 && problems.error_count == 0 {
         report
             .warnings
-            .push(Problem::of_file("the file holds no statements"));
+            .push(FormatProblem::of_file("the file holds no statements"));
     }
     Ok(())
 }
 
-fn fill(report: &mut Report, findings: Findings) {
+fn fill(report: &mut ValidationReport, findings: Findings) {
     let Findings { tally, distinct } = findings;
     report.statements = tally.statements;
     report.statements_with_blank_nodes = tally.with_blank_nodes;

@@ -3,7 +3,7 @@
 use docstokg_hub::files::hex;
 use sha2::{Digest, Sha256};
 
-const LONGEST: usize = 80;
+const MAX_NAME_BYTES: usize = 80;
 
 /// A safe name of one directory for a version. Keep the version itself in a manifest.
 ///
@@ -13,7 +13,7 @@ const LONGEST: usize = 80;
 pub fn directory_name(version: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
     if !version.is_empty()
-        && version.len() <= LONGEST
+        && version.len() <= MAX_NAME_BYTES
         && version.chars().all(is_plain)
         && version.starts_with(|c: char| c.is_ascii_alphanumeric())
         && !version.ends_with('.')
@@ -23,7 +23,7 @@ pub fn directory_name(version: &str) -> String {
     }
     let mut readable = String::new();
     for c in without_scheme(version).chars() {
-        if readable.len() >= LONGEST - 13 {
+        if readable.len() >= MAX_NAME_BYTES - 13 {
             break;
         }
         if is_plain(c) {
@@ -105,7 +105,7 @@ mod tests {
         #[test]
         fn names_are_safe_and_distinct(a in "\\PC{0,120}|[./~a-b\\n]{0,6}", b in "[./~a-b\\n]{0,6}") {
             let name = directory_name(&a);
-            prop_assert!(!name.is_empty() && name.len() <= LONGEST);
+            prop_assert!(!name.is_empty() && name.len() <= MAX_NAME_BYTES);
             prop_assert!(name.bytes().all(|c| c.is_ascii_alphanumeric() || b"._+-~".contains(&c)));
             prop_assert!(!name.starts_with('.') && !name.starts_with('-'));
             if a != b {

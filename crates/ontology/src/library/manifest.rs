@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::source::AbsenceReason;
-use crate::wanted::{Checksum, TargetFormat};
+use crate::wanted_ontology::{FileChecksum, TargetFormat};
 
 /// The version of this format.
 pub const SCHEMA_VERSION: &str = "1.0";
@@ -73,7 +73,7 @@ pub struct Manifest {
     pub format: Option<String>,
     /// The checksum that was stated, and held.
     #[serde(default)]
-    pub expected_checksum: Option<Checksum>,
+    pub expected_checksum: Option<FileChecksum>,
     /// When it was downloaded.
     pub downloaded_at: String,
     /// The formats that were wanted.
@@ -90,7 +90,7 @@ pub struct Manifest {
     pub artifacts: Vec<Artifact>,
     /// What was tried, in order.
     #[serde(default)]
-    pub resolver_attempts: Vec<Attempted>,
+    pub resolver_attempts: Vec<TriedLocation>,
     /// What was noticed on the way.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Artifact {
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempted {
+pub struct TriedLocation {
     /// The source.
     pub resolver: String,
     /// The address, without secrets.

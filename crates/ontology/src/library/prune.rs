@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::{Library, LibraryError, StoredVersion, failed, refuse_link};
-use crate::wanted::OntologyId;
+use crate::wanted_ontology::OntologyId;
 
 /// A version that was removed, or would be.
 #[derive(Clone, Debug)]
-pub struct Pruned {
+pub struct PrunedVersion {
     /// The ontology.
     pub id: OntologyId,
     /// The version.
@@ -25,7 +25,7 @@ pub fn prune(
     id: &OntologyId,
     keep: usize,
     mode: PruneMode,
-) -> Result<Vec<Pruned>, LibraryError> {
+) -> Result<Vec<PrunedVersion>, LibraryError> {
     let mut removed = Vec::new();
     for (index, version) in library.versions(id)?.into_iter().enumerate() {
         if index < keep.max(1) || version.is_latest {
@@ -50,7 +50,7 @@ pub fn prune(
             fs::rename(&version.path, &hidden).map_err(failed(&version.path, "removed"))?;
             fs::remove_dir_all(&hidden).map_err(failed(&hidden, "removed"))?;
         }
-        removed.push(Pruned {
+        removed.push(PrunedVersion {
             id: id.clone(),
             version,
             bytes,

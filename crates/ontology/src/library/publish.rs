@@ -8,10 +8,10 @@ use docstokg_hub::files::write_whole;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
-    LATEST, Library, LibraryError, MANIFEST, Manifest, Staged, StoredVersion, UNFINISHED, failed,
-    read_manifest, refuse_link, sync_directory, version_directory,
+    LATEST, Library, LibraryError, MANIFEST, Manifest, StagedVersion, StoredVersion, UNFINISHED,
+    failed, read_manifest, refuse_link, sync_directory, version_directory,
 };
-use crate::wanted::OntologyId;
+use crate::wanted_ontology::OntologyId;
 
 /// What publishing a version came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Library {
     /// Files cannot be written.
     pub fn publish(
         &self,
-        mut staged: Staged,
+        mut staged: StagedVersion,
         manifest: &Manifest,
     ) -> Result<(StoredVersion, Publication), LibraryError> {
         let record = staged.path.join(MANIFEST);
@@ -116,7 +116,7 @@ impl Library {
     /// Puts a staged version in the place of one that is damaged, in one step.
     fn replace(
         &self,
-        staged: &Staged,
+        staged: &StagedVersion,
         name: &str,
     ) -> Result<(StoredVersion, Publication), LibraryError> {
         let path = self.directory(&staged.id).join(name);

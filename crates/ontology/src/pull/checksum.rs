@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use docstokg_bulk::blocking::run_blocking;
+use docstokg_bulk::bulk_request::bulk_request;
 use docstokg_bulk::digest::{digest_of, sha256_of};
-use docstokg_bulk::patience::patient;
 use docstokg_hub::{Request, RequestGroup, Role, redact};
 use url::Url;
 
-use super::ontologies::Ontologies;
+use super::fetch_failure::{self, Verdict};
+use super::ontologies::OntologiesJob;
 use super::state::PullState;
-use super::verdict::{self, Verdict};
 use crate::source::{Absence, AbsenceReason};
-use crate::wanted::{Checksum, ChecksumAlgorithm};
+use crate::wanted_ontology::{ChecksumAlgorithm, FileChecksum};
 
 /// The largest list of checksums.
 const MAX_LIST: u64 = 256 << 10;
@@ -23,14 +23,14 @@ fn absence(detail: String) -> Verdict {
     Verdict::Never(Absence { reason, detail }, None)
 }
 
-impl Ontologies {
+impl OntologiesJob {
     /// Returns the checksum that a file must have: pinned, given, or stated at an address.
     pub(super) async fn expected_checksum(
         &self,
         state: &PullState,
         filename: &str,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Option<Checksum>, Verdict> {
+    ) -> Result<Option<FileChecksum>, Verdict> {
         let pinned = state.pin.as_ref().and_then(|pin| pin.checksum.clone());
         if let Some(known) = pinned.or_else(|| state.wanted.checksum.clone()) {
             return Ok(Some(known));
@@ -39,7 +39,7 @@ impl Ontologies {
             return Ok(None);
         };
         let text = self.checksum_list(url, requests).await?;
-        let found = Checksum::find(&text, filename);
+        let found = FileChecksum::find(&text, filename);
         found.map(Some).map_err(|why| {
             let url = redact(url);
             absence(format!("the checksum at {url} cannot be used: {why}"))
@@ -56,7 +56,7 @@ impl Ontologies {
             .gate
             .check(url)
             .map_err(|error| absence(error.to_string()))?;
-        let request = patient(Request::get(url.clone()))
+        let request = bulk_request(Request::get(url.clone()))
             .role(Role::Artifact)
             .max_body(MAX_LIST)
             .redirect_gate(Arc::clone(&self.redirects))
@@ -65,7 +65,7 @@ impl Ontologies {
         let status = answer.head.status;
         if !status.is_success() {
             let host = url.host_str().unwrap_or_default();
-            return Err(verdict::of_status(
+            return Err(fetch_failure::of_status(
                 status,
                 answer.journey.disposition(),
                 host,
@@ -77,7 +77,7 @@ impl Ontologies {
 }
 
 /// Compares a file with the checksum that it must have.
-pub(super) async fn check(file: &Path, expected: &Checksum) -> Result<(), Verdict> {
+pub(super) async fn check(file: &Path, expected: &FileChecksum) -> Result<(), Verdict> {
     let (path, algorithm) = (file.to_owned(), expected.algorithm);
     let computed = run_blocking(move || match algorithm {
         ChecksumAlgorithm::Sha256 => sha256_of(&path),

@@ -3,26 +3,26 @@
 use docstokg_hub::redact;
 
 use super::address::has_secret;
-use super::examine::Examined;
-use super::fetch::Target;
+use super::examine::ExaminedFile;
+use super::fetch::GatedLocation;
 use super::lookup::failure;
 use super::ontologies::ActiveOntology;
-use super::outcome::{Ending, Pulled};
-use super::probe::Probed;
-use super::store::Arrived;
+use super::outcome::{PullEnding, PullOutcome};
+use super::probe::ProbeResult;
+use super::store::ReceivedFile;
 use crate::library::{Publication, StoredVersion};
 use crate::source::{Absence, AbsenceReason};
-use crate::wanted::{Checksum, ChecksumAlgorithm};
+use crate::wanted_ontology::{ChecksumAlgorithm, FileChecksum};
 
 /// Describes a location that is not fetched.
 pub(super) fn planned(
     item: &ActiveOntology,
-    target: &Target,
-    probed: &Probed,
-    status: Ending,
-) -> Pulled {
+    target: &GatedLocation,
+    probed: &ProbeResult,
+    status: PullEnding,
+) -> PullOutcome {
     let location = &target.location;
-    Pulled {
+    PullOutcome {
         resolver: Some(location.source.clone()),
         service: Some(location.source.clone()),
         url: Some(redact(&target.url)),
@@ -43,15 +43,19 @@ pub(super) fn planned(
         is_authorised: location.is_authorised,
         is_user_supplied: location.is_user_supplied,
         has_secret_address: has_secret(&target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
+        ..PullOutcome::new(item.state.wanted.id.as_str(), status)
     }
 }
 
 /// Describes a version that is there already.
-pub(super) fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersion) -> Pulled {
+pub(super) fn cached(
+    item: &ActiveOntology,
+    target: &GatedLocation,
+    known: &StoredVersion,
+) -> PullOutcome {
     let manifest = &known.manifest;
     let mut attempts = item.state.tried.clone();
-    attempts.push(crate::library::Attempted {
+    attempts.push(crate::library::TriedLocation {
         status: "cached".to_owned(),
         reason: None,
         detail: None,
@@ -65,7 +69,7 @@ pub(super) fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersi
             None,
         )
     });
-    Pulled {
+    PullOutcome {
         resolver: Some(manifest.resolver.clone()),
         service: Some(manifest.resolver.clone()),
         url: Some(manifest.url.clone()),
@@ -76,7 +80,7 @@ pub(super) fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersi
         last_modified: manifest.last_modified.clone(),
         content_length: Some(manifest.content_length),
         revision: manifest.revision.clone(),
-        checksum: Checksum::parse(&manifest.sha256).ok(),
+        checksum: FileChecksum::parse(&manifest.sha256).ok(),
         path: Some(known.path.display().to_string()),
         imports: manifest.imports.clone(),
         notes: item.state.notes.clone(),
@@ -85,23 +89,23 @@ pub(super) fn cached(item: &ActiveOntology, target: &Target, known: &StoredVersi
         is_authorised: target.location.is_authorised,
         is_user_supplied: target.location.is_user_supplied,
         has_secret_address: has_secret(&target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), Ending::Cached)
+        ..PullOutcome::new(item.state.wanted.id.as_str(), PullEnding::Cached)
     }
 }
 
 /// Describes what was stored. Content that was there already has not changed.
 pub(super) fn pulled(
     item: &ActiveOntology,
-    arrived: &Arrived<'_>,
-    examined: &Examined,
+    arrived: &ReceivedFile<'_>,
+    examined: &ExaminedFile,
     version: &StoredVersion,
     publication: Publication,
-) -> Pulled {
+) -> PullOutcome {
     let manifest = &version.manifest;
     let status = match publication {
-        _ if arrived.is_first => Ending::Fresh,
-        Publication::Unchanged => Ending::Cached,
-        Publication::New | Publication::Replaced => Ending::Updated,
+        _ if arrived.is_first => PullEnding::Fresh,
+        Publication::Unchanged => PullEnding::Cached,
+        Publication::New | Publication::Replaced => PullEnding::Updated,
     };
     let mut notes = manifest.notes.clone();
     let further = item.state.notes.iter();
@@ -110,7 +114,7 @@ pub(super) fn pulled(
             .filter(|note| !manifest.notes.contains(note))
             .cloned(),
     );
-    Pulled {
+    PullOutcome {
         resolver: Some(manifest.resolver.clone()),
         service: Some(manifest.resolver.clone()),
         url: Some(redact(&arrived.target.url)),
@@ -121,7 +125,7 @@ pub(super) fn pulled(
         last_modified: manifest.last_modified.clone(),
         content_length: Some(manifest.content_length),
         revision: manifest.revision.clone(),
-        checksum: Some(Checksum {
+        checksum: Some(FileChecksum {
             algorithm: ChecksumAlgorithm::Sha256,
             value: manifest.sha256.clone(),
         }),
@@ -135,6 +139,6 @@ pub(super) fn pulled(
         is_authorised: arrived.target.location.is_authorised,
         is_user_supplied: arrived.target.location.is_user_supplied,
         has_secret_address: has_secret(&arrived.target.url),
-        ..Pulled::new(item.state.wanted.id.as_str(), status)
+        ..PullOutcome::new(item.state.wanted.id.as_str(), status)
     }
 }

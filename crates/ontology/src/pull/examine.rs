@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 /// What is known about a file before it is read.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct FileOrigin {
     /// Where it came from.
     pub url: String,
     /// The media type that the server stated.
@@ -18,7 +18,7 @@ pub struct About {
     pub shown: Option<Arc<ActiveFile>>,
 }
 
-impl About {
+impl FileOrigin {
     /// Shows what is done with the file.
     pub fn show(&self, phase: &'static str) {
         if let Some(shown) = &self.shown {
@@ -29,7 +29,7 @@ impl About {
 
 /// What reading a file found.
 #[derive(Clone, Debug, Default)]
-pub struct Examined {
+pub struct ExaminedFile {
     /// The name of the format.
     pub format: Option<String>,
     /// The version that the file states, and where it states it.
@@ -56,9 +56,9 @@ pub struct Examined {
 
 /// What a file is.
 #[derive(Clone, Debug)]
-pub enum Finding {
+pub enum FileFinding {
     /// An ontology.
-    Ontology(Box<Examined>),
+    Ontology(Box<ExaminedFile>),
     /// A web page, where data was asked for.
     Page,
     /// Something else; the text says what.
@@ -70,10 +70,10 @@ pub enum Finding {
 }
 
 /// Reads files. Called on a thread that may block.
-pub trait Examiner: Send + Sync {
+pub trait FileExaminer: Send + Sync {
     /// Reads a file, and writes what it finds into `normalized/` and `validation/` below `version`.
     ///
     /// # Errors
     /// The file cannot be read, or the findings cannot be written.
-    fn examine(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding>;
+    fn examine(&self, file: &Path, about: &FileOrigin, version: &Path) -> io::Result<FileFinding>;
 }

@@ -6,36 +6,36 @@ use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::progress::ActiveFile;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{Downloaded, Head, RequestGroup, RetryLater, SavedFile, redact};
+use docstokg_hub::{DownloadedResponse, RequestGroup, ResponseHead, RetryLater, SavedFile, redact};
 use http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::describe::{cached, planned};
-use super::ontologies::{ActiveOntology, Ontologies};
-use super::outcome::{Ending, Pulled};
-use super::probe::{Probed, text};
-use super::state::{PullState, Step};
-use super::verdict::{self, Verdict};
+use super::fetch_failure::{self, Verdict};
+use super::ontologies::{ActiveOntology, OntologiesJob};
+use super::outcome::{PullEnding, PullOutcome};
+use super::probe::{ProbeResult, text};
+use super::state::{PullState, PullStep};
 use super::version::{is_same_version, wanted_version};
-use super::{Probes, checksum, saved, store};
+use super::{ProbeMode, checksum, saved_file, store};
 use crate::library::{LibraryError, Manifest, StoredVersion};
-use crate::licence::{Judgement, Licence};
-use crate::source::{Absence, AbsenceReason, Location};
-use crate::wanted::ChecksumAlgorithm;
+use crate::licence::{Judgement, SourceLicence};
+use crate::source::{Absence, AbsenceReason, OntologyLocation};
+use crate::wanted_ontology::ChecksumAlgorithm;
 
 /// How long a limited portal asks to stay away, in seconds (draft-ietf-httpapi-ratelimit-headers);
 /// it sends no Retry-After.
 const RATELIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// A location that is fetched, after the gates.
-pub(super) struct Target {
-    pub(super) location: Location,
+pub(super) struct GatedLocation {
+    pub(super) location: OntologyLocation,
     pub(super) url: Url,
-    pub(super) licence: Option<Licence>,
+    pub(super) licence: Option<SourceLicence>,
 }
 
-impl Ontologies {
+impl OntologiesJob {
     /// Fetches one location, and takes what came into the state.
     pub(super) async fn fetch(
         &self,
@@ -57,19 +57,28 @@ impl Ontologies {
                 Ok(())
             }
             Err(verdict) => {
-                let step = Step::Fetch(number);
+                let step = PullStep::Fetch(number);
                 self.take_verdict(item, step, &source, Some(&stated), verdict)
             }
         }
     }
 
     /// Judges address and licence before anything is asked.
-    fn pass_gates(&self, item: &ActiveOntology, location: Location) -> Result<Target, Absence> {
+    fn pass_gates(
+        &self,
+        item: &ActiveOntology,
+        location: OntologyLocation,
+    ) -> Result<GatedLocation, Absence> {
         let url = (self.redirects)(&location.url).map_err(|detail| Absence {
             reason: AbsenceReason::Gate,
             detail,
         })?;
-        let own = item.state.wanted.license.as_deref().and_then(Licence::read);
+        let own = item
+            .state
+            .wanted
+            .license
+            .as_deref()
+            .and_then(SourceLicence::read);
         let licence = location.licence.clone().or(own);
         if let Judgement::Refused(why) = self.licences.judge(licence.as_ref()) {
             let id = &item.state.wanted.id;
@@ -78,7 +87,7 @@ impl Ontologies {
                 detail: format!("{id} is not fetched: {why}"),
             });
         }
-        Ok(Target {
+        Ok(GatedLocation {
             location,
             url,
             licence,
@@ -88,27 +97,27 @@ impl Ontologies {
     async fn fetch_target(
         &self,
         item: &mut ActiveOntology,
-        target: &Target,
+        target: &GatedLocation,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Pulled, Verdict> {
+    ) -> Result<PullOutcome, Verdict> {
         let is_plan = self.options.mode != RunMode::Full;
         let is_probed =
-            is_plan && self.options.probes == Probes::Send || self.options.since.is_some();
+            is_plan && self.options.probes == ProbeMode::Send || self.options.since.is_some();
         let probed = if is_probed {
             self.probe(&target.location, &target.url, requests).await?
         } else {
-            Probed::default()
+            ProbeResult::default()
         };
         if let (Some(since), Some(changed)) = (self.options.since, probed.changed_at())
             && changed < since
         {
-            return Ok(Pulled {
+            return Ok(PullOutcome {
                 detail: Some(format!("it has not changed since {changed}")),
-                ..planned(item, target, &probed, Ending::Skipped)
+                ..planned(item, target, &probed, PullEnding::Skipped)
             });
         }
         if is_plan {
-            return Ok(planned(item, target, &probed, Ending::Planned));
+            return Ok(planned(item, target, &probed, PullEnding::Planned));
         }
         let known = self.known(item)?;
         let current = known
@@ -135,7 +144,7 @@ impl Ontologies {
         let mut came = self
             .obtain(item, target, condition, &active, requests)
             .await?;
-        if let (Came::NotModified(headers), Some(current)) = (&came, condition) {
+        if let (FileResponse::NotModified(headers), Some(current)) = (&came, condition) {
             if self.has_checksum(item, current, requests).await? {
                 let current = self.renewed(item, current, headers)?;
                 return Ok(cached(item, target, &current));
@@ -144,8 +153,8 @@ impl Ontologies {
             came = self.obtain(item, target, None, &active, requests).await?;
         }
         match came {
-            Came::File(head, file) => {
-                let arrived = store::Arrived {
+            FileResponse::File(head, file) => {
+                let arrived = store::ReceivedFile {
                     target,
                     head: *head,
                     file: *file,
@@ -154,7 +163,7 @@ impl Ontologies {
                 };
                 self.keep(item, arrived, requests).await
             }
-            Came::NotModified(_) => Err(Verdict::Never(unasked_304(target), Some(304))),
+            FileResponse::NotModified(_) => Err(Verdict::Never(unasked_304(target), Some(304))),
         }
     }
 
@@ -214,11 +223,11 @@ impl Ontologies {
     async fn obtain(
         &self,
         item: &mut ActiveOntology,
-        target: &Target,
+        target: &GatedLocation,
         condition: Option<&StoredVersion>,
         active: &ActiveFile,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Came, Verdict> {
+    ) -> Result<FileResponse, Verdict> {
         let address = Fingerprint::of(&format!("{} {:?}", target.url, target.location.accept));
         let staged = staging_file(&self.context.path, item.id, address);
         if let Some(parent) = staged.parent() {
@@ -227,9 +236,9 @@ impl Ontologies {
             })?;
         }
         if !self.options.force
-            && let Some((head, file)) = saved::recall(&staged)
+            && let Some((head, file)) = saved_file::recall(&staged)
         {
-            return Ok(Came::File(Box::new(head), Box::new(file)));
+            return Ok(FileResponse::File(Box::new(head), Box::new(file)));
         }
         let mut request = self.request(Method::GET, &target.location, &target.url, requests);
         if let Some(known) = condition {
@@ -249,21 +258,21 @@ impl Ontologies {
         };
         self.context.connectivity.note_response(&done.journey);
         if done.head.status == StatusCode::NOT_MODIFIED {
-            return Ok(Came::NotModified(done.head.headers));
+            return Ok(FileResponse::NotModified(done.head.headers));
         }
         let Some(file) = done.file.clone() else {
             return Err(self.no_file(target, &done));
         };
-        saved::remember(&done.head, &file);
-        Ok(Came::File(Box::new(done.head), Box::new(file)))
+        saved_file::remember(&done.head, &file);
+        Ok(FileResponse::File(Box::new(done.head), Box::new(file)))
     }
 
     /// Judges an answer without a file. Where a page would have been data, other ways are tried.
-    fn no_file(&self, target: &Target, done: &Downloaded) -> Verdict {
+    fn no_file(&self, target: &GatedLocation, done: &DownloadedResponse) -> Verdict {
         let status = done.head.status;
         let explained = self.explained_status(&target.location, status);
         let host = done.head.url.host_str().unwrap_or_default();
-        let judged = verdict::of_status(status, done.journey.disposition(), host, explained);
+        let judged = fetch_failure::of_status(status, done.journey.disposition(), host, explained);
         match (judged, reset_in(&done.head.headers)) {
             (Verdict::Paused(later, absence, code), Some(reset)) => {
                 let wait = later.wait.max(reset);
@@ -278,8 +287,8 @@ impl Ontologies {
 }
 
 /// What a request for a file brought.
-enum Came {
-    File(Box<Head>, Box<SavedFile>),
+enum FileResponse {
+    File(Box<ResponseHead>, Box<SavedFile>),
     NotModified(HeaderMap),
 }
 
@@ -290,7 +299,7 @@ pub(super) fn is_wanted(state: &PullState, known: &StoredVersion) -> bool {
 
 /// Tells whether the library has the content already, by what names it at the source or by the
 /// checksum that is pinned.
-fn is_unchanged(item: &ActiveOntology, target: &Target, known: &StoredVersion) -> bool {
+fn is_unchanged(item: &ActiveOntology, target: &GatedLocation, known: &StoredVersion) -> bool {
     let pinned = item
         .state
         .pin
@@ -316,7 +325,7 @@ fn secret_address(item: &ActiveOntology) -> Absence {
     }
 }
 
-fn unasked_304(target: &Target) -> Absence {
+fn unasked_304(target: &GatedLocation) -> Absence {
     Absence {
         reason: AbsenceReason::HttpStatus,
         detail: format!(
@@ -327,7 +336,11 @@ fn unasked_304(target: &Target) -> Absence {
 }
 
 /// Tries an address again that gave a page: with a single type, and where the page says.
-pub(super) fn try_after_page(item: &mut ActiveOntology, target: &Target, head: &Head) -> Verdict {
+pub(super) fn try_after_page(
+    item: &mut ActiveOntology,
+    target: &GatedLocation,
+    head: &ResponseHead,
+) -> Verdict {
     let further = crate::source::direct::after_page(&target.location, &head.url, &head.headers);
     item.state.found(further);
     let host = head.url.host_str().unwrap_or_default();

@@ -1,16 +1,16 @@
 //! The name that a file has in the library.
 
-use docstokg_hub::Head;
+use docstokg_hub::ResponseHead;
 use http::header::CONTENT_DISPOSITION;
 use url::Url;
 
-use super::fetch::Target;
+use super::fetch::GatedLocation;
 
 /// The longest name of a file.
 const MAX_NAME: usize = 120;
 
 /// Returns the name of a file: as the server states it, as the address ends, or by the id.
-pub(super) fn filename(target: &Target, head: &Head, id: &str) -> String {
+pub(super) fn filename(target: &GatedLocation, head: &ResponseHead, id: &str) -> String {
     let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
         let value = value.to_str().ok()?;
         let (_, name) = value.split_once("filename=")?;
@@ -28,7 +28,7 @@ pub(super) fn filename(target: &Target, head: &Head, id: &str) -> String {
     let format = target
         .location
         .format
-        .map_or("data", crate::wanted::TargetFormat::as_str);
+        .map_or("data", crate::wanted_ontology::TargetFormat::as_str);
     safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
 }
 

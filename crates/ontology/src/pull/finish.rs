@@ -1,24 +1,27 @@
 //! The end of an ontology: what it came to is recorded.
 
-use docstokg_bulk::queue::{End, ManifestRow};
+use docstokg_bulk::queue::{ItemEnd, ManifestRow};
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::json::escape_controls;
 
-use super::ontologies::{ActiveOntology, Ontologies};
-use super::outcome::{Ending, Pulled};
+use super::ontologies::{ActiveOntology, OntologiesJob};
+use super::outcome::{PullEnding, PullOutcome};
 
-impl Ontologies {
+impl OntologiesJob {
     /// Records what an ontology came to.
     pub(super) async fn record_end(&self, item: ActiveOntology) -> Result<(), RunError> {
-        let (id, attempts) = (item.id, docstokg_bulk::job::State::attempts(&*item.state));
+        let (id, attempts) = (
+            item.id,
+            docstokg_bulk::job::JobState::attempts(&*item.state),
+        );
         let failed = || {
             let absence = item.state.failure();
-            Pulled {
+            PullOutcome {
                 reason: Some(absence.reason),
                 detail: Some(absence.detail),
                 attempts: item.state.tried.clone(),
                 import_depth: item.state.import_depth,
-                ..Pulled::new(item.state.wanted.id.as_str(), Ending::Failed)
+                ..PullOutcome::new(item.state.wanted.id.as_str(), PullEnding::Failed)
             }
         };
         let pulled = item.state.outcome.clone().unwrap_or_else(failed);
@@ -40,9 +43,9 @@ impl Ontologies {
             record: escape_controls(serde_json::to_string(&pulled).unwrap_or_default()).into(),
         };
         let end = if is_good {
-            End::Done(id, attempts)
+            ItemEnd::Done(id, attempts)
         } else {
-            End::Failed(id, attempts)
+            ItemEnd::Failed(id, attempts)
         };
         self.context
             .manifest

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use docstokg_bulk::digest::Fingerprint;
 use url::Url;
 
-use super::{Asked, Pulled};
-use crate::wanted::{OntologyId, Wanted};
+use super::{PullOutcome, RequestedOntology};
+use crate::wanted_ontology::{OntologyId, WantedOntology};
 
 /// How far imports are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Imports {
+pub enum ImportDepth {
     /// Not at all.
     #[default]
     None,
@@ -21,7 +21,7 @@ pub enum Imports {
     Closure,
 }
 
-impl std::str::FromStr for Imports {
+impl std::str::FromStr for ImportDepth {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -37,7 +37,7 @@ impl std::str::FromStr for Imports {
 /// Follows imports, round by round.
 #[derive(Clone, Debug, Default)]
 pub struct ImportRounds {
-    how_far: Imports,
+    how_far: ImportDepth,
     /// What was asked for already: ids, and addresses without scheme and fragment.
     seen: BTreeSet<String>,
     /// How many imports were asked for.
@@ -52,7 +52,7 @@ pub const MAX_IMPORTS: usize = 2_000;
 impl ImportRounds {
     /// Begins with what the user asked for.
     #[must_use]
-    pub fn new(how_far: Imports, asked: &[Asked]) -> Self {
+    pub fn new(how_far: ImportDepth, asked: &[RequestedOntology]) -> Self {
         let mut seen = BTreeSet::new();
         for asked in asked {
             seen.insert(asked.wanted.id.to_string());
@@ -72,7 +72,7 @@ impl ImportRounds {
     }
 
     /// Returns what the results of a round import and was not asked for yet; nothing at the end.
-    pub fn next(&mut self, results: &[Pulled]) -> Vec<Asked> {
+    pub fn next(&mut self, results: &[PullOutcome]) -> Vec<RequestedOntology> {
         for result in results {
             let known = [&result.url, &result.final_url];
             let known = known
@@ -85,9 +85,9 @@ impl ImportRounds {
         let mut asked = Vec::new();
         for result in results {
             let is_followed = match self.how_far {
-                Imports::None => false,
-                Imports::Direct => result.import_depth == 0,
-                Imports::Closure => true,
+                ImportDepth::None => false,
+                ImportDepth::Direct => result.import_depth == 0,
+                ImportDepth::Closure => true,
             };
             if !is_followed {
                 continue;
@@ -102,9 +102,9 @@ impl ImportRounds {
                         continue;
                     }
                     self.followed += 1;
-                    asked.push(Asked {
+                    asked.push(RequestedOntology {
                         import_depth: result.import_depth + 1,
-                        ..Asked::new(wanted(&url))
+                        ..RequestedOntology::new(wanted(&url))
                     });
                 }
             }
@@ -124,7 +124,7 @@ fn address(url: &Url) -> String {
 }
 
 /// Names an import by the end of its address and its fingerprint: two ends may be the same.
-fn wanted(url: &Url) -> Wanted {
+fn wanted(url: &Url) -> WantedOntology {
     let mut parts = url
         .path_segments()
         .map(|parts| parts.filter(|part| !part.is_empty()));
@@ -139,33 +139,33 @@ fn wanted(url: &Url) -> Wanted {
     let mark = Fingerprint::of(&address(url));
     let stem = if stem.is_empty() { "x" } else { &stem };
     let id = OntologyId::of_import(stem, &format!("{mark:.8}"));
-    Wanted {
+    WantedOntology {
         url: Some(url.clone()),
         sources: vec!["direct".to_owned()],
-        ..Wanted::new(id)
+        ..WantedOntology::new(id)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ending;
+    use super::super::PullEnding;
     use super::*;
 
-    fn result(id: &str, depth: u32, imports: &[&str]) -> Pulled {
-        Pulled {
+    fn result(id: &str, depth: u32, imports: &[&str]) -> PullOutcome {
+        PullOutcome {
             import_depth: depth,
             imports: imports.iter().map(|text| (*text).to_owned()).collect(),
-            ..Pulled::new(id, Ending::Fresh)
+            ..PullOutcome::new(id, PullEnding::Fresh)
         }
     }
 
-    fn asked(id: &str) -> Asked {
-        Asked::new(Wanted::new(OntologyId::parse(id).unwrap()))
+    fn asked(id: &str) -> RequestedOntology {
+        RequestedOntology::new(WantedOntology::new(OntologyId::parse(id).unwrap()))
     }
 
     #[test]
     fn a_circle_of_imports_ends() {
-        let mut rounds = ImportRounds::new(Imports::Closure, &[asked("a")]);
+        let mut rounds = ImportRounds::new(ImportDepth::Closure, &[asked("a")]);
         let first = rounds.next(&[result(
             "a",
             0,
@@ -177,7 +177,7 @@ mod tests {
             "{}",
             first[0].wanted.id
         );
-        let back = Pulled {
+        let back = PullOutcome {
             final_url: Some("https://cdn.org/b.owl".to_owned()),
             ..result(
                 first[0].wanted.id.as_str(),
@@ -198,11 +198,11 @@ mod tests {
 
     #[test]
     fn imports_of_a_large_pull_are_followed_up_to_their_own_bound() {
-        let ids: Vec<Asked> = (0..3_000)
+        let ids: Vec<RequestedOntology> = (0..3_000)
             .map(|number| asked(&format!("o{number}")))
             .collect();
-        let mut rounds = ImportRounds::new(Imports::Closure, &ids);
-        let mut results: Vec<Pulled> = ids
+        let mut rounds = ImportRounds::new(ImportDepth::Closure, &ids);
+        let mut results: Vec<PullOutcome> = ids
             .iter()
             .map(|asked| result(asked.wanted.id.as_str(), 0, &[]))
             .collect();
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn direct_imports_stop_after_one_round() {
-        let mut rounds = ImportRounds::new(Imports::Direct, &[asked("a")]);
+        let mut rounds = ImportRounds::new(ImportDepth::Direct, &[asked("a")]);
         assert_eq!(rounds.next(&[result("a", 0, &["http://x.org/b"])]).len(), 1);
         assert!(
             rounds
                 .next(&[result("b", 1, &["http://x.org/c"])])
                 .is_empty()
         );
-        let mut none = ImportRounds::new(Imports::None, &[asked("a")]);
+        let mut none = ImportRounds::new(ImportDepth::None, &[asked("a")]);
         assert!(none.next(&[result("a", 0, &["http://x.org/b"])]).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use docstokg_bulk::scheduler::RunError;
-use docstokg_config::bounded::read_bytes;
+use docstokg_config::read_limited::read_bytes;
 use docstokg_hub::{Host, RequestGroup, redact};
 use docstokg_lookup::driver::{BoxFuture, RequestSender, look_up, unreadable};
 use docstokg_lookup::hub_sender::HubSender;
@@ -15,16 +15,18 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::ontologies::{ActiveOntology, Ontologies};
-use super::state::{IsSent, PutOff, Step as PullStep};
-use super::verdict::{self, Verdict};
-use crate::library::Attempted;
-use crate::source::{Absence, AbsenceReason, FailedRequest, MAX_RESPONSE_BYTES, Outcome, Source};
+use super::fetch_failure::{self, Verdict};
+use super::ontologies::{ActiveOntology, OntologiesJob};
+use super::state::{IsSent, PullStep, PutOff};
+use crate::library::TriedLocation;
+use crate::source::{
+    Absence, AbsenceReason, FailedRequest, MAX_RESPONSE_BYTES, OntologySource, SourceOutcome,
+};
 
 /// Said of a snapshot that is larger.
 const SNAPSHOT_HINT: &str = "which no registry is; name the right file";
 
-impl Ontologies {
+impl OntologiesJob {
     /// Looks an ontology up with one source, and takes what it says into the state.
     pub(super) async fn look_up(
         &self,
@@ -50,16 +52,16 @@ impl Ontologies {
         };
         let step = PullStep::LookUp(number);
         let absence = match self.outcome_of(source, item, requests).await {
-            Outcome::Found(locations) => {
+            SourceOutcome::Found(locations) => {
                 item.state.found(locations);
                 return Ok(());
             }
-            Outcome::Absent(absence) => absence,
-            Outcome::Failed(detail) => Absence {
+            SourceOutcome::Absent(absence) => absence,
+            SourceOutcome::Failed(detail) => Absence {
                 reason: AbsenceReason::Unreachable,
                 detail,
             },
-            Outcome::Interrupted(FailedRequest { url, verdict }) => {
+            SourceOutcome::Interrupted(FailedRequest { url, verdict }) => {
                 return self.take_verdict(item, step, &name, url.as_deref(), verdict);
             }
         };
@@ -70,10 +72,10 @@ impl Ontologies {
     /// Looks an ontology up with a source.
     async fn outcome_of(
         &self,
-        source: &dyn Source,
+        source: &dyn OntologySource,
         item: &mut ActiveOntology,
         requests: &Arc<RequestGroup>,
-    ) -> Outcome {
+    ) -> SourceOutcome {
         let settings = &*self.config.sources;
         let sender = SourceSender {
             ontologies: self,
@@ -92,7 +94,7 @@ impl Ontologies {
         for _ in 0..sender.sent.into_inner() {
             item.state.count_attempt();
         }
-        outcome.unwrap_or_else(|| Outcome::Failed(unreadable(source.spec().title)))
+        outcome.unwrap_or_else(|| SourceOutcome::Failed(unreadable(source.spec().title)))
     }
 
     /// Takes a request that gave nothing into the state.
@@ -135,7 +137,7 @@ impl Ontologies {
 
 /// Sends the requests of one look-up.
 struct SourceSender<'a> {
-    ontologies: &'a Ontologies,
+    ontologies: &'a OntologiesJob,
     hub: HubSender,
     /// Requests so far, those included that were held back.
     sent: AtomicU32,
@@ -181,10 +183,10 @@ impl SourceSender<'_> {
             .send(request.secrets(key.map(|key| (AUTHORIZATION, key))));
         let response = sent
             .await
-            .map_err(|failed| verdict::of_error(&failed.error, failed.disposition))?;
+            .map_err(|failed| fetch_failure::of_error(&failed.error, failed.disposition))?;
         let status = response.status;
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(verdict::of_status(
+            return Err(fetch_failure::of_status(
                 status,
                 response.disposition,
                 &host,
@@ -223,8 +225,8 @@ pub(super) fn failure(
     url: Option<&Url>,
     absence: Absence,
     status: Option<u16>,
-) -> Attempted {
-    Attempted {
+) -> TriedLocation {
+    TriedLocation {
         resolver: source.to_owned(),
         url: url.map(redact),
         status: "failed".to_owned(),

@@ -3,12 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::contained::contained;
+use docstokg_bulk::bounds::LaneBounds;
 use docstokg_bulk::digest::Fingerprint;
-use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State as _};
-use docstokg_bulk::lane::LaneKey;
-use docstokg_bulk::queue::{Item, NewItem};
+use docstokg_bulk::job::{
+    ActiveItem, AwaitedHost, BoxFuture, Job, JobState as _, LoadedItem, NextStep,
+};
+use docstokg_bulk::lane::WorkLaneKey;
+use docstokg_bulk::panic_containment::contained;
+use docstokg_bulk::queue::{ClaimedItem, NewItem};
 use docstokg_bulk::run_context::RunContext;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::Timestamp;
@@ -18,20 +20,20 @@ use docstokg_lookup::shared_responses::SharedResponses;
 use parking_lot::Mutex;
 use url::Url;
 
-use super::examine::Examiner;
-use super::state::{PullState, Step, Withheld};
-use super::{Asked, Options};
+use super::examine::FileExaminer;
+use super::state::{PullState, PullStep, WithheldSecrets};
+use super::{PullOptions, RequestedOntology};
 use crate::config::OntologyConfig;
 use crate::library::Library;
 use crate::licence::LicenceGate;
-use crate::source::Step as LookupStep;
-use crate::wanted::{OntologyId, Wanted};
+use crate::source::LookupStep;
+use crate::wanted_ontology::{OntologyId, WantedOntology};
 
 /// An ontology that is active.
-pub(super) type ActiveOntology = ActiveItem<Ontologies>;
+pub(super) type ActiveOntology = ActiveItem<OntologiesJob>;
 
 /// What a pull knows about ontologies.
-pub(super) struct Ontologies {
+pub(super) struct OntologiesJob {
     pub(super) context: RunContext,
     pub(super) config: Arc<OntologyConfig>,
     pub(super) library: Library,
@@ -39,8 +41,8 @@ pub(super) struct Ontologies {
     pub(super) redirects: RedirectGate,
     /// Hosts that http addresses lead to and that were asked by https instead.
     pub(super) upgraded: Arc<Mutex<BTreeSet<String>>>,
-    pub(super) examiner: Arc<dyn Examiner>,
-    pub(super) options: Options,
+    pub(super) examiner: Arc<dyn FileExaminer>,
+    pub(super) options: PullOptions,
     /// Sends the requests of look-ups.
     pub(super) sender: HubSender,
     /// Responses that serve every ontology.
@@ -49,13 +51,13 @@ pub(super) struct Ontologies {
     pub(super) withheld: Mutex<HashMap<String, PullState>>,
 }
 
-impl Ontologies {
+impl OntologiesJob {
     pub(super) fn new(
         context: RunContext,
         config: Arc<OntologyConfig>,
         library: Library,
-        examiner: Arc<dyn Examiner>,
-        options: Options,
+        examiner: Arc<dyn FileExaminer>,
+        options: PullOptions,
     ) -> Self {
         let upgraded: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let redirects = noting_upgrades(config.gate.for_redirects(), &upgraded);
@@ -77,7 +79,7 @@ impl Ontologies {
     }
 
     /// Makes an item of the queue.
-    pub(super) fn item(&self, asked: Asked) -> NewItem {
+    pub(super) fn item(&self, asked: RequestedOntology) -> NewItem {
         let name = asked.wanted.id.to_string();
         let state = self.begin(asked);
         self.keep_withheld(&name, &state);
@@ -86,10 +88,10 @@ impl Ontologies {
             name,
             source: "command line".to_owned(),
             line: 0,
-            hidden: state.withheld() == Withheld::Request,
+            hidden: state.withheld() == WithheldSecrets::Request,
             lane: match state.next(self.context.clock.now()) {
-                Next::Run(step) => self.lane_of(&state, step),
-                Next::Wait(_) | Next::End => LaneKey::Start,
+                NextStep::Run(step) => self.lane_of(&state, step),
+                NextStep::Wait(_) | NextStep::End => WorkLaneKey::Start,
             },
             saved_state: state.encode(),
         }
@@ -97,12 +99,12 @@ impl Ontologies {
 
     /// Keeps a state in memory whose addresses are not persisted.
     fn keep_withheld(&self, name: &str, state: &PullState) {
-        if state.withheld() != Withheld::Nothing {
+        if state.withheld() != WithheldSecrets::Nothing {
             self.withheld.lock().insert(name.to_owned(), state.clone());
         }
     }
 
-    fn begin(&self, asked: Asked) -> PullState {
+    fn begin(&self, asked: RequestedOntology) -> PullState {
         let mut wanted = asked.wanted;
         if wanted.formats.is_empty() {
             wanted.formats.clone_from(&self.config.formats);
@@ -122,21 +124,21 @@ impl Ontologies {
         state
     }
 
-    fn lane_of(&self, state: &PullState, step: Step) -> LaneKey {
+    fn lane_of(&self, state: &PullState, step: PullStep) -> WorkLaneKey {
         match step {
-            Step::LookUp(source) => match state.sources.get(source) {
-                Some(name) => LaneKey::Source(name.as_str().into()),
-                None => LaneKey::Start,
+            PullStep::LookUp(source) => match state.sources.get(source) {
+                Some(name) => WorkLaneKey::Source(name.as_str().into()),
+                None => WorkLaneKey::Start,
             },
-            Step::Fetch(location) => match state.locations.get(location) {
+            PullStep::Fetch(location) => match state.locations.get(location) {
                 Some(location) => self.lane_of_url(&location.url),
-                None => LaneKey::Start,
+                None => WorkLaneKey::Start,
             },
         }
     }
 
-    fn lane_of_url(&self, url: &Url) -> LaneKey {
-        Host::of(url).map_or(LaneKey::Start, |host| LaneKey::Site {
+    fn lane_of_url(&self, url: &Url) -> WorkLaneKey {
+        Host::of(url).map_or(WorkLaneKey::Start, |host| WorkLaneKey::Site {
             site: self.context.hub.config().site_key(&host),
             role: Role::Artifact,
         })
@@ -147,7 +149,7 @@ impl Ontologies {
         item: &mut ActiveOntology,
         requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
-        let Next::Run(step) = item.next else {
+        let NextStep::Run(step) = item.next else {
             return Ok(());
         };
         let url = self.url_of(&item.state, step);
@@ -157,16 +159,18 @@ impl Ontologies {
         }
         item.state.begin(step);
         match step {
-            Step::LookUp(source) => self.look_up(item, source, requests).await,
-            Step::Fetch(location) => self.fetch(item, location, requests).await,
+            PullStep::LookUp(source) => self.look_up(item, source, requests).await,
+            PullStep::Fetch(location) => self.fetch(item, location, requests).await,
         }
     }
 
     /// Returns the URL that a step begins with; `None` if the step needs no network.
-    fn url_of(&self, state: &PullState, step: Step) -> Option<Url> {
+    fn url_of(&self, state: &PullState, step: PullStep) -> Option<Url> {
         match step {
-            Step::Fetch(location) => state.locations.get(location).map(|place| place.url.clone()),
-            Step::LookUp(source) => {
+            PullStep::Fetch(location) => {
+                state.locations.get(location).map(|place| place.url.clone())
+            }
+            PullStep::LookUp(source) => {
                 let settings = &self.config.sources;
                 let name = state.sources.get(source);
                 let source = name.and_then(|name| settings.source(name))?;
@@ -194,53 +198,57 @@ fn noting_upgrades(gate: RedirectGate, upgraded: &Arc<Mutex<BTreeSet<String>>>) 
     })
 }
 
-impl Job for Ontologies {
+impl Job for OntologiesJob {
     type State = PullState;
-    type Step = Step;
+    type Step = PullStep;
 
-    fn load(&self, item: &Item) -> Loaded<PullState> {
+    fn load(&self, item: &ClaimedItem) -> LoadedItem<PullState> {
         let saved = item.saved_state.as_deref().and_then(PullState::decode);
         let known = self.withheld.lock().get(&item.name).cloned();
         match (saved, known) {
             (Some(saved), known) => match (saved.withheld(), known) {
-                (Withheld::Nothing, _) => Loaded::Ready(saved),
-                (_, Some(known)) => Loaded::Ready(saved.restored(known)),
-                (Withheld::Locations, None) => Loaded::Ready(saved.looking_again()),
-                (Withheld::Request, None) => Loaded::MissingInput(saved.without_request()),
+                (WithheldSecrets::Nothing, _) => LoadedItem::Ready(saved),
+                (_, Some(known)) => LoadedItem::Ready(saved.restored(known)),
+                (WithheldSecrets::Locations, None) => LoadedItem::Ready(saved.looking_again()),
+                (WithheldSecrets::Request, None) => {
+                    LoadedItem::MissingInput(saved.without_request())
+                }
             },
-            (None, Some(known)) => Loaded::Ready(known),
+            (None, Some(known)) => LoadedItem::Ready(known),
             // Its address may still come, and what was known is not kept meanwhile.
             (None, None) if item.hidden => match OntologyId::parse(&item.name) {
                 Ok(id) => {
-                    let state = PullState::new(Wanted::new(id), Vec::new());
-                    Loaded::MissingInput(state.without_request())
+                    let state = PullState::new(WantedOntology::new(id), Vec::new());
+                    LoadedItem::MissingInput(state.without_request())
                 }
-                Err(_) => Loaded::Unreadable,
+                Err(_) => LoadedItem::Unreadable,
             },
-            (None, None) => Loaded::Unreadable,
+            (None, None) => LoadedItem::Unreadable,
         }
     }
 
-    fn next(&self, state: &PullState, now: Timestamp) -> Next<Step> {
+    fn next(&self, state: &PullState, now: Timestamp) -> NextStep<PullStep> {
         state.next(now)
     }
 
-    fn lane(&self, state: &PullState, step: &Step) -> LaneKey {
+    fn lane(&self, state: &PullState, step: &PullStep) -> WorkLaneKey {
         self.lane_of(state, *step)
     }
 
-    fn bounds(&self, lane: &LaneKey) -> Bounds {
+    fn bounds(&self, lane: &WorkLaneKey) -> LaneBounds {
         match lane {
-            LaneKey::Site { site, role } => Bounds::of_site(self.context.hub.config(), site, *role),
-            _ => Bounds::steps(8),
+            WorkLaneKey::Site { site, role } => {
+                LaneBounds::of_site(self.context.hub.config(), site, *role)
+            }
+            _ => LaneBounds::steps(8),
         }
     }
 
-    fn awaited(&self, state: &PullState, until: Timestamp) -> Awaited {
+    fn awaited(&self, state: &PullState, until: Timestamp) -> AwaitedHost {
         let (host, why) = state
             .waits_for(until)
             .unwrap_or(("its host", "retry later"));
-        Awaited {
+        AwaitedHost {
             host: host.to_owned(),
             why: why.to_owned(),
             source: None,

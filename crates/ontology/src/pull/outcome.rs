@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::library::Attempted;
+use crate::library::TriedLocation;
 use crate::source::AbsenceReason;
-use crate::wanted::Checksum;
+use crate::wanted_ontology::FileChecksum;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum PullEnding {
     /// The first version is there.
     Fresh,
     /// A further version is there.
@@ -24,7 +24,7 @@ pub enum Ending {
     Failed,
 }
 
-impl Ending {
+impl PullEnding {
     /// Returns the word used in files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -47,11 +47,11 @@ impl Ending {
 
 /// What a pull gave for one ontology. Also one line of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pulled {
+pub struct PullOutcome {
     /// The ontology.
     pub id: String,
     /// How it ended.
-    pub status: Ending,
+    pub status: PullEnding,
     /// The source that named the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<String>,
@@ -84,7 +84,7 @@ pub struct Pulled {
     pub revision: Option<String>,
     /// The checksum of the file, or the one that it must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<FileChecksum>,
     /// The directory of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -108,7 +108,7 @@ pub struct Pulled {
     pub notes: Vec<String>,
     /// What was tried, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<Attempted>,
+    pub attempts: Vec<TriedLocation>,
     /// How many imports away from what the user asked for.
     #[serde(default)]
     pub import_depth: u32,
@@ -123,10 +123,10 @@ pub struct Pulled {
     pub has_secret_address: bool,
 }
 
-impl Pulled {
+impl PullOutcome {
     /// Begins with nothing but the name.
     #[must_use]
-    pub fn new(id: &str, status: Ending) -> Self {
+    pub fn new(id: &str, status: PullEnding) -> Self {
         Self {
             id: id.to_owned(),
             status,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use docstokg_bulk::patience::patient;
+use docstokg_bulk::bulk_request::bulk_request;
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::policy::retry_after::http_date;
 use docstokg_hub::{Request, RequestGroup, Response, Role};
@@ -13,13 +13,13 @@ use http::header::{
 use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::ontologies::Ontologies;
-use super::verdict::{self, Verdict};
-use crate::source::{Absence, Location};
+use super::fetch_failure::{self, Verdict};
+use super::ontologies::OntologiesJob;
+use crate::source::{Absence, OntologyLocation};
 
 /// What a server says about a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Probed {
+pub(super) struct ProbeResult {
     pub(super) final_url: Option<Url>,
     pub(super) media_type: Option<String>,
     pub(super) last_modified: Option<String>,
@@ -33,23 +33,23 @@ pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-impl Probed {
+impl ProbeResult {
     pub(super) fn changed_at(&self) -> Option<Timestamp> {
         http_date(self.last_modified.as_deref()?)
     }
 }
 
-impl Ontologies {
+impl OntologiesJob {
     /// Makes a request for a location: its service is charged, its key goes to its own origin
     /// alone, and every redirect is judged.
     pub(super) fn request(
         &self,
         method: Method,
-        location: &Location,
+        location: &OntologyLocation,
         url: &Url,
         requests: &Arc<RequestGroup>,
     ) -> Request {
-        let mut request = patient(Request::new(method, url.clone()))
+        let mut request = bulk_request(Request::new(method, url.clone()))
             .role(Role::Artifact)
             .service(&location.source)
             .redirect_gate(Arc::clone(&self.redirects))
@@ -86,10 +86,10 @@ impl Ontologies {
     /// is an answer; a server that does not answer such questions says nothing.
     pub(super) async fn probe(
         &self,
-        location: &Location,
+        location: &OntologyLocation,
         url: &Url,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Probed, Verdict> {
+    ) -> Result<ProbeResult, Verdict> {
         let request = self.request(Method::HEAD, location, url, requests);
         let answered = self.context.hub.fetch(request).await;
         if let Ok(answer) = &answered {
@@ -98,7 +98,7 @@ impl Ontologies {
         match answered {
             Ok(answer) if answer.head.status.is_success() => {
                 let headers = &answer.head.headers;
-                Ok(Probed {
+                Ok(ProbeResult {
                     media_type: text(headers, &CONTENT_TYPE),
                     last_modified: text(headers, &LAST_MODIFIED),
                     content_length: text(headers, &CONTENT_LENGTH)
@@ -112,13 +112,17 @@ impl Ontologies {
         }
     }
 
-    fn unsuccessful(&self, location: &Location, answer: &Response) -> Result<Probed, Verdict> {
+    fn unsuccessful(
+        &self,
+        location: &OntologyLocation,
+        answer: &Response,
+    ) -> Result<ProbeResult, Verdict> {
         let status = answer.head.status;
         let host = answer.head.url.host_str().unwrap_or_default();
         let explained = self.explained_status(location, status);
         let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         if explained.is_some() || is_gone {
-            return Err(verdict::of_status(
+            return Err(fetch_failure::of_status(
                 status,
                 answer.journey.disposition(),
                 host,
@@ -127,16 +131,16 @@ impl Ontologies {
         }
         // Addresses that are signed for GET alone refuse HEAD; servers without HEAD answer 405.
         let note = format!("{host} answered with status {} to HEAD", status.as_u16());
-        Ok(Probed {
+        Ok(ProbeResult {
             notes: vec![note],
-            ..Probed::default()
+            ..ProbeResult::default()
         })
     }
 
     /// Returns what a status means at the source that named a location.
     pub(super) fn explained_status(
         &self,
-        location: &Location,
+        location: &OntologyLocation,
         status: StatusCode,
     ) -> Option<Absence> {
         let source = self.config.sources.source(&location.source)?;

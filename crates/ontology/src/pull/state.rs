@@ -1,27 +1,27 @@
 //! One ontology on its way into the library: what is known, what was tried, what comes next. Pure.
 
-mod withheld;
+mod withheld_secrets;
 
 use docstokg_bulk::deferral::Deferral;
-use docstokg_bulk::job::{self, Next};
+use docstokg_bulk::job::{self, NextStep};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(super) use withheld::Withheld;
+pub(super) use withheld_secrets::WithheldSecrets;
 
-use super::outcome::Pulled;
-use crate::library::Attempted;
+use super::outcome::PullOutcome;
+use crate::library::TriedLocation;
 use crate::lock::LockEntry;
-use crate::source::{Absence, AbsenceReason, Location};
-use crate::wanted::Wanted;
+use crate::source::{Absence, AbsenceReason, OntologyLocation};
+use crate::wanted_ontology::WantedOntology;
 
 /// How often one thing is tried again that failed for the time being.
 const MAX_ROUNDS: u32 = 4;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
+pub enum PullStep {
     /// Ask the source of this number.
     LookUp(usize),
     /// Fetch the location of this number.
@@ -30,8 +30,8 @@ pub enum Step {
 
 /// A step that failed for the time being.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Later {
-    step: Step,
+struct DelayedStep {
+    step: PullStep,
     #[serde(with = "seconds")]
     at: Timestamp,
     round: u32,
@@ -43,17 +43,17 @@ struct Later {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PullState {
     /// What is wanted.
-    pub wanted: Wanted,
+    pub wanted: WantedOntology,
     /// The sources to ask, in this order.
     pub sources: Vec<String>,
     /// What a lock file pins it to.
     pub pin: Option<LockEntry>,
     /// The locations found so far.
-    pub locations: Vec<Location>,
+    pub locations: Vec<OntologyLocation>,
     /// What was tried.
-    pub tried: Vec<Attempted>,
+    pub tried: Vec<TriedLocation>,
     /// What it came to.
-    pub outcome: Option<Pulled>,
+    pub outcome: Option<PullOutcome>,
     /// What the user should know, beside what sources and files say.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -61,7 +61,7 @@ pub struct PullState {
     pub import_depth: u32,
     next_source: usize,
     next_location: usize,
-    later: Vec<Later>,
+    later: Vec<DelayedStep>,
     /// In which round the running step is.
     round: u32,
     /// Whether the running step was put off before.
@@ -71,16 +71,16 @@ pub struct PullState {
     deferral: Option<Deferral>,
     /// What the queue's copy of this state lacks.
     #[serde(default)]
-    withheld: Withheld,
+    withheld: WithheldSecrets,
 }
 
 /// A step that is put off: until when, at which host and why.
 #[derive(Clone, Debug)]
 pub(super) struct PutOff {
-    pub(super) step: Step,
+    pub(super) step: PullStep,
     pub(super) until: Timestamp,
     pub(super) host: String,
-    pub(super) failure: Attempted,
+    pub(super) failure: TriedLocation,
     pub(super) is_sent: IsSent,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum IsSent {
 impl PullState {
     /// Begins with nothing known but what is wanted, and where to look.
     #[must_use]
-    pub fn new(wanted: Wanted, sources: Vec<String>) -> Self {
+    pub fn new(wanted: WantedOntology, sources: Vec<String>) -> Self {
         Self {
             wanted,
             sources,
@@ -111,7 +111,7 @@ impl PullState {
             is_again: false,
             attempts: 0,
             deferral: None,
-            withheld: Withheld::Nothing,
+            withheld: WithheldSecrets::Nothing,
         }
     }
 
@@ -120,7 +120,7 @@ impl PullState {
     /// beginning anew.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
-        self.withheld == Withheld::Nothing
+        self.withheld == WithheldSecrets::Nothing
             && self.wanted == other.wanted
             && self.sources == other.sources
             && self.pin == other.pin
@@ -129,7 +129,7 @@ impl PullState {
 
     /// Begins with the one place that a lock file pins it to: no source is asked.
     #[must_use]
-    pub fn pinned(wanted: Wanted, entry: LockEntry) -> Self {
+    pub fn pinned(wanted: WantedOntology, entry: LockEntry) -> Self {
         let mut state = Self::new(wanted, Vec::new());
         state.locations.push(entry.location());
         state.pin = Some(entry);
@@ -139,37 +139,37 @@ impl PullState {
     /// Says what comes next: locations that are known, then further sources, then what failed for
     /// the time being.
     #[must_use]
-    pub fn next(&self, now: Timestamp) -> Next<Step> {
+    pub fn next(&self, now: Timestamp) -> NextStep<PullStep> {
         if self.outcome.is_some() {
-            return Next::End;
+            return NextStep::End;
         }
         if self.next_location < self.locations.len() {
-            return Next::Run(Step::Fetch(self.next_location));
+            return NextStep::Run(PullStep::Fetch(self.next_location));
         }
         if self.next_source < self.sources.len() {
-            return Next::Run(Step::LookUp(self.next_source));
+            return NextStep::Run(PullStep::LookUp(self.next_source));
         }
         match self.later.iter().min_by_key(|later| later.at) {
-            Some(later) if later.at <= now => Next::Run(later.step),
-            Some(later) => Next::Wait(later.at),
-            None => Next::End,
+            Some(later) if later.at <= now => NextStep::Run(later.step),
+            Some(later) => NextStep::Wait(later.at),
+            None => NextStep::End,
         }
     }
 
     /// A step begins: it is not chosen again by itself.
-    pub(super) fn begin(&mut self, step: Step) {
+    pub(super) fn begin(&mut self, step: PullStep) {
         let index = self.later.iter().position(|later| later.step == step);
         self.is_again = index.is_some();
         self.round = index.map_or(0, |index| self.later.remove(index).round);
         match step {
-            Step::LookUp(source) => self.next_source = self.next_source.max(source + 1),
-            Step::Fetch(location) => self.next_location = self.next_location.max(location + 1),
+            PullStep::LookUp(source) => self.next_source = self.next_source.max(source + 1),
+            PullStep::Fetch(location) => self.next_location = self.next_location.max(location + 1),
         }
     }
 
     /// A source named locations: they come next. The address of an import was written by the
     /// author of a file, not by the user, so it may not lead into the private network.
-    pub(super) fn found(&mut self, locations: Vec<Location>) {
+    pub(super) fn found(&mut self, locations: Vec<OntologyLocation>) {
         for mut location in locations {
             location.is_user_supplied &= self.import_depth == 0;
             let is_known = self
@@ -190,7 +190,7 @@ impl PullState {
     }
 
     /// A step failed for good.
-    pub(super) fn failed(&mut self, failure: Attempted) {
+    pub(super) fn failed(&mut self, failure: TriedLocation) {
         self.tried.push(failure);
     }
 
@@ -200,7 +200,7 @@ impl PullState {
         // the run.
         let round = self.round + u32::from(put_off.is_sent == IsSent::Yes);
         let why = put_off.failure.detail.clone().unwrap_or_default();
-        let is_known = |last: &Attempted| {
+        let is_known = |last: &TriedLocation| {
             put_off.is_sent == IsSent::No
                 && (&last.resolver, &last.url) == (&put_off.failure.resolver, &put_off.failure.url)
         };
@@ -208,7 +208,7 @@ impl PullState {
             self.tried.push(put_off.failure);
         }
         if round < MAX_ROUNDS {
-            self.later.push(Later {
+            self.later.push(DelayedStep {
                 step: put_off.step,
                 at: put_off.until,
                 round,
@@ -219,8 +219,8 @@ impl PullState {
     }
 
     /// A step was not made: it stands as it stood.
-    pub(super) fn undo(&mut self, step: Step, now: Timestamp) {
-        self.later.push(Later {
+    pub(super) fn undo(&mut self, step: PullStep, now: Timestamp) {
+        self.later.push(DelayedStep {
             step,
             at: now,
             round: self.round,
@@ -243,7 +243,7 @@ impl PullState {
     pub fn failure(&self) -> Absence {
         // What a file's own place said is closer to the truth than that other sources do not list
         // it.
-        let rank = |attempt: &&Attempted| match attempt.reason {
+        let rank = |attempt: &&TriedLocation| match attempt.reason {
             Some(AbsenceReason::NotListed) => 0,
             Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
             // What is wrong with a file that came says more than that another address is dead.
@@ -251,7 +251,7 @@ impl PullState {
             _ => 3,
         };
         // A source that answered in the end has said what there is to say, whatever failed before.
-        let is_superseded = |at: usize, attempt: &Attempted| {
+        let is_superseded = |at: usize, attempt: &TriedLocation| {
             let is_passing = attempt.http_status.is_some_and(|status| status >= 500)
                 || attempt.reason == Some(AbsenceReason::Unreachable);
             let mut later = self.tried[at + 1..].iter();
@@ -280,7 +280,7 @@ impl PullState {
     }
 }
 
-impl job::State for PullState {
+impl job::JobState for PullState {
     fn decode(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -311,10 +311,10 @@ impl job::State for PullState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wanted::OntologyId;
+    use crate::wanted_ontology::OntologyId;
 
     fn state(sources: &[&str]) -> PullState {
-        let wanted = Wanted::new(OntologyId::parse("hp").unwrap());
+        let wanted = WantedOntology::new(OntologyId::parse("hp").unwrap());
         PullState::new(
             wanted,
             sources.iter().map(|name| (*name).to_owned()).collect(),
@@ -325,8 +325,8 @@ mod tests {
         Timestamp::from_secs_f64(seconds)
     }
 
-    fn failure(reason: AbsenceReason) -> Attempted {
-        Attempted {
+    fn failure(reason: AbsenceReason) -> TriedLocation {
+        TriedLocation {
             resolver: "obo".to_owned(),
             url: None,
             status: "failed".to_owned(),
@@ -336,30 +336,30 @@ mod tests {
         }
     }
 
-    fn location(url: &str) -> Location {
-        Location::new("obo", url.parse().unwrap())
+    fn location(url: &str) -> OntologyLocation {
+        OntologyLocation::new("obo", url.parse().unwrap())
     }
 
     #[test]
     fn locations_are_tried_before_the_next_source_is_asked() {
         let mut state = state(&["obo", "ols"]);
-        assert_eq!(state.next(at(0.0)), Next::Run(Step::LookUp(0)));
-        state.begin(Step::LookUp(0));
+        assert_eq!(state.next(at(0.0)), NextStep::Run(PullStep::LookUp(0)));
+        state.begin(PullStep::LookUp(0));
         state.found(vec![
             location("https://a.org/x"),
             location("https://b.org/x"),
             location("https://a.org/x"),
         ]);
-        assert_eq!(state.next(at(0.0)), Next::Run(Step::Fetch(0)));
-        state.begin(Step::Fetch(0));
+        assert_eq!(state.next(at(0.0)), NextStep::Run(PullStep::Fetch(0)));
+        state.begin(PullStep::Fetch(0));
         state.failed(failure(AbsenceReason::HttpStatus));
-        assert_eq!(state.next(at(0.0)), Next::Run(Step::Fetch(1)));
-        state.begin(Step::Fetch(1));
+        assert_eq!(state.next(at(0.0)), NextStep::Run(PullStep::Fetch(1)));
+        state.begin(PullStep::Fetch(1));
         state.failed(failure(AbsenceReason::HttpStatus));
-        assert_eq!(state.next(at(0.0)), Next::Run(Step::LookUp(1)));
-        state.begin(Step::LookUp(1));
+        assert_eq!(state.next(at(0.0)), NextStep::Run(PullStep::LookUp(1)));
+        state.begin(PullStep::LookUp(1));
         state.failed(failure(AbsenceReason::NotListed));
-        assert_eq!(state.next(at(0.0)), Next::End);
+        assert_eq!(state.next(at(0.0)), NextStep::End);
         assert_eq!(state.failure().reason, AbsenceReason::HttpStatus);
     }
 
@@ -370,7 +370,7 @@ mod tests {
         let mut runs = 0;
         loop {
             match state.next(at(now)) {
-                Next::Run(step) => {
+                NextStep::Run(step) => {
                     runs += 1;
                     state.begin(step);
                     state.put_off(PutOff {
@@ -381,21 +381,21 @@ mod tests {
                         is_sent: IsSent::Yes,
                     });
                 }
-                Next::Wait(until) => {
+                NextStep::Wait(until) => {
                     assert_eq!(state.waits_for(until).unwrap().0, "a.org");
                     now = until.as_secs_f64();
                 }
-                Next::End => break,
+                NextStep::End => break,
             }
             assert!(runs < 100);
         }
         assert_eq!(runs, MAX_ROUNDS);
-        let text = job::State::encode(&state).unwrap();
+        let text = job::JobState::encode(&state).unwrap();
         assert_eq!(
-            <PullState as job::State>::decode(&text)
+            <PullState as job::JobState>::decode(&text)
                 .unwrap()
                 .next(at(now)),
-            Next::End
+            NextStep::End
         );
     }
 
@@ -404,7 +404,7 @@ mod tests {
         for (depth, is_trusted) in [(0, true), (1, false)] {
             let mut state = state(&["direct"]);
             state.import_depth = depth;
-            state.found(vec![Location {
+            state.found(vec![OntologyLocation {
                 is_user_supplied: true,
                 ..location("https://a.org/x")
             }]);
@@ -415,8 +415,8 @@ mod tests {
     #[test]
     fn a_step_that_was_not_made_stands_as_it_stood() {
         let mut state = state(&["obo"]);
-        state.begin(Step::LookUp(0));
-        state.undo(Step::LookUp(0), at(5.0));
-        assert_eq!(state.next(at(5.0)), Next::Run(Step::LookUp(0)));
+        state.begin(PullStep::LookUp(0));
+        state.undo(PullStep::LookUp(0), at(5.0));
+        assert_eq!(state.next(at(5.0)), NextStep::Run(PullStep::LookUp(0)));
     }
 }

@@ -6,30 +6,31 @@ use std::sync::Arc;
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::digest::sha256_of;
 use docstokg_bulk::progress::ActiveFile;
-use docstokg_hub::{Head, RequestGroup, SavedFile, redact};
+use docstokg_hub::{RequestGroup, ResponseHead, SavedFile, redact};
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 
 use super::describe::{cached, pulled};
-use super::examine::{About, Examined, Finding};
-use super::fetch::{Target, is_wanted, try_after_page};
+use super::examine::{ExaminedFile, FileFinding, FileOrigin};
+use super::fetch::{GatedLocation, is_wanted, try_after_page};
+use super::fetch_failure::Verdict;
 use super::filename::filename;
-use super::ontologies::{ActiveOntology, Ontologies};
-use super::outcome::Pulled;
+use super::ontologies::{ActiveOntology, OntologiesJob};
+use super::outcome::PullOutcome;
 use super::probe::text;
-use super::verdict::Verdict;
 use super::version::{check_format, check_version};
-use super::{address, checksum, saved};
+use super::{address, checksum, saved_file};
 use crate::library::{
-    Artifact, Attempted, Manifest, Publication, PullStatus, SCHEMA_VERSION, Staged, StoredVersion,
+    Artifact, Manifest, Publication, PullStatus, SCHEMA_VERSION, StagedVersion, StoredVersion,
+    TriedLocation,
 };
-use crate::licence::{Judgement, Licence};
+use crate::licence::{Judgement, SourceLicence};
 use crate::source::{Absence, AbsenceReason};
-use crate::wanted::Checksum;
+use crate::wanted_ontology::FileChecksum;
 
 /// A file that came.
-pub(super) struct Arrived<'a> {
-    pub(super) target: &'a Target,
-    pub(super) head: Head,
+pub(super) struct ReceivedFile<'a> {
+    pub(super) target: &'a GatedLocation,
+    pub(super) head: ResponseHead,
     pub(super) file: SavedFile,
     /// No version of the ontology is there yet.
     pub(super) is_first: bool,
@@ -41,17 +42,17 @@ fn halted(error: impl std::fmt::Display) -> Verdict {
     Verdict::Halt(error.to_string())
 }
 
-impl Ontologies {
+impl OntologiesJob {
     /// Makes a version of a file, or says why it is none. What is no good is removed.
     pub(super) async fn keep(
         &self,
         item: &mut ActiveOntology,
-        arrived: Arrived<'_>,
+        arrived: ReceivedFile<'_>,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Pulled, Verdict> {
+    ) -> Result<PullOutcome, Verdict> {
         let kept = self.keep_checked(item, &arrived, requests).await;
         if matches!(kept, Ok(_) | Err(Verdict::Never(..))) {
-            saved::forget(&arrived.file.path);
+            saved_file::forget(&arrived.file.path);
         }
         kept
     }
@@ -59,9 +60,9 @@ impl Ontologies {
     async fn keep_checked(
         &self,
         item: &mut ActiveOntology,
-        arrived: &Arrived<'_>,
+        arrived: &ReceivedFile<'_>,
         requests: &Arc<RequestGroup>,
-    ) -> Result<Pulled, Verdict> {
+    ) -> Result<PullOutcome, Verdict> {
         let filename = filename(arrived.target, &arrived.head, item.state.wanted.id.as_str());
         let expected = self
             .expected_checksum(&item.state, &filename, requests)
@@ -83,15 +84,15 @@ impl Ontologies {
             })?;
         let finding = self.examine(&original, &staged, arrived).await?;
         let (reason, what) = match finding {
-            Finding::Ontology(examined) => {
+            FileFinding::Ontology(examined) => {
                 return self
                     .publish(item, arrived, staged, *examined, filename, expected)
                     .await;
             }
-            Finding::Page => return Err(try_after_page(item, arrived.target, &arrived.head)),
-            Finding::NotAnOntology(what) => (AbsenceReason::NotAnOntology, what),
-            Finding::Unsupported(what) => (AbsenceReason::Unsupported, what),
-            Finding::Invalid(what) => (AbsenceReason::Invalid, what),
+            FileFinding::Page => return Err(try_after_page(item, arrived.target, &arrived.head)),
+            FileFinding::NotAnOntology(what) => (AbsenceReason::NotAnOntology, what),
+            FileFinding::Unsupported(what) => (AbsenceReason::Unsupported, what),
+            FileFinding::Invalid(what) => (AbsenceReason::Invalid, what),
         };
         Err(never(reason, what, &arrived.head))
     }
@@ -101,7 +102,7 @@ impl Ontologies {
     async fn same_content(
         &self,
         item: &ActiveOntology,
-        arrived: &Arrived<'_>,
+        arrived: &ReceivedFile<'_>,
     ) -> Result<Option<StoredVersion>, Verdict> {
         if self.options.force {
             return Ok(None);
@@ -140,12 +141,12 @@ impl Ontologies {
     async fn publish(
         &self,
         item: &mut ActiveOntology,
-        arrived: &Arrived<'_>,
-        staged: Staged,
-        examined: Examined,
+        arrived: &ReceivedFile<'_>,
+        staged: StagedVersion,
+        examined: ExaminedFile,
         filename: String,
-        expected: Option<Checksum>,
-    ) -> Result<Pulled, Verdict> {
+        expected: Option<FileChecksum>,
+    ) -> Result<PullOutcome, Verdict> {
         let code = Some(arrived.head.status.as_u16());
         let checked = check_version(&item.state, arrived.target, &examined)
             .and_then(|()| check_format(&item.state, arrived.target, &examined));
@@ -178,15 +179,15 @@ impl Ontologies {
     async fn examine(
         &self,
         original: &Path,
-        staged: &Staged,
-        arrived: &Arrived<'_>,
-    ) -> Result<Finding, Verdict> {
+        staged: &StagedVersion,
+        arrived: &ReceivedFile<'_>,
+    ) -> Result<FileFinding, Verdict> {
         let (examiner, file, version) = (
             Arc::clone(&self.examiner),
             original.to_owned(),
             staged.path().to_owned(),
         );
-        let about = About {
+        let about = FileOrigin {
             url: address::base(&arrived.head.url).into(),
             content_type: text(&arrived.head.headers, &CONTENT_TYPE),
             shown: Some(Arc::clone(&arrived.active)),
@@ -198,7 +199,7 @@ impl Ontologies {
                 "{} cannot be read: {error}",
                 original.display()
             ))),
-            None => Ok(Finding::Invalid(
+            None => Ok(FileFinding::Invalid(
                 "reading the file failed by a defect of the reader".to_owned(),
             )),
         }
@@ -208,16 +209,16 @@ impl Ontologies {
     fn licence_of(
         &self,
         item: &ActiveOntology,
-        arrived: &Arrived<'_>,
-        examined: &Examined,
-    ) -> Result<Option<Licence>, Verdict> {
+        arrived: &ReceivedFile<'_>,
+        examined: &ExaminedFile,
+    ) -> Result<Option<SourceLicence>, Verdict> {
         if let Some(known) = &arrived.target.licence {
             return Ok(Some(known.clone()));
         }
         let stated = examined
             .licences
             .iter()
-            .find_map(|text| Licence::read(text));
+            .find_map(|text| SourceLicence::read(text));
         match self.licences.judge(stated.as_ref()) {
             Judgement::Refused(why) => {
                 let detail = format!("{} is not stored: {why}", item.state.wanted.id);
@@ -230,11 +231,11 @@ impl Ontologies {
     fn manifest(
         &self,
         item: &ActiveOntology,
-        arrived: &Arrived<'_>,
-        examined: &Examined,
-        licence: Option<Licence>,
+        arrived: &ReceivedFile<'_>,
+        examined: &ExaminedFile,
+        licence: Option<SourceLicence>,
         filename: String,
-        expected: Option<Checksum>,
+        expected: Option<FileChecksum>,
     ) -> Manifest {
         let (target, head, state) = (arrived.target, &arrived.head, &item.state);
         let now = self.context.clock.runtime().wall().to_string();
@@ -245,7 +246,7 @@ impl Ontologies {
             notes.push("no licence is stated".to_owned());
         }
         let mut attempts = state.tried.clone();
-        attempts.push(Attempted {
+        attempts.push(TriedLocation {
             resolver: target.location.source.clone(),
             url: Some(redact(&target.url)),
             status: "ok".to_owned(),
@@ -289,14 +290,19 @@ impl Ontologies {
     }
 }
 
-fn never(reason: AbsenceReason, detail: String, head: &Head) -> Verdict {
+fn never(reason: AbsenceReason, detail: String, head: &ResponseHead) -> Verdict {
     let status = Some(head.status.as_u16());
     Verdict::Never(Absence { reason, detail }, status)
 }
 
 /// Returns the version, and where it was stated: by the file, by the source, or else by the date
 /// and the checksum.
-fn version(target: &Target, examined: &Examined, sha256: &str, now: &str) -> (String, String) {
+fn version(
+    target: &GatedLocation,
+    examined: &ExaminedFile,
+    sha256: &str,
+    now: &str,
+) -> (String, String) {
     if let Some((version, from)) = &examined.version {
         return (version.clone(), from.clone());
     }

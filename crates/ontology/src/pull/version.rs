@@ -1,7 +1,7 @@
 //! Whether a file is the version that is wanted.
 
-use super::examine::Examined;
-use super::fetch::Target;
+use super::examine::ExaminedFile;
+use super::fetch::GatedLocation;
 use super::state::PullState;
 use crate::library::version_directory;
 use crate::source::{Absence, AbsenceReason};
@@ -39,8 +39,8 @@ pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
 /// source or its address.
 pub(super) fn check_version(
     state: &PullState,
-    target: &Target,
-    examined: &Examined,
+    target: &GatedLocation,
+    examined: &ExaminedFile,
 ) -> Result<(), Absence> {
     let Some(wanted) = wanted_version(state) else {
         return Ok(());
@@ -79,8 +79,8 @@ pub(super) fn check_version(
 /// taken as it is.
 pub(super) fn check_format(
     state: &PullState,
-    target: &Target,
-    examined: &Examined,
+    target: &GatedLocation,
+    examined: &ExaminedFile,
 ) -> Result<(), Absence> {
     let formats = &state.wanted.formats;
     let location = &target.location;

@@ -6,17 +6,17 @@ use url::Url;
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
-    json_request, requested,
+    AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
+    SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::Licence;
-use crate::wanted::{TargetFormat, Wanted};
+use crate::licence::SourceLicence;
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 /// The service.
 #[derive(Debug)]
 pub struct Bioregistry;
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "bioregistry",
     address: "https://bioregistry.io",
     about: "Bioregistry",
@@ -36,28 +36,32 @@ const FIELDS: [(&str, TargetFormat); 4] = [
     ("download_rdf", TargetFormat::Rdf),
 ];
 
-impl Source for Bioregistry {
+impl OntologySource for Bioregistry {
     fn spec(&self) -> &SourceSpec {
         &SPEC
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         let prefix = wanted.extra("prefix").unwrap_or(wanted.id.as_str());
         let path = format!("/api/registry/{}?format=json", segment(prefix));
         match settings.endpoints.with_path(&API, &path) {
             Some(url) => requested(json_request(&SPEC, url), move |response| {
                 read(wanted, response)
             }),
-            None => Outcome::failed("the address of the service is not a URL"),
+            None => SourceOutcome::failed("the address of the service is not a URL"),
         }
     }
 }
 
-fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
+fn read<'a>(wanted: &WantedOntology, response: &LookupResponse) -> LookupStep<'a> {
     match response.status.as_u16() {
         200 => {}
         404 => {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::NotListed,
                 format!("the Bioregistry does not list {}", wanted.id),
             );
@@ -66,10 +70,10 @@ fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
     }
     let entry = match json::body(SPEC.title, response) {
         Ok(entry) => entry,
-        Err(why) => return Outcome::failed(why),
+        Err(why) => return SourceOutcome::failed(why),
     };
-    let licence = text(&entry["license"]).and_then(Licence::read);
-    let mut locations: Vec<(usize, Location)> = Vec::new();
+    let licence = text(&entry["license"]).and_then(SourceLicence::read);
+    let mut locations: Vec<(usize, OntologyLocation)> = Vec::new();
     for (field, format) in FIELDS {
         let Some(url) = text(&entry[field]).and_then(|url| Url::parse(url).ok()) else {
             continue;
@@ -80,15 +84,15 @@ fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
         }
         locations.push((
             rank.unwrap_or(0),
-            Location {
+            OntologyLocation {
                 format: Some(format),
                 licence: licence.clone(),
-                ..Location::new(SPEC.name, url)
+                ..OntologyLocation::new(SPEC.name, url)
             },
         ));
     }
     if locations.is_empty() {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::NoFile,
             format!(
                 "the Bioregistry knows no address of a file of {}",
@@ -97,7 +101,7 @@ fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
         );
     }
     locations.sort_by_key(|(rank, _)| *rank);
-    Step::Done(Outcome::Found(
+    LookupStep::Done(SourceOutcome::Found(
         locations
             .into_iter()
             .map(|(_, location)| location)

@@ -8,8 +8,11 @@ use http::HeaderMap;
 use http::header::LINK;
 use url::Url;
 
-use super::{AbsenceReason, Location, Outcome, Source, SourceSettings, SourceSpec, Step};
-use crate::wanted::Wanted;
+use super::{
+    AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceOutcome, SourceSettings,
+    SourceSpec,
+};
+use crate::wanted_ontology::WantedOntology;
 
 /// What is asked for first.
 pub const ACCEPT: &str =
@@ -34,46 +37,52 @@ pub static SKOS: Direct = Direct(SourceSpec {
     ..SourceSpec::new("skos", "SKOS vocabulary")
 });
 
-impl Source for Direct {
+impl OntologySource for Direct {
     fn spec(&self) -> &SourceSpec {
         &self.0
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, _: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(&'a self, wanted: &'a WantedOntology, _: &'a SourceSettings) -> LookupStep<'a> {
         let Some(url) = &wanted.url else {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Unclear,
                 format!("{} has no address: give it as url", wanted.id),
             );
         };
-        let location = |accept: &str| Location {
+        let location = |accept: &str| OntologyLocation {
             accept: Some(accept.to_owned()),
             is_user_supplied: true,
             version: wanted.version.clone(),
-            ..Location::new(self.0.name, url.clone())
+            ..OntologyLocation::new(self.0.name, url.clone())
         };
-        Step::Done(Outcome::Found(vec![location(ACCEPT)]))
+        LookupStep::Done(SourceOutcome::Found(vec![location(ACCEPT)]))
     }
 }
 
 /// Returns what to try when a page came where data was asked for: the same address with each
 /// single type, then what the page names as its data.
 #[must_use]
-pub fn after_page(location: &Location, page: &Url, headers: &HeaderMap) -> Vec<Location> {
+pub fn after_page(
+    location: &OntologyLocation,
+    page: &Url,
+    headers: &HeaderMap,
+) -> Vec<OntologyLocation> {
     if location.accept.as_deref() != Some(ACCEPT) {
         return Vec::new();
     }
-    let again = SINGLE_TYPES.iter().map(|single| Location {
+    let again = SINGLE_TYPES.iter().map(|single| OntologyLocation {
         accept: Some((*single).to_owned()),
         ..location.clone()
     });
-    let linked = alternates(page, headers).into_iter().map(|url| Location {
-        url,
-        is_user_supplied: false,
-        is_authorised: false,
-        accept: Some(SINGLE_TYPES[0].to_owned()),
-        ..location.clone()
-    });
+    let linked = alternates(page, headers)
+        .into_iter()
+        .map(|url| OntologyLocation {
+            url,
+            is_user_supplied: false,
+            is_authorised: false,
+            accept: Some(SINGLE_TYPES[0].to_owned()),
+            ..location.clone()
+        });
     again.chain(linked).collect()
 }
 
@@ -117,10 +126,10 @@ mod tests {
     #[test]
     fn a_page_is_asked_again_and_then_what_it_links() {
         let url: Url = "https://example.org/vocab".parse().unwrap();
-        let first = Location {
+        let first = OntologyLocation {
             accept: Some(ACCEPT.to_owned()),
             is_user_supplied: true,
-            ..Location::new("direct", url.clone())
+            ..OntologyLocation::new("direct", url.clone())
         };
         let mut headers = HeaderMap::new();
         let links = "</vocab.ttl>; rel=\"alternate\"; type=\"text/turtle\", \

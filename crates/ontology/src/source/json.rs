@@ -4,7 +4,7 @@ use docstokg_hub::redact_text;
 use docstokg_lookup::message::LookupResponse;
 use serde_json::Value as Json;
 
-use super::{Outcome, Step};
+use super::{LookupStep, SourceOutcome};
 
 /// Reads the body of a response; the error says what came instead.
 pub(super) fn body(source: &str, response: &LookupResponse) -> Result<Json, String> {
@@ -25,8 +25,8 @@ pub(super) fn text(value: &Json) -> Option<&str> {
 }
 
 /// Ends a look-up: the status is not one that this source can use.
-pub(super) fn bad_status<'a>(source: &str, response: &LookupResponse) -> Step<'a> {
-    Outcome::failed(format!(
+pub(super) fn bad_status<'a>(source: &str, response: &LookupResponse) -> LookupStep<'a> {
+    SourceOutcome::failed(format!(
         "{source} answered with status {}",
         response.status.as_u16()
     ))

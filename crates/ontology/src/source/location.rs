@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::licence::Licence;
-use crate::wanted::TargetFormat;
+use crate::licence::SourceLicence;
+use crate::wanted_ontology::TargetFormat;
 
 /// A place where a file of an ontology is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Location {
+pub struct OntologyLocation {
     /// The source that names it; its service is charged.
     pub source: String,
     /// The address.
@@ -36,13 +36,13 @@ pub struct Location {
     pub revision: Option<String>,
     /// The licence, as the source states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub licence: Option<Licence>,
+    pub licence: Option<SourceLicence>,
     /// What was noticed on the way, for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-impl Location {
+impl OntologyLocation {
     /// Names an address.
     #[must_use]
     pub fn new(source: &str, url: Url) -> Self {

@@ -13,17 +13,17 @@ use url::Url;
 
 use super::json::{self, text};
 use super::{
-    AbsenceReason, Endpoint, FailedRequest, Location, Outcome, Source, SourceSettings, SourceSpec,
-    Step, json_request, request_for,
+    AbsenceReason, FailedRequest, LookupStep, OntologyLocation, OntologySource, SourceEndpoint,
+    SourceOutcome, SourceSettings, SourceSpec, json_request, request_for,
 };
 use crate::pull::is_same_version;
-use crate::wanted::{TargetFormat, Wanted};
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 /// The service.
 #[derive(Debug)]
 pub struct Lov;
 
-static API: Endpoint = Endpoint {
+static API: SourceEndpoint = SourceEndpoint {
     key: "lov",
     address: "https://lov.linkeddata.es",
     about: "Linked Open Vocabularies",
@@ -43,19 +43,27 @@ const DUMP_TYPES: &str = "application/gzip, application/octet-stream;q=0.9, */*;
 /// A vocabulary that is always there.
 const CONTROL: &str = "skos";
 
-impl Source for Lov {
+impl OntologySource for Lov {
     fn spec(&self) -> &SourceSpec {
         &SPEC
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         let lookup = VocabularyLookup { wanted, settings };
         lookup.vocabulary(PATHS[0], move || {
             lookup.vocabulary(PATHS[1], move || lookup.control())
         })
     }
 
-    fn begin_again<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin_again<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         VocabularyLookup { wanted, settings }.dump(None)
     }
 }
@@ -63,7 +71,7 @@ impl Source for Lov {
 /// A look-up of one vocabulary.
 #[derive(Clone, Copy)]
 struct VocabularyLookup<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a WantedOntology,
     settings: &'a SourceSettings,
 }
 
@@ -72,13 +80,13 @@ impl<'a> VocabularyLookup<'a> {
     fn vocabulary(
         self,
         path: &str,
-        when_unknown: impl FnOnce() -> Step<'a> + Send + 'a,
-    ) -> Step<'a> {
+        when_unknown: impl FnOnce() -> LookupStep<'a> + Send + 'a,
+    ) -> LookupStep<'a> {
         self.request_info(path, name(self.wanted), move |response| {
             match response.status.as_u16() {
                 200 => match json::body(SPEC.title, response) {
                     Ok(vocabulary) => read(self.wanted, &vocabulary),
-                    Err(why) => Outcome::failed(why),
+                    Err(why) => SourceOutcome::failed(why),
                 },
                 404 => when_unknown(),
                 _ => json::bad_status(SPEC.title, response),
@@ -88,10 +96,10 @@ impl<'a> VocabularyLookup<'a> {
 
     /// Requests a vocabulary that is always there: a vocabulary is believed to be missing only if
     /// the API has that one.
-    fn control(self) -> Step<'a> {
+    fn control(self) -> LookupStep<'a> {
         self.request_info(PATHS[0], CONTROL, move |response| {
             match response.status.as_u16() {
-                200 => Outcome::absent(
+                200 => SourceOutcome::absent(
                     AbsenceReason::NotListed,
                     format!(
                         "Linked Open Vocabularies does not list {}",
@@ -108,51 +116,51 @@ impl<'a> VocabularyLookup<'a> {
         self,
         path: &str,
         vocabulary: &str,
-        read: impl FnOnce(&LookupResponse) -> Step<'a> + Send + 'a,
-    ) -> Step<'a> {
+        read: impl FnOnce(&LookupResponse) -> LookupStep<'a> + Send + 'a,
+    ) -> LookupStep<'a> {
         let path = format!("{path}/vocabulary/info");
         let Some(mut url) = self.settings.endpoints.with_path(&API, &path) else {
-            return Outcome::failed("the address of the service is not a URL");
+            return SourceOutcome::failed("the address of the service is not a URL");
         };
         url.query_pairs_mut().append_pair("vocab", vocabulary);
-        Step::request(json_request(&SPEC, url), move |result| match result {
+        LookupStep::request(json_request(&SPEC, url), move |result| match result {
             Ok(response) => read(&response),
             Err(failed) if failed.is_temporary() => self.dump(Some(failed)),
-            Err(failed) => Step::Done(Outcome::Interrupted(failed)),
+            Err(failed) => LookupStep::Done(SourceOutcome::Interrupted(failed)),
         })
     }
 
     /// Requests the dump of the catalogue. What failed before it says when to come back, if the dump
     /// is not there either.
-    fn dump(self, failed: Option<FailedRequest>) -> Step<'a> {
+    fn dump(self, failed: Option<FailedRequest>) -> LookupStep<'a> {
         let Some(url) = self.settings.endpoints.with_path(&API, "/lov.n3.gz") else {
-            return Outcome::failed("the address of the service is not a URL");
+            return SourceOutcome::failed("the address of the service is not a URL");
         };
         let base = url.clone();
         let request = request_for(&SPEC, url, DUMP_TYPES).shared();
-        Step::request(request, move |result| match result {
+        LookupStep::request(request, move |result| match result {
             Ok(response) => match response.status.as_u16() {
                 200 => dump::read(self.wanted, name(self.wanted), &base, &response.body),
-                status => Outcome::failed(format!(
+                status => SourceOutcome::failed(format!(
                     "Linked Open Vocabularies does not answer at present (status {status} for its \
                      dump)"
                 )),
             },
-            Err(own) => Step::Done(Outcome::Interrupted(failed.unwrap_or(own))),
+            Err(own) => LookupStep::Done(SourceOutcome::Interrupted(failed.unwrap_or(own))),
         })
     }
 }
 
-fn name(wanted: &Wanted) -> &str {
+fn name(wanted: &WantedOntology) -> &str {
     wanted
         .extra("prefix")
         .or_else(|| wanted.extra("uri"))
         .unwrap_or(wanted.id.as_str())
 }
 
-fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
+fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
     if !wanted.takes(TargetFormat::Ttl) {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::Format,
             format!("Linked Open Vocabularies has {} as ttl only", name(wanted)),
         );
@@ -187,7 +195,7 @@ fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
         && let Some(version) = &wanted.version
         && !versions.is_empty()
     {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::Version,
             format!(
                 "Linked Open Vocabularies has no version {version} of {}",
@@ -196,7 +204,7 @@ fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
         );
     }
     if dated.is_empty() {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::NoFile,
             format!(
                 "Linked Open Vocabularies lists {} without a file",
@@ -207,7 +215,7 @@ fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
     let newest = dated
         .into_iter()
         .take(1)
-        .map(|(issued, version, url)| Location {
+        .map(|(issued, version, url)| OntologyLocation {
             // Its files are Turtle, whatever their names say.
             format: Some(TargetFormat::Ttl),
             version: wanted
@@ -219,7 +227,7 @@ fn read<'a>(wanted: &Wanted, vocabulary: &Json) -> Step<'a> {
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
             // What names the content is recorded; a signature in it says nothing about that.
             revision: Some(redact(&url)),
-            ..Location::new(SPEC.name, url)
+            ..OntologyLocation::new(SPEC.name, url)
         });
-    Step::Done(Outcome::Found(newest.collect()))
+    LookupStep::Done(SourceOutcome::Found(newest.collect()))
 }

@@ -10,17 +10,17 @@ use url::Url;
 use super::json;
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
-    request_for, requested,
+    AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
+    SourceSettings, SourceSpec, request_for, requested,
 };
-use crate::licence::Licence;
-use crate::wanted::{TargetFormat, Wanted};
+use crate::licence::SourceLicence;
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 /// The registry.
 #[derive(Debug)]
 pub struct Obo;
 
-static REGISTRY: Endpoint = Endpoint {
+static REGISTRY: SourceEndpoint = SourceEndpoint {
     key: "obo",
     address: "https://obofoundry.org",
     about: "OBO Foundry registry",
@@ -53,19 +53,19 @@ const COMPRESSED: [&str; 10] = [
 ];
 
 #[derive(Deserialize)]
-struct Registry {
-    ontologies: Vec<Entry>,
+struct OboRegistry {
+    ontologies: Vec<OboEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct OboEntry {
     id: String,
     #[serde(default)]
     ontology_purl: Option<String>,
     #[serde(default)]
     products: Option<Vec<Product>>,
     #[serde(default)]
-    license: Option<Licensed>,
+    license: Option<OboLicence>,
     #[serde(default)]
     is_obsolete: Option<bool>,
     #[serde(default)]
@@ -82,22 +82,26 @@ struct Product {
 }
 
 #[derive(Deserialize)]
-struct Licensed {
+struct OboLicence {
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
     label: Option<String>,
 }
 
-impl Source for Obo {
+impl OntologySource for Obo {
     fn spec(&self) -> &SourceSpec {
         &SPEC
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         let path = "/registry/ontologies.jsonld";
         let Some(url) = settings.endpoints.with_path(&REGISTRY, path) else {
-            return Outcome::failed("the address of the registry is not a URL");
+            return SourceOutcome::failed("the address of the registry is not a URL");
         };
         let mut request = request_for(&SPEC, url, MEDIA_TYPES).shared();
         request.file.clone_from(&settings.obo_registry);
@@ -105,19 +109,21 @@ impl Source for Obo {
     }
 }
 
-fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
+fn read<'a>(wanted: &WantedOntology, response: &LookupResponse) -> LookupStep<'a> {
     if !response.status.is_success() {
         return json::bad_status("the OBO Foundry registry", response);
     }
-    let registry: Registry = match serde_json::from_slice(&response.body) {
+    let registry: OboRegistry = match serde_json::from_slice(&response.body) {
         Ok(registry) => registry,
         Err(error) => {
-            return Outcome::failed(format!("the OBO Foundry registry cannot be read: {error}"));
+            return SourceOutcome::failed(format!(
+                "the OBO Foundry registry cannot be read: {error}"
+            ));
         }
     };
     let id = wanted.id.as_str();
-    let is_named = |entry: &&Entry| entry.id.eq_ignore_ascii_case(id);
-    let has_prefix = |entry: &&Entry| {
+    let is_named = |entry: &&OboEntry| entry.id.eq_ignore_ascii_case(id);
+    let has_prefix = |entry: &&OboEntry| {
         let prefix = entry.preferred_prefix.as_deref();
         prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
     };
@@ -126,21 +132,21 @@ fn read<'a>(wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
     let meant = listed.clone().find(is_named);
     match meant.or_else(|| listed.find(has_prefix)) {
         Some(entry) => found(entry, wanted),
-        None => Outcome::absent(
+        None => SourceOutcome::absent(
             AbsenceReason::NotListed,
             format!("{id} is not in the OBO Foundry registry"),
         ),
     }
 }
 
-fn found<'a>(entry: &Entry, wanted: &Wanted) -> Step<'a> {
+fn found<'a>(entry: &OboEntry, wanted: &WantedOntology) -> LookupStep<'a> {
     if entry.is_obsolete == Some(true) {
         let replaced = entry.replaced_by.as_ref().map(|by| match by {
             serde_json::Value::String(by) => by.clone(),
             other => other.to_string(),
         });
         let instead = replaced.map_or_else(String::new, |by| format!("; it is replaced by {by}"));
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::Obsolete,
             format!(
                 "{} is obsolete in the OBO Foundry registry{instead}",
@@ -150,7 +156,7 @@ fn found<'a>(entry: &Entry, wanted: &Wanted) -> Step<'a> {
     }
     let licence = entry.license.as_ref().and_then(|licence| {
         let stated = licence.url.as_deref().or(licence.label.as_deref())?;
-        Licence::read(stated)
+        SourceLicence::read(stated)
     });
     let mut locations = Vec::new();
     for name in products(entry, wanted) {
@@ -186,7 +192,7 @@ fn found<'a>(entry: &Entry, wanted: &Wanted) -> Step<'a> {
         add(&mut locations, purl, licence.as_ref(), None);
     }
     if locations.is_empty() {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::NoFile,
             format!(
                 "the OBO Foundry registry lists {} without a file of the wanted kind",
@@ -194,11 +200,11 @@ fn found<'a>(entry: &Entry, wanted: &Wanted) -> Step<'a> {
             ),
         );
     }
-    Step::Done(Outcome::Found(locations))
+    LookupStep::Done(SourceOutcome::Found(locations))
 }
 
 /// Returns the names of the products to look for, the best first.
-fn products(entry: &Entry, wanted: &Wanted) -> Vec<String> {
+fn products(entry: &OboEntry, wanted: &WantedOntology) -> Vec<String> {
     if let Some(product) = wanted.extra("product") {
         return vec![product.to_owned()];
     }
@@ -210,7 +216,11 @@ fn products(entry: &Entry, wanted: &Wanted) -> Vec<String> {
 
 /// Returns the PURLs of a release, where one is wanted: most projects have the first form, some the
 /// second. Which version the current PURL leads to is known when its file is read.
-fn releases<'a>(purl: &str, id: &str, wanted: &'a Wanted) -> Vec<(String, Option<&'a str>)> {
+fn releases<'a>(
+    purl: &str,
+    id: &str,
+    wanted: &'a WantedOntology,
+) -> Vec<(String, Option<&'a str>)> {
     let Some(version) = wanted.version.as_deref() else {
         return Vec::new();
     };
@@ -230,16 +240,16 @@ fn releases<'a>(purl: &str, id: &str, wanted: &'a Wanted) -> Vec<(String, Option
 }
 
 fn add(
-    locations: &mut Vec<Location>,
+    locations: &mut Vec<OntologyLocation>,
     purl: &str,
-    licence: Option<&Licence>,
+    licence: Option<&SourceLicence>,
     version: Option<&str>,
 ) {
     if let Ok(url) = Url::parse(purl) {
-        locations.push(Location {
+        locations.push(OntologyLocation {
             licence: licence.cloned(),
             version: version.map(str::to_owned),
-            ..Location::new(SPEC.name, url)
+            ..OntologyLocation::new(SPEC.name, url)
         });
     }
 }

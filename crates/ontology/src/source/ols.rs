@@ -12,11 +12,11 @@ use url::Url;
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    AbsenceReason, Endpoint, Location, Outcome, Source, SourceSettings, SourceSpec, Step,
-    json_request, requested,
+    AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
+    SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::Licence;
-use crate::wanted::Wanted;
+use crate::licence::SourceLicence;
+use crate::wanted_ontology::WantedOntology;
 
 /// A service of this kind.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Ols(SourceSpec);
 
 /// That of the EBI.
 pub static OLS: Ols = Ols(SourceSpec {
-    endpoints: &[&Endpoint {
+    endpoints: &[&SourceEndpoint {
         key: "ols",
         address: "https://www.ebi.ac.uk/ols4",
         about: "Ontology Lookup Service of the EBI",
@@ -36,7 +36,7 @@ pub static OLS: Ols = Ols(SourceSpec {
 
 /// That of the TIB, which has other ontologies.
 pub static TIB: Ols = Ols(SourceSpec {
-    endpoints: &[&Endpoint {
+    endpoints: &[&SourceEndpoint {
         key: "tib",
         address: "https://api.terminology.tib.eu",
         about: "terminology service of the TIB",
@@ -46,12 +46,16 @@ pub static TIB: Ols = Ols(SourceSpec {
     ..SourceSpec::new("tib", "TIB Terminology Service")
 });
 
-impl Source for Ols {
+impl OntologySource for Ols {
     fn spec(&self) -> &SourceSpec {
         &self.0
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         let id = wanted
             .extra("ols_id")
             .unwrap_or(wanted.id.as_str())
@@ -61,18 +65,18 @@ impl Source for Ols {
             Some(url) => requested(json_request(&self.0, url), move |response| {
                 self.next(wanted, response)
             }),
-            None => Outcome::failed("the address of the service is not a URL"),
+            None => SourceOutcome::failed("the address of the service is not a URL"),
         }
     }
 }
 
 impl Ols {
-    fn next<'a>(&self, wanted: &Wanted, response: &LookupResponse) -> Step<'a> {
+    fn next<'a>(&self, wanted: &WantedOntology, response: &LookupResponse) -> LookupStep<'a> {
         let title = self.0.title;
         match response.status.as_u16() {
             200 => {}
             404 => {
-                return Outcome::absent(
+                return SourceOutcome::absent(
                     AbsenceReason::NotListed,
                     format!("{title} does not list {}", wanted.id),
                 );
@@ -81,11 +85,11 @@ impl Ols {
         }
         match json::body(title, response) {
             Ok(ontology) => self.read(wanted, &ontology),
-            Err(why) => Outcome::failed(why),
+            Err(why) => SourceOutcome::failed(why),
         }
     }
 
-    fn read<'a>(&self, wanted: &Wanted, ontology: &Json) -> Step<'a> {
+    fn read<'a>(&self, wanted: &WantedOntology, ontology: &Json) -> LookupStep<'a> {
         let config = &ontology["config"];
         let version = text(&ontology["version"]).or_else(|| text(&config["version"]));
         let licence = &config["license"];
@@ -109,7 +113,7 @@ impl Ols {
             } else {
                 (AbsenceReason::BadLocation, refusals.join("; "))
             };
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 reason,
                 format!(
                     "{} lists {} without a file: {detail}",
@@ -123,17 +127,17 @@ impl Ols {
             // The address that names the version comes before that of the current file.
             urls.sort_by_key(|url| !url.path().split('/').any(|part| part == wanted));
         }
-        let locations = urls.into_iter().map(|url| Location {
+        let locations = urls.into_iter().map(|url| OntologyLocation {
             version: version.map(str::to_owned),
-            licence: licence.and_then(Licence::read),
+            licence: licence.and_then(SourceLicence::read),
             accept: Some(super::direct::ACCEPT.to_owned()),
             notes: notes.clone(),
-            ..Location::new(self.0.name, url)
+            ..OntologyLocation::new(self.0.name, url)
         });
-        let (taken, other): (Vec<Location>, Vec<Location>) = locations
+        let (taken, other): (Vec<OntologyLocation>, Vec<OntologyLocation>) = locations
             .partition(|location| location.format.is_none_or(|format| wanted.takes(format)));
         if let (true, Some(other)) = (taken.is_empty(), other.first()) {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Format,
                 format!(
                     "{} has {} in another format than those wanted: {}",
@@ -141,7 +145,7 @@ impl Ols {
                 ),
             );
         }
-        Step::Done(Outcome::Found(taken))
+        LookupStep::Done(SourceOutcome::Found(taken))
     }
 }
 

@@ -6,7 +6,7 @@
 //! not faults: asking again is of no use.
 
 use docstokg_lookup::message::LookupResponse;
-use docstokg_lookup::source_spec::{Recipient, SecretHeader, Sent};
+use docstokg_lookup::source_spec::{CredentialCarrier, CredentialRecipient, SecretHeader};
 use http::StatusCode;
 use serde_json::Value as Json;
 use url::Url;
@@ -14,23 +14,23 @@ use url::Url;
 use super::json::{self, text};
 use super::settings::segment;
 use super::{
-    Absence, AbsenceReason, Credential, Endpoint, Location, Outcome, Source, SourceSettings,
-    SourceSpec, Step, json_request, requested,
+    Absence, AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceCredential,
+    SourceEndpoint, SourceOutcome, SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::Licence;
+use crate::licence::SourceLicence;
 use crate::pull::is_same_version;
-use crate::wanted::{TargetFormat, Wanted};
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 /// A portal.
 #[derive(Debug)]
 pub struct Portal(SourceSpec);
 
 /// Returns the header in which a portal gets its key.
-pub(super) const fn key_header(endpoints: &'static [&'static Endpoint]) -> SecretHeader {
+pub(super) const fn key_header(endpoints: &'static [&'static SourceEndpoint]) -> SecretHeader {
     SecretHeader {
         name: "authorization",
         before: "apikey token=",
-        to: Recipient::Endpoints(endpoints),
+        to: CredentialRecipient::Endpoints(endpoints),
         beside: None,
     }
 }
@@ -38,18 +38,18 @@ pub(super) const fn key_header(endpoints: &'static [&'static Endpoint]) -> Secre
 macro_rules! portal {
     ($name:literal, $title:literal, $address:literal, $variable:literal, $rate:literal) => {
         Portal({
-            static API: Endpoint = Endpoint {
+            static API: SourceEndpoint = SourceEndpoint {
                 key: $name,
                 address: $address,
                 about: concat!("API of ", $title),
             };
-            static ENDPOINTS: &[&Endpoint] = &[&API];
-            static KEY: Credential = Credential {
+            static ENDPOINTS: &[&SourceEndpoint] = &[&API];
+            static KEY: SourceCredential = SourceCredential {
                 key: concat!("sources.", $name, ".key"),
                 variable: $variable,
                 about: concat!("API key of ", $title, ", from your account page there"),
                 default: "none",
-                sent: Sent::Header(key_header(ENDPOINTS)),
+                sent: CredentialCarrier::Header(key_header(ENDPOINTS)),
             };
             SourceSpec {
                 endpoints: ENDPOINTS,
@@ -135,18 +135,18 @@ impl Portal {
     pub fn custom(name: &str, base: &Url) -> &'static Self {
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         let name = leak(name.to_owned());
-        let endpoint: &'static Endpoint = Box::leak(Box::new(Endpoint {
+        let endpoint: &'static SourceEndpoint = Box::leak(Box::new(SourceEndpoint {
             key: name,
             address: leak(base.as_str().trim_end_matches('/').to_owned()),
             about: "a portal of the configuration",
         }));
-        let endpoints: &'static [&'static Endpoint] = Box::leak(Box::new([endpoint]));
-        let credential: &'static Credential = Box::leak(Box::new(Credential {
+        let endpoints: &'static [&'static SourceEndpoint] = Box::leak(Box::new([endpoint]));
+        let credential: &'static SourceCredential = Box::leak(Box::new(SourceCredential {
             key: leak(format!("sources.{name}.key")),
             variable: leak(format!("{}_API_KEY", name.to_ascii_uppercase())),
             about: "its API key",
             default: "none",
-            sent: Sent::Header(key_header(endpoints)),
+            sent: CredentialCarrier::Header(key_header(endpoints)),
         }));
         Box::leak(Box::new(Self(SourceSpec {
             endpoints,
@@ -158,16 +158,20 @@ impl Portal {
     }
 }
 
-impl Source for Portal {
+impl OntologySource for Portal {
     fn spec(&self) -> &SourceSpec {
         &self.0
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, settings: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(
+        &'a self,
+        wanted: &'a WantedOntology,
+        settings: &'a SourceSettings,
+    ) -> LookupStep<'a> {
         if settings.credentials.by_key(self.0.name).is_none() {
             let credential = self.0.credentials.first();
             let (key, variable) = credential.map_or(("", ""), |c| (c.key, c.variable));
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Credential,
                 format!(
                     "{} needs an API key: set ontology.{key} or {variable}",
@@ -185,7 +189,7 @@ impl Source for Portal {
             Some(url) => requested(json_request(&self.0, url), move |response| {
                 self.next(wanted, settings, response)
             }),
-            None => Outcome::failed("the address of the portal is not a URL"),
+            None => SourceOutcome::failed("the address of the portal is not a URL"),
         }
     }
 
@@ -216,28 +220,28 @@ impl Source for Portal {
 impl Portal {
     fn next<'a>(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedOntology,
         settings: &SourceSettings,
         response: &LookupResponse,
-    ) -> Step<'a> {
+    ) -> LookupStep<'a> {
         let title = self.0.title;
         if response.status == StatusCode::OK {
             return match json::body(title, response) {
                 Ok(submissions) => match self.choose(wanted, &submissions) {
                     Ok(submission) => self.read(wanted, settings, submission),
-                    Err(absence) => Step::Done(Outcome::Absent(absence)),
+                    Err(absence) => LookupStep::Done(SourceOutcome::Absent(absence)),
                 },
-                Err(why) => Outcome::failed(why),
+                Err(why) => SourceOutcome::failed(why),
             };
         }
         match self.explain(response.status, wanted) {
-            Some(absence) => Step::Done(Outcome::Absent(absence)),
+            Some(absence) => LookupStep::Done(SourceOutcome::Absent(absence)),
             None => json::bad_status(title, response),
         }
     }
 
     /// Says what a status of a look-up means: 404 there is an acronym that is not known.
-    fn explain(&self, status: StatusCode, wanted: &Wanted) -> Option<Absence> {
+    fn explain(&self, status: StatusCode, wanted: &WantedOntology) -> Option<Absence> {
         if status == StatusCode::NOT_FOUND {
             return Some(Absence {
                 reason: AbsenceReason::NotListed,
@@ -249,7 +253,7 @@ impl Portal {
 
     /// Returns the submission that is wanted: the only one of an answer, or the newest of a list
     /// that has the version.
-    fn choose<'a>(&self, wanted: &Wanted, answer: &'a Json) -> Result<&'a Json, Absence> {
+    fn choose<'a>(&self, wanted: &WantedOntology, answer: &'a Json) -> Result<&'a Json, Absence> {
         let (Some(version), Some(all)) = (&wanted.version, answer.as_array()) else {
             return Ok(answer);
         };
@@ -273,24 +277,29 @@ impl Portal {
             })
     }
 
-    fn read<'a>(&self, wanted: &Wanted, settings: &SourceSettings, submission: &Json) -> Step<'a> {
+    fn read<'a>(
+        &self,
+        wanted: &WantedOntology,
+        settings: &SourceSettings,
+        submission: &Json,
+    ) -> LookupStep<'a> {
         let title = self.0.title;
         let acronym = acronym(wanted);
         let Some(number) = submission["submissionId"].as_u64() else {
             // `{}` stands for an ontology without any submission.
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::NoFile,
                 format!("{title} lists {acronym} without a submission"),
             );
         };
         if submission["ontology"]["summaryOnly"] == true {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::NoFile,
                 format!("{title} has a summary of {acronym} only, no file"),
             );
         }
         let Some(url) = self.download_address(settings, &acronym, number, submission) else {
-            return Outcome::failed("the address of the portal is not a URL");
+            return SourceOutcome::failed("the address of the portal is not a URL");
         };
         let format = match text(&submission["hasOntologyLanguage"]) {
             Some("OBO") => Some(TargetFormat::Obo),
@@ -298,7 +307,7 @@ impl Portal {
             _ => None,
         };
         if let Some(format) = format.filter(|format| !wanted.takes(*format)) {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Format,
                 format!("{title} has {acronym} as {} only", format.as_str()),
             );
@@ -310,13 +319,13 @@ impl Portal {
             (_, Some(wanted)) => Some(wanted.clone()),
             (stated, None) => stated,
         };
-        Step::Done(Outcome::Found(vec![Location {
+        LookupStep::Done(SourceOutcome::Found(vec![OntologyLocation {
             is_authorised: true,
             format,
             version: version.or_else(|| Some(format!("submission-{number}"))),
             revision: Some(format!("submission {number}")),
-            licence: text(&submission["hasLicense"]).and_then(Licence::read),
-            ..Location::new(self.0.name, url)
+            licence: text(&submission["hasLicense"]).and_then(SourceLicence::read),
+            ..OntologyLocation::new(self.0.name, url)
         }]))
     }
 
@@ -342,7 +351,7 @@ impl Portal {
 }
 
 /// Returns the name of an ontology at a portal.
-fn acronym(wanted: &Wanted) -> String {
+fn acronym(wanted: &WantedOntology) -> String {
     wanted
         .extra("acronym")
         .map_or_else(|| wanted.id.as_str().to_ascii_uppercase(), str::to_owned)

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-use docstokg_lookup::credentials::Credentials;
-use docstokg_lookup::endpoints::Endpoints;
+use docstokg_lookup::credentials::SourceCredentials;
+use docstokg_lookup::endpoints::SourceEndpoints;
 use http::HeaderValue;
 use url::Url;
 
 use super::ontoportal::{Portal, key_header};
-use super::{Endpoint, Source};
+use super::{OntologySource, SourceEndpoint};
 
 /// Where services are, and the keys for them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSettings {
     /// Where the services are.
-    pub endpoints: Endpoints,
+    pub endpoints: SourceEndpoints,
     /// Keys, by the name of the source.
-    pub credentials: Credentials,
+    pub credentials: SourceCredentials,
     /// A snapshot of the OBO Foundry registry, used in place of the service.
     pub obo_registry: Option<PathBuf>,
     /// Portals that are not built in.
@@ -26,19 +26,19 @@ pub struct SourceSettings {
 impl SourceSettings {
     /// Finds a source by its name: a built-in one, or a portal of the configuration.
     #[must_use]
-    pub fn source(&self, name: &str) -> Option<&'static dyn Source> {
+    pub fn source(&self, name: &str) -> Option<&'static dyn OntologySource> {
         super::named(name).or_else(|| {
             let portal = self
                 .portals
                 .iter()
                 .find(|portal| portal.spec().name == name)?;
-            Some(*portal as &dyn Source)
+            Some(*portal as &dyn OntologySource)
         })
     }
 
     /// Returns the base address of an endpoint.
     #[must_use]
-    pub fn base(&self, endpoint: &Endpoint) -> Option<Url> {
+    pub fn base(&self, endpoint: &SourceEndpoint) -> Option<Url> {
         self.endpoints.with_path(endpoint, "")
     }
 

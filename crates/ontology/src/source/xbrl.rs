@@ -1,7 +1,10 @@
 //! XBRL taxonomy packages: archives that a publisher offers at an address of its own.
 
-use super::{AbsenceReason, Location, Outcome, Source, SourceSettings, SourceSpec, Step};
-use crate::wanted::{TargetFormat, Wanted};
+use super::{
+    AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceOutcome, SourceSettings,
+    SourceSpec,
+};
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 /// Taxonomy packages.
 #[derive(Debug)]
@@ -12,14 +15,14 @@ static SPEC: SourceSpec = SourceSpec {
     ..SourceSpec::new("xbrl", "XBRL taxonomy package")
 };
 
-impl Source for Xbrl {
+impl OntologySource for Xbrl {
     fn spec(&self) -> &SourceSpec {
         &SPEC
     }
 
-    fn begin<'a>(&'a self, wanted: &'a Wanted, _: &'a SourceSettings) -> Step<'a> {
+    fn begin<'a>(&'a self, wanted: &'a WantedOntology, _: &'a SourceSettings) -> LookupStep<'a> {
         let Some(url) = &wanted.url else {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Unclear,
                 format!(
                     "{} has no address: give that of the package as url",
@@ -27,12 +30,12 @@ impl Source for Xbrl {
                 ),
             );
         };
-        Step::Done(Outcome::Found(vec![Location {
+        LookupStep::Done(SourceOutcome::Found(vec![OntologyLocation {
             accept: Some("application/zip, application/octet-stream;q=0.9, */*;q=0.1".to_owned()),
             is_user_supplied: true,
             format: Some(TargetFormat::Zip),
             version: wanted.version.clone(),
-            ..Location::new(SPEC.name, url.clone())
+            ..OntologyLocation::new(SPEC.name, url.clone())
         }]))
     }
 }

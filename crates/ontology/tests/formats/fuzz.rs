@@ -3,8 +3,8 @@
 
 use std::io::{self, Read};
 
-use docstokg_ontology::format::{Format, Options, Report, validate};
-use docstokg_ontology::wanted::SpecFile;
+use docstokg_ontology::format::{OntologyFormat, ReadOptions, ValidationReport, validate};
+use docstokg_ontology::wanted_ontology::SpecFile;
 use docstokg_origin_sim::hostile::mutated;
 use proptest::prelude::*;
 
@@ -38,13 +38,18 @@ impl Read for Slow<'_> {
     }
 }
 
-fn report(reader: impl Read + Send, format: Format) -> Report {
-    let options = Options::with_base("http://base.example/");
+fn report(reader: impl Read + Send, format: OntologyFormat) -> ValidationReport {
+    let options = ReadOptions::with_base("http://base.example/");
     validate(reader, format, &options).unwrap()
 }
 
 /// Reads a file as a whole and in small pieces.
-fn check(original: &str, format: Format, seed: u64, piece: usize) -> Result<(), TestCaseError> {
+fn check(
+    original: &str,
+    format: OntologyFormat,
+    seed: u64,
+    piece: usize,
+) -> Result<(), TestCaseError> {
     let bytes = mutated(seed, original.as_bytes());
     let whole = report(&bytes[..], format);
     prop_assert!(whole.is_valid() || whole.content_hash.is_none());
@@ -60,7 +65,7 @@ fn check(original: &str, format: Format, seed: u64, piece: usize) -> Result<(), 
 proptest! {
     #[test]
     fn any_obo_file_gives_the_same_report_in_any_pieces(seed in any::<u64>(), piece in 1usize..9) {
-        check(OBO, Format::Obo, seed, piece)?;
+        check(OBO, OntologyFormat::Obo, seed, piece)?;
     }
 
     #[test]
@@ -70,9 +75,9 @@ proptest! {
         is_graph in any::<bool>(),
     ) {
         if is_graph {
-            check(OBO_GRAPH, Format::OboGraph, seed, piece)?;
+            check(OBO_GRAPH, OntologyFormat::OboGraph, seed, piece)?;
         } else {
-            check(JSON_LD, Format::JsonLd, seed, piece)?;
+            check(JSON_LD, OntologyFormat::JsonLd, seed, piece)?;
         }
     }
 
@@ -83,9 +88,9 @@ proptest! {
         is_owl in any::<bool>(),
     ) {
         if is_owl {
-            check(OWL_XML, Format::OwlXml, seed, piece)?;
+            check(OWL_XML, OntologyFormat::OwlXml, seed, piece)?;
         } else {
-            check(RDF_XML, Format::RdfXml, seed, piece)?;
+            check(RDF_XML, OntologyFormat::RdfXml, seed, piece)?;
         }
     }
 
@@ -94,7 +99,7 @@ proptest! {
         seed in any::<u64>(),
         piece in 1usize..9,
     ) {
-        check(TURTLE, Format::Turtle, seed, piece)?;
+        check(TURTLE, OntologyFormat::Turtle, seed, piece)?;
     }
 
     #[test]

@@ -1,12 +1,14 @@
 use std::io::{self, Read};
 
-use docstokg_ontology::format::{Format, Limits, Options, Outcome, validate};
+use docstokg_ontology::format::{
+    FormatLimits, OntologyFormat, ReadOptions, ValidationOutcome, validate,
+};
 use proptest::prelude::*;
 
 use super::{JSON_LD, OBO_GRAPH, RDF_XML, TURTLE, normalized, read};
 
 /// Every prefix is invalid, or its statements are whole ones of the file.
-fn check_prefixes(text: &str, format: Format, may_be_valid: impl Fn(&str) -> bool) {
+fn check_prefixes(text: &str, format: OntologyFormat, may_be_valid: impl Fn(&str) -> bool) {
     let lines = normalized(text, format);
     for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
         let report = read(&text[..end], format);
@@ -29,19 +31,21 @@ fn check_prefixes(text: &str, format: Format, may_be_valid: impl Fn(&str) -> boo
 
 #[test]
 fn truncated_files_are_invalid() {
-    check_prefixes(RDF_XML, Format::RdfXml, |text| text.ends_with("</rdf:RDF>"));
+    check_prefixes(RDF_XML, OntologyFormat::RdfXml, |text| {
+        text.ends_with("</rdf:RDF>")
+    });
     let ends = |text: &str| {
         let text = text.trim_end();
         text.is_empty() || text.ends_with('.')
     };
-    check_prefixes(TURTLE, Format::Turtle, ends);
-    let triples = normalized(TURTLE, Format::Turtle);
-    check_prefixes(&triples, Format::NTriples, ends);
-    check_prefixes(&triples, Format::NQuads, ends);
-    check_prefixes(JSON_LD, Format::JsonLd, |_| false);
+    check_prefixes(TURTLE, OntologyFormat::Turtle, ends);
+    let triples = normalized(TURTLE, OntologyFormat::Turtle);
+    check_prefixes(&triples, OntologyFormat::NTriples, ends);
+    check_prefixes(&triples, OntologyFormat::NQuads, ends);
+    check_prefixes(JSON_LD, OntologyFormat::JsonLd, |_| false);
     for end in 0..OBO_GRAPH.len() {
         assert!(
-            !read(&OBO_GRAPH[..end], Format::OboGraph).is_valid(),
+            !read(&OBO_GRAPH[..end], OntologyFormat::OboGraph).is_valid(),
             "{end}"
         );
     }
@@ -50,15 +54,22 @@ fn truncated_files_are_invalid() {
 #[test]
 fn invalid_utf8_is_an_error() {
     for (text, format) in [
-        (TURTLE, Format::Turtle),
-        (RDF_XML, Format::RdfXml),
-        (JSON_LD, Format::JsonLd),
-        ("<http://a> <http://b> \"label 1.0\" .", Format::NTriples),
+        (TURTLE, OntologyFormat::Turtle),
+        (RDF_XML, OntologyFormat::RdfXml),
+        (JSON_LD, OntologyFormat::JsonLd),
+        (
+            "<http://a> <http://b> \"label 1.0\" .",
+            OntologyFormat::NTriples,
+        ),
     ] {
         let mut bytes = text.as_bytes().to_vec();
         for (at, _) in text.match_indices("1.0") {
             let original = std::mem::replace(&mut bytes[at], 0xff);
-            assert_eq!(read(&bytes, format).outcome, Outcome::Invalid, "{format}");
+            assert_eq!(
+                read(&bytes, format).outcome,
+                ValidationOutcome::Invalid,
+                "{format}"
+            );
             bytes[at] = original;
         }
     }
@@ -66,27 +77,27 @@ fn invalid_utf8_is_an_error() {
 
 #[test]
 fn formats_that_cannot_be_streamed_have_a_limit_that_says_so() {
-    let options = Options {
-        limits: Limits {
+    let options = ReadOptions {
+        limits: FormatLimits {
             max_unstreamed_bytes: 1 << 20,
-            ..Limits::default()
+            ..FormatLimits::default()
         },
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let nodes = ",{\"@id\": \"a:1\", \"a:p\": \"x\"}".repeat(100_000);
     let graph = format!("\"@graph\": [{}]", &nodes[1..]);
     let context = "\"@context\": {\"a\": \"http://a/\"}";
     let ordered = format!("{{{context}, {graph}}}");
-    let report = validate(ordered.as_bytes(), Format::JsonLd, &options).unwrap();
+    let report = validate(ordered.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
     assert_eq!(
         (report.outcome, report.statements),
-        (Outcome::Valid, 100_000),
+        (ValidationOutcome::Valid, 100_000),
         "{report:?}"
     );
     assert_eq!(report.bytes, ordered.len() as u64);
     let other = format!("{{{graph}, {context}}}");
-    let report = validate(other.as_bytes(), Format::JsonLd, &options).unwrap();
-    assert_eq!(report.outcome, Outcome::Invalid);
+    let report = validate(other.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
+    assert_eq!(report.outcome, ValidationOutcome::Invalid);
     assert!(
         report.errors[0]
             .message
@@ -94,23 +105,26 @@ fn formats_that_cannot_be_streamed_have_a_limit_that_says_so() {
     );
     let cut = validate(
         &ordered.as_bytes()[..ordered.len() - 2],
-        Format::JsonLd,
+        OntologyFormat::JsonLd,
         &options,
     )
     .unwrap();
-    assert_eq!(cut.outcome, Outcome::Invalid);
+    assert_eq!(cut.outcome, ValidationOutcome::Invalid);
     let deep = format!("{}{}", " ".repeat(2 << 20), "[".repeat(1000));
-    let deep = validate(deep.as_bytes(), Format::JsonLd, &options).unwrap();
+    let deep = validate(deep.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
     assert!(deep.errors[0].message.contains("deep"), "{deep:?}");
-    let limits = Limits {
+    let limits = FormatLimits {
         max_bytes: 10,
-        ..Limits::default()
+        ..FormatLimits::default()
     };
-    let options = Options {
+    let options = ReadOptions {
         limits,
-        ..Options::default()
+        ..ReadOptions::default()
     };
-    for format in Format::ALL.into_iter().filter(|format| format.is_parsed()) {
+    for format in OntologyFormat::ALL
+        .into_iter()
+        .filter(|format| format.is_parsed())
+    {
         let report = validate(" ".repeat(20).as_bytes(), format, &options).unwrap();
         assert!(
             report.errors[0].message.contains("larger than the limit"),
@@ -143,32 +157,40 @@ fn hostile_files_are_refused_in_little_time() {
     );
     let deep_json = "[".repeat(1_000_000);
     for (text, format, expected) in [
-        (bomb, Format::RdfXml, "expands to more than"),
-        (outside, Format::RdfXml, "e"),
-        (deep_xml, Format::RdfXml, "deep"),
-        ("[".repeat(1_000_000), Format::Turtle, "deep"),
-        ("(".repeat(1_000_000), Format::TriG, "deep"),
-        (long_prefix, Format::Turtle, "times larger than the file"),
-        (deep_json.clone(), Format::JsonLd, "deep"),
-        (format!("{{\"graphs\": {deep_json}"), Format::OboGraph, ""),
+        (bomb, OntologyFormat::RdfXml, "expands to more than"),
+        (outside, OntologyFormat::RdfXml, "e"),
+        (deep_xml, OntologyFormat::RdfXml, "deep"),
+        ("[".repeat(1_000_000), OntologyFormat::Turtle, "deep"),
+        ("(".repeat(1_000_000), OntologyFormat::TriG, "deep"),
+        (
+            long_prefix,
+            OntologyFormat::Turtle,
+            "times larger than the file",
+        ),
+        (deep_json.clone(), OntologyFormat::JsonLd, "deep"),
+        (
+            format!("{{\"graphs\": {deep_json}"),
+            OntologyFormat::OboGraph,
+            "",
+        ),
         (
             format!("<http://a> <http://b> \"{}\" .", "x".repeat(12 << 20)),
-            Format::NTriples,
+            OntologyFormat::NTriples,
             "longer",
         ),
         (
             format!("<http://a> <http://b> \"{}\" .", "x".repeat(20 << 20)),
-            Format::Turtle,
+            OntologyFormat::Turtle,
             "",
         ),
         (
             format!("{{\"graphs\": [{{\"id\": \"{}", "x".repeat(12 << 20)),
-            Format::OboGraph,
+            OntologyFormat::OboGraph,
             "longer",
         ),
     ] {
         let report = read(&text, format);
-        assert_eq!(report.outcome, Outcome::Invalid, "{format}");
+        assert_eq!(report.outcome, ValidationOutcome::Invalid, "{format}");
         assert!(
             report.errors[0].message.contains(expected),
             "{format}: {:?}",
@@ -189,8 +211,11 @@ fn a_reader_that_fails_is_no_invalid_file() {
             ))
         }
     }
-    for format in Format::ALL.into_iter().filter(|format| format.is_parsed()) {
-        let error = validate(Failing, format, &Options::default()).unwrap_err();
+    for format in OntologyFormat::ALL
+        .into_iter()
+        .filter(|format| format.is_parsed())
+    {
+        let error = validate(Failing, format, &ReadOptions::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{format}");
     }
 }
@@ -206,8 +231,8 @@ proptest! {
         let starts = ["", "<rdf:RDF>", "{\"graphs\":[", "@prefix a: <b> . "];
         let mut text = starts[start].as_bytes().to_vec();
         text.extend(bytes);
-        for format in Format::ALL {
-            let report = validate(&text[..], format, &Options::default()).unwrap();
+        for format in OntologyFormat::ALL {
+            let report = validate(&text[..], format, &ReadOptions::default()).unwrap();
             prop_assert!(report.is_valid() || report.content_hash.is_none());
         }
     }

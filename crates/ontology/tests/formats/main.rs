@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use docstokg_ontology::format::{
-    ContextLoader, Detected, Format, Options, Outcome, Report, VersionOrigin, detect, normalize,
-    validate,
+    ContextLoader, DetectedFormat, OntologyFormat, ReadOptions, ValidationOutcome,
+    ValidationReport, VersionOrigin, detect, normalize, validate,
 };
 use proptest::prelude::*;
 
@@ -63,14 +63,14 @@ const OBO_GRAPH: &str = r#"{"graphs": [{"nodes": [{"id": "http://a/1", "lbl": "x
   "meta": {"version": "http://a/o/1", "basicPropertyValues":
     [{"pred": "http://purl.org/dc/terms/license", "val": "CC0"}]}}]}"#;
 
-fn read(text: impl AsRef<[u8]>, format: Format) -> Report {
-    validate(text.as_ref(), format, &Options::default()).unwrap()
+fn read(text: impl AsRef<[u8]>, format: OntologyFormat) -> ValidationReport {
+    validate(text.as_ref(), format, &ReadOptions::default()).unwrap()
 }
 
-fn normalized(text: &str, format: Format) -> String {
+fn normalized(text: &str, format: OntologyFormat) -> String {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("normalized.nt");
-    let result = normalize(text.as_bytes(), format, &Options::default(), &target).unwrap();
+    let result = normalize(text.as_bytes(), format, &ReadOptions::default(), &target).unwrap();
     let out = std::fs::read_to_string(&target).unwrap();
     assert_eq!(result.statements, out.lines().count() as u64);
     assert_eq!(result.bytes, out.len() as u64);
@@ -80,10 +80,21 @@ fn normalized(text: &str, format: Format) -> String {
 
 #[test]
 fn the_header_is_that_of_the_ontology() {
-    for (text, format) in [(TURTLE, Format::Turtle), (RDF_XML, Format::RdfXml)] {
-        assert_eq!(detect(text.as_bytes(), None), Detected::Ontology(format));
+    for (text, format) in [
+        (TURTLE, OntologyFormat::Turtle),
+        (RDF_XML, OntologyFormat::RdfXml),
+    ] {
+        assert_eq!(
+            detect(text.as_bytes(), None),
+            DetectedFormat::Ontology(format)
+        );
         let report = read(text, format);
-        assert_eq!(report.outcome, Outcome::Valid, "{:?}", report.errors);
+        assert_eq!(
+            report.outcome,
+            ValidationOutcome::Valid,
+            "{:?}",
+            report.errors
+        );
         assert_eq!(
             (report.statements, report.statements_with_blank_nodes),
             (15, 3)
@@ -103,7 +114,7 @@ fn the_header_is_that_of_the_ontology() {
         );
         assert_eq!(report.bytes, text.len() as u64);
     }
-    let graph = read(OBO_GRAPH, Format::OboGraph);
+    let graph = read(OBO_GRAPH, OntologyFormat::OboGraph);
     assert!(graph.is_valid(), "{:?}", graph.errors);
     assert_eq!((graph.terms, graph.obsolete, graph.statements), (2, 1, 3));
     assert_eq!(graph.version().unwrap().value, "http://a/o/1");
@@ -112,44 +123,63 @@ fn the_header_is_that_of_the_ontology() {
 
 #[test]
 fn the_hash_is_that_of_the_statements() {
-    let turtle = read(TURTLE, Format::Turtle).content_hash.unwrap();
-    assert_eq!(read(RDF_XML, Format::RdfXml).content_hash.unwrap(), turtle);
-    let lines = normalized(TURTLE, Format::Turtle);
-    assert_eq!(read(&lines, Format::NTriples).content_hash.unwrap(), turtle);
+    let turtle = read(TURTLE, OntologyFormat::Turtle).content_hash.unwrap();
+    assert_eq!(
+        read(RDF_XML, OntologyFormat::RdfXml).content_hash.unwrap(),
+        turtle
+    );
+    let lines = normalized(TURTLE, OntologyFormat::Turtle);
+    assert_eq!(
+        read(&lines, OntologyFormat::NTriples).content_hash.unwrap(),
+        turtle
+    );
     let mut reversed: Vec<_> = lines.lines().collect();
     reversed.reverse();
     let reversed = reversed.join("\n");
     assert_eq!(
-        read(&reversed, Format::NQuads).content_hash.unwrap(),
+        read(&reversed, OntologyFormat::NQuads)
+            .content_hash
+            .unwrap(),
         turtle
     );
     assert_eq!(
-        normalized(&reversed, Format::Turtle).lines().count(),
+        normalized(&reversed, OntologyFormat::Turtle)
+            .lines()
+            .count(),
         lines.lines().count()
     );
     let other = TURTLE.replace("1.0", "1.1");
-    assert_ne!(read(other, Format::Turtle).content_hash.unwrap(), turtle);
+    assert_ne!(
+        read(other, OntologyFormat::Turtle).content_hash.unwrap(),
+        turtle
+    );
 }
 
 #[test]
 fn normalised_files_are_sorted_and_stable() {
-    let once = normalized(RDF_XML, Format::RdfXml);
-    assert_eq!(once, normalized(RDF_XML, Format::RdfXml));
+    let once = normalized(RDF_XML, OntologyFormat::RdfXml);
+    assert_eq!(once, normalized(RDF_XML, OntologyFormat::RdfXml));
     assert!(once.lines().is_sorted());
-    assert_eq!(once, normalized(&once, Format::NTriples));
+    assert_eq!(once, normalized(&once, OntologyFormat::NTriples));
     let twice = format!(
         "{TURTLE}\n{}",
         TURTLE.replace("[ a owl:Restriction ; owl:onProperty <p> ]", "<p>")
     );
-    assert_eq!(normalized(&twice, Format::Turtle).lines().count(), 16);
+    assert_eq!(
+        normalized(&twice, OntologyFormat::Turtle).lines().count(),
+        16
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_normalised_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("out.nt");
-    let options = Options::default();
-    for (text, format) in [("<a> <b>", Format::Turtle), ("id: x", Format::Obo)] {
+    let options = ReadOptions::default();
+    for (text, format) in [
+        ("<a> <b>", OntologyFormat::Turtle),
+        ("id: x", OntologyFormat::Obo),
+    ] {
         assert!(normalize(text.as_bytes(), format, &options, &target).is_err());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -160,28 +190,28 @@ fn errors_have_positions() {
     for (text, format, line) in [
         (
             "@prefix a: <http://b/> .\na:x a a:y .\na:x b:y a:z .\n",
-            Format::Turtle,
+            OntologyFormat::Turtle,
             3,
         ),
         (
             "<http://a> <http://b> \"c\" .\n<http://a> <http://b>\n",
-            Format::NTriples,
+            OntologyFormat::NTriples,
             2,
         ),
         (
             "<http://a> <http://b> \"c\" .\n\n<http://a> \u{1} .\n",
-            Format::NQuads,
+            OntologyFormat::NQuads,
             3,
         ),
-        ("{\n\"@id\": }", Format::JsonLd, 2),
+        ("{\n\"@id\": }", OntologyFormat::JsonLd, 2),
         (
             "{\"graphs\": [\n{\"nodes\": [\n{\"id\": 5}]}]}",
-            Format::OboGraph,
+            OntologyFormat::OboGraph,
             3,
         ),
     ] {
         let report = read(text, format);
-        assert_eq!(report.outcome, Outcome::Invalid);
+        assert_eq!(report.outcome, ValidationOutcome::Invalid);
         assert_eq!(
             report.errors[0].line,
             Some(line),
@@ -193,32 +223,32 @@ fn errors_have_positions() {
         ("rdf:about=\"b\"", "rdf:about=\"b c\""),
         ("&owl;Class", "&nope;Class"),
     ] {
-        let report = read(RDF_XML.replace(from, to), Format::RdfXml);
+        let report = read(RDF_XML.replace(from, to), OntologyFormat::RdfXml);
         assert_eq!(report.errors[0].line, Some(11), "{:?}", report.errors);
     }
     let report = read(
         RDF_XML.replace("</owl:Class>", "</owl:Klass>"),
-        Format::RdfXml,
+        OntologyFormat::RdfXml,
     );
     assert_eq!(report.errors[0].line, Some(10), "{:?}", report.errors);
 }
 
 #[test]
 fn byte_order_marks_and_line_ends_do_not_matter() {
-    let triples = normalized(TURTLE, Format::Turtle);
+    let triples = normalized(TURTLE, OntologyFormat::Turtle);
     for (text, format) in [
-        (TURTLE, Format::Turtle),
-        (RDF_XML, Format::RdfXml),
-        (&triples, Format::NTriples),
-        (&triples, Format::NQuads),
-        (JSON_LD, Format::JsonLd),
-        (OBO_GRAPH, Format::OboGraph),
+        (TURTLE, OntologyFormat::Turtle),
+        (RDF_XML, OntologyFormat::RdfXml),
+        (&triples, OntologyFormat::NTriples),
+        (&triples, OntologyFormat::NQuads),
+        (JSON_LD, OntologyFormat::JsonLd),
+        (OBO_GRAPH, OntologyFormat::OboGraph),
     ] {
         let plain = read(text, format);
         let marked = format!("\u{feff}{}", text.replace('\n', "\r\n"));
         assert_eq!(
             detect(marked.as_bytes(), Some(format)),
-            Detected::Ontology(format)
+            DetectedFormat::Ontology(format)
         );
         let other = read(marked, format);
         assert!(other.is_valid(), "{format}: {:?}", other.errors);
@@ -228,15 +258,21 @@ fn byte_order_marks_and_line_ends_do_not_matter() {
 
 #[test]
 fn formats_without_a_parser_are_not_validated() {
-    for format in [Format::OwlFunctional, Format::OwlManchester] {
+    for format in [OntologyFormat::OwlFunctional, OntologyFormat::OwlManchester] {
         let report = read("anything", format);
-        assert_eq!(report.outcome, Outcome::NotValidated);
+        assert_eq!(report.outcome, ValidationOutcome::NotValidated);
         assert!(report.warnings[0].message.contains("not parsed"));
     }
     // OWL/XML is at least XML.
-    assert_eq!(read("anything", Format::OwlXml).outcome, Outcome::Invalid);
-    let xml = read("<Ontology><Import>x</Import></Ontology>", Format::OwlXml);
-    assert_eq!(xml.outcome, Outcome::NotValidated);
+    assert_eq!(
+        read("anything", OntologyFormat::OwlXml).outcome,
+        ValidationOutcome::Invalid
+    );
+    let xml = read(
+        "<Ontology><Import>x</Import></Ontology>",
+        OntologyFormat::OwlXml,
+    );
+    assert_eq!(xml.outcome, ValidationOutcome::NotValidated);
     assert!(xml.warnings[0].message.contains("not checked"));
 }
 
@@ -254,24 +290,29 @@ impl ContextLoader for OneContext {
 #[test]
 fn remote_contexts_come_from_the_loader_or_are_reported() {
     let text = r#"{"@context": "http://c/known", "@id": "http://a", "p": "x"}"#;
-    let report = read(text, Format::JsonLd);
-    assert_eq!(report.outcome, Outcome::NotValidated, "{:?}", report.errors);
+    let report = read(text, OntologyFormat::JsonLd);
+    assert_eq!(
+        report.outcome,
+        ValidationOutcome::NotValidated,
+        "{:?}",
+        report.errors
+    );
     assert_eq!(report.contexts_not_loaded, ["http://c/known"]);
     assert_eq!(report.content_hash, None);
-    let options = Options {
+    let options = ReadOptions {
         contexts: Some(Arc::new(OneContext)),
-        ..Options::default()
+        ..ReadOptions::default()
     };
-    let report = validate(text.as_bytes(), Format::JsonLd, &options).unwrap();
+    let report = validate(text.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
     assert_eq!(
         (report.outcome, report.statements),
-        (Outcome::Valid, 1),
+        (ValidationOutcome::Valid, 1),
         "{:?}",
         report.errors
     );
     let other = text.replace("known", "other");
-    let report = validate(other.as_bytes(), Format::JsonLd, &options).unwrap();
-    assert_eq!(report.outcome, Outcome::NotValidated);
+    let report = validate(other.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
+    assert_eq!(report.outcome, ValidationOutcome::NotValidated);
 }
 
 /// Statements with many shapes of terms.
@@ -294,14 +335,14 @@ proptest! {
         mut lines in proptest::collection::vec(statement(), 1..60),
         threads in 1usize..4,
     ) {
-        let options = Options { threads, ..Options::default() };
+        let options = ReadOptions { threads, ..ReadOptions::default() };
         let report = |text: &str, format| validate(text.as_bytes(), format, &options).unwrap();
-        let forward = report(&lines.join("\n"), Format::NTriples);
-        prop_assert_eq!(forward.outcome, Outcome::Valid, "{:?}", forward.errors);
+        let forward = report(&lines.join("\n"), OntologyFormat::NTriples);
+        prop_assert_eq!(forward.outcome, ValidationOutcome::Valid, "{:?}", forward.errors);
         prop_assert_eq!(forward.statements, lines.len() as u64);
         lines.reverse();
         let text = lines.join("\n");
-        for format in [Format::NTriples, Format::NQuads, Format::Turtle, Format::TriG] {
+        for format in [OntologyFormat::NTriples, OntologyFormat::NQuads, OntologyFormat::Turtle, OntologyFormat::TriG] {
             let backward = report(&text, format);
             prop_assert_eq!(&backward.content_hash, &forward.content_hash);
             prop_assert_eq!(backward.statements, forward.statements);

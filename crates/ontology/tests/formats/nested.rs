@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use docstokg_ontology::diff::{DEFAULT_TABLE_BYTES, TermTable};
-use docstokg_ontology::format::{ContextLoader, Report};
-use docstokg_ontology::format::{Detected, Format, Limits, Options, Outcome, detect, validate};
+use docstokg_ontology::format::{ContextLoader, ValidationReport};
+use docstokg_ontology::format::{
+    DetectedFormat, FormatLimits, OntologyFormat, ReadOptions, ValidationOutcome, detect, validate,
+};
 use docstokg_origin_sim::hostile::{deep_ontologies, nested, term_chains};
 
 use super::read;
@@ -16,8 +18,13 @@ const DEPTH: usize = 100_000;
 fn chains_of_terms_in_json_ld_are_refused_at_any_length() {
     for length in [1_000, 3_000, DEPTH] {
         for text in term_chains(length) {
-            let report = read(&text, Format::JsonLd);
-            assert_eq!(report.outcome, Outcome::Invalid, "{}", &text[..80]);
+            let report = read(&text, OntologyFormat::JsonLd);
+            assert_eq!(
+                report.outcome,
+                ValidationOutcome::Invalid,
+                "{}",
+                &text[..80]
+            );
             let why = &report.errors[0].message;
             let reasons = ["refer to each other in a chain", "a context is larger than"];
             let is_named = reasons.iter().any(|reason| why.contains(reason));
@@ -25,23 +32,23 @@ fn chains_of_terms_in_json_ld_are_refused_at_any_length() {
         }
     }
     // A file that is streamed is judged as well, and the longest chain that is read is read.
-    let streamed = Options {
-        limits: Limits {
+    let streamed = ReadOptions {
+        limits: FormatLimits {
             max_unstreamed_bytes: 100,
-            ..Limits::default()
+            ..FormatLimits::default()
         },
-        ..Options::default()
+        ..ReadOptions::default()
     };
-    let is_chain = |report: &Report| {
+    let is_chain = |report: &ValidationReport| {
         let mut errors = report.errors.iter();
         errors.any(|error| error.message.contains("in a chain"))
     };
     for text in term_chains(1_000) {
-        let report = validate(text.as_bytes(), Format::JsonLd, &streamed).unwrap();
+        let report = validate(text.as_bytes(), OntologyFormat::JsonLd, &streamed).unwrap();
         assert!(is_chain(&report), "{report:?}");
     }
     for text in term_chains(30) {
-        let report = read(&text, Format::JsonLd);
+        let report = read(&text, OntologyFormat::JsonLd);
         assert!(!is_chain(&report), "{report:?}");
     }
 }
@@ -65,7 +72,10 @@ fn contexts_at_their_bounds_are_read() {
             terms.join(",")
         );
     }
-    let report = read(format!("{{\"@context\":{context}}}"), Format::JsonLd);
+    let report = read(
+        format!("{{\"@context\":{context}}}"),
+        OntologyFormat::JsonLd,
+    );
     let is_refused = report
         .errors
         .iter()
@@ -73,9 +83,15 @@ fn contexts_at_their_bounds_are_read() {
     assert!(!is_refused, "{report:?}");
     let lists = "{\"@context\":{\"T\":{\"@id\":\"http://v/T\",\"@context\":[null";
     let nulls = format!("{lists}{}]}}}},\"@type\":\"T\"}}", ",null".repeat(999));
-    assert_eq!(read(&nulls, Format::JsonLd).outcome, Outcome::Valid);
+    assert_eq!(
+        read(&nulls, OntologyFormat::JsonLd).outcome,
+        ValidationOutcome::Valid
+    );
     let nulls = format!("{lists}{}]}}}},\"@type\":\"T\"}}", ",null".repeat(DEPTH));
-    assert_eq!(read(&nulls, Format::JsonLd).outcome, Outcome::Invalid);
+    assert_eq!(
+        read(&nulls, OntologyFormat::JsonLd).outcome,
+        ValidationOutcome::Invalid
+    );
 }
 
 /// Gives every address a context that leads back to itself.
@@ -94,31 +110,35 @@ fn remote_contexts_that_lead_to_themselves_are_not_loaded() {
         r#"{"@context": {"a": "b:x", "b": {"@id": "http://b/", "@context": {"@import": "http://c/"}}}}"#,
         r#"{"@context": ["http://c/", "http://c/", "http://c/", "http://c/"]}"#,
     ] {
-        let options = Options {
+        let options = ReadOptions {
             contexts: Some(Arc::new(Circular(remote))),
-            ..Options::default()
+            ..ReadOptions::default()
         };
         let text = r#"{"@context": "http://c/", "@id": "http://a", "p": "x"}"#;
-        let report = validate(text.as_bytes(), Format::JsonLd, &options).unwrap();
-        assert_eq!(report.outcome, Outcome::NotValidated, "{report:?}");
+        let report = validate(text.as_bytes(), OntologyFormat::JsonLd, &options).unwrap();
+        assert_eq!(
+            report.outcome,
+            ValidationOutcome::NotValidated,
+            "{report:?}"
+        );
         assert_eq!(report.contexts_not_loaded, ["http://c/"]);
     }
 }
 
-fn is_table(text: &[u8], format: Format, options: &Options) -> bool {
+fn is_table(text: &[u8], format: OntologyFormat, options: &ReadOptions) -> bool {
     TermTable::read(text, format, options, DEFAULT_TABLE_BYTES).is_ok()
 }
 
 /// Reads every deep ontology on a small stack, which stands for that of any thread that calls.
 fn read_deep<T: Send + 'static>(
     depth: usize,
-    read: impl Fn(&[u8], Format) -> T + Send + 'static,
+    read: impl Fn(&[u8], OntologyFormat) -> T + Send + 'static,
 ) -> Vec<(String, T)> {
     let read_all = move || {
         let texts = deep_ontologies(depth).into_iter();
         let each = texts.map(|(name, text)| {
             // `.json` is the ending of several formats.
-            let format = Format::from_file_name(&name).unwrap_or(Format::OboGraph);
+            let format = OntologyFormat::from_file_name(&name).unwrap_or(OntologyFormat::OboGraph);
             let what = read(text.as_bytes(), format);
             (name, what)
         });
@@ -135,7 +155,7 @@ fn every_format_may_be_nested_to_any_depth() {
         read(text, format)
     });
     for (name, report) in reports {
-        let is_told = report.outcome != Outcome::Invalid || !report.errors.is_empty();
+        let is_told = report.outcome != ValidationOutcome::Invalid || !report.errors.is_empty();
         assert!(is_told, "{name}");
     }
 }
@@ -143,12 +163,12 @@ fn every_format_may_be_nested_to_any_depth() {
 #[test]
 fn deep_ontologies_are_compared_if_they_are_valid() {
     let reports = read_deep(DEPTH / 10, |text, format| {
-        let is_table = is_table(text, format, &Options::default());
+        let is_table = is_table(text, format, &ReadOptions::default());
         (read(text, format), is_table)
     });
     for (name, (report, is_table)) in reports {
-        if report.outcome != Outcome::NotValidated {
-            let is_valid = report.outcome == Outcome::Valid;
+        if report.outcome != ValidationOutcome::NotValidated {
+            let is_valid = report.outcome == ValidationOutcome::Valid;
             assert_eq!(is_valid, is_table, "{name}: {:?}", report.errors);
         }
     }
@@ -189,19 +209,22 @@ fn json_ld_at_the_bounds_of_json_is_judged_alike_by_all_readers() {
             Some("the number 1e400 is too large"),
         ),
     ];
-    let options = |max_unstreamed_bytes| Options {
-        limits: Limits {
+    let options = |max_unstreamed_bytes| ReadOptions {
+        limits: FormatLimits {
             max_unstreamed_bytes,
-            ..Limits::default()
+            ..FormatLimits::default()
         },
-        ..Options::default()
+        ..ReadOptions::default()
     };
     for (text, refusal) in cases {
         let bytes = text.as_bytes();
         let reports = [1 << 20, 1].map(|most| {
-            let report = validate(bytes, Format::JsonLd, &options(most)).unwrap();
-            let is_valid = report.outcome == Outcome::Valid;
-            assert_eq!(is_table(bytes, Format::JsonLd, &options(most)), is_valid);
+            let report = validate(bytes, OntologyFormat::JsonLd, &options(most)).unwrap();
+            let is_valid = report.outcome == ValidationOutcome::Valid;
+            assert_eq!(
+                is_table(bytes, OntologyFormat::JsonLd, &options(most)),
+                is_valid
+            );
             report
         });
         for report in &reports {
@@ -231,11 +254,11 @@ fn a_chain_of_stanzas_is_an_ontology_like_any_other() {
     let text = format!("format-version: 1.2\nontology: a\n\n{}", stanzas.concat());
     assert!(matches!(
         detect(text.as_bytes(), None),
-        Detected::Ontology(Format::Obo)
+        DetectedFormat::Ontology(OntologyFormat::Obo)
     ));
-    let report = read(&text, Format::Obo);
+    let report = read(&text, OntologyFormat::Obo);
     assert_eq!(
         (report.outcome, report.terms),
-        (Outcome::Valid, DEPTH as u64)
+        (ValidationOutcome::Valid, DEPTH as u64)
     );
 }

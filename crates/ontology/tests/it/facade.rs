@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_ontology::facade::rate::short;
-use docstokg_ontology::facade::{AcquireError, Facade, Hint, Mode, RateLimits};
+use docstokg_ontology::facade::{AcquireError, AcquireMode, Facade, Hint, RateLimits};
 use docstokg_origin_sim::Simulation;
 use parking_lot::Mutex;
 
@@ -43,10 +43,16 @@ fn the_call_beyond_the_window_waits_until_it_has_passed() {
             .build()
             .unwrap();
         for _ in 0..4 {
-            let acquired = facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+            let acquired = facade
+                .acquire(OLS, HOST, AcquireMode::Block, 1)
+                .await
+                .unwrap();
             assert_eq!(acquired.blocked, Duration::ZERO);
         }
-        let last = facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        let last = facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         // Four in any second, and no more: the fifth waits for the first to leave the window.
         assert!(last.blocked >= Duration::from_secs(1), "{:?}", last.blocked);
         assert!(
@@ -77,14 +83,20 @@ fn the_minute_window_holds_while_the_second_has_room() {
         let facade = facade(&world, "default: 8/second+12/minute");
         let start = world.elapsed();
         for _ in 0..12 {
-            facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+            facade
+                .acquire(OLS, HOST, AcquireMode::Block, 1)
+                .await
+                .unwrap();
         }
         assert!(
             world.elapsed().saturating_sub(start) < Duration::from_secs(2),
             "twelve in two bursts"
         );
         world.sleep(Duration::from_secs(5)).await;
-        let error = facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
+        let error = facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 1)
+            .await
+            .unwrap_err();
         let AcquireError::Exceeded {
             window, retry_in, ..
         } = &error
@@ -111,16 +123,25 @@ fn fail_mode_is_refused_at_once_and_costs_nothing() {
             .build()
             .unwrap();
         for _ in 0..2 {
-            facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap();
+            facade
+                .acquire(OLS, HOST, AcquireMode::Fail, 1)
+                .await
+                .unwrap();
         }
         let before = world.elapsed();
         for _ in 0..100 {
-            facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
+            facade
+                .acquire(OLS, HOST, AcquireMode::Fail, 1)
+                .await
+                .unwrap_err();
         }
         assert_eq!(world.elapsed(), before, "no time passes");
         assert_eq!(kept.last()["outcome"], "exceeded");
         world.sleep(Duration::from_millis(1_020)).await;
-        facade.acquire(OLS, HOST, Mode::Fail, 2).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 2)
+            .await
+            .unwrap();
     });
 }
 
@@ -128,7 +149,7 @@ fn fail_mode_is_refused_at_once_and_costs_nothing() {
 fn hosts_and_services_have_budgets_of_their_own() {
     run(|world| async move {
         let facade = facade(&world, "default: 1/second");
-        let now = |service, host| facade.acquire(service, host, Mode::Fail, 1);
+        let now = |service, host| facade.acquire(service, host, AcquireMode::Fail, 1);
         now(OLS, HOST).await.unwrap();
         now(OLS, HOST).await.unwrap_err();
         now(OLS, Some("cdn.example.org")).await.unwrap();
@@ -152,7 +173,10 @@ fn known_services_are_ready_and_hosts_come_when_first_seen() {
                 .collect()
         };
         assert_eq!(keys(&facade), ["bioportal:default", "ols:default"]);
-        facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         assert_eq!(
             keys(&facade),
             ["bioportal:default", "ols:default", "ols:www.ebi.ac.uk"]
@@ -180,16 +204,22 @@ fn no_default_is_no_limit_except_for_services_with_one() {
         let facade = facade(&world, "default: null\nper_service: ols:1/second");
         for _ in 0..1_000 {
             facade
-                .acquire(Some("lov"), HOST, Mode::Fail, 1)
+                .acquire(Some("lov"), HOST, AcquireMode::Fail, 1)
                 .await
                 .unwrap();
         }
-        facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap();
-        facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 1)
+            .await
+            .unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 1)
+            .await
+            .unwrap_err();
         // A cooldown holds for a key without a limit, too.
         facade.cooldown_for("lov:www.ebi.ac.uk", 2.0).await.unwrap();
         facade
-            .acquire(Some("lov"), HOST, Mode::Fail, 1)
+            .acquire(Some("lov"), HOST, AcquireMode::Fail, 1)
             .await
             .unwrap_err();
     });
@@ -206,13 +236,19 @@ fn a_caller_that_slept_through_the_retry_after_does_not_wait_again() {
             .build()
             .unwrap();
         let start = world.elapsed();
-        facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         // The origin answers 429 with Retry-After: 1; the caller's own retry sleeps.
         facade.cooldown_for("ols:www.ebi.ac.uk", 1.0).await.unwrap();
         assert_eq!(kept.last()["event"], "ratelimit.cooldown");
         assert_eq!(kept.last()["seconds"], 1.0);
         world.sleep(Duration::from_secs(1)).await;
-        let again = facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        let again = facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         assert_eq!(again.blocked, Duration::ZERO);
         assert_eq!(
             world.elapsed().saturating_sub(start),
@@ -228,7 +264,10 @@ fn a_cooldown_is_waited_for_once() {
         facade.cooldown_for("ols:www.ebi.ac.uk", 3.0).await.unwrap();
         // A shorter one shortens nothing.
         facade.cooldown_for("ols:www.ebi.ac.uk", 1.0).await.unwrap();
-        let error = facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
+        let error = facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 1)
+            .await
+            .unwrap_err();
         let AcquireError::Exceeded { hint, retry_in, .. } = &error else {
             panic!("{error}")
         };
@@ -237,13 +276,19 @@ fn a_cooldown_is_waited_for_once() {
         assert!(error.to_string().contains("cooldown"), "{error}");
         // Other keys of the host go on.
         facade
-            .acquire(Some("lov"), HOST, Mode::Fail, 1)
+            .acquire(Some("lov"), HOST, AcquireMode::Fail, 1)
             .await
             .unwrap();
-        let first = facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        let first = facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         assert_eq!(first.blocked, Duration::from_secs(3));
         for _ in 0..3 {
-            let next = facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+            let next = facade
+                .acquire(OLS, HOST, AcquireMode::Block, 1)
+                .await
+                .unwrap();
             assert_eq!(next.blocked, Duration::ZERO, "the windows were not touched");
         }
     });
@@ -253,11 +298,17 @@ fn a_cooldown_is_waited_for_once() {
 fn a_cooldown_that_begins_during_a_wait_is_obeyed() {
     run(|world| async move {
         let facade = facade(&world, "default: 1/second");
-        facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         let waited = Arc::new(Mutex::new(None));
         let (theirs, result) = (facade.clone(), Arc::clone(&waited));
         world.start(async move {
-            let acquired = theirs.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+            let acquired = theirs
+                .acquire(OLS, HOST, AcquireMode::Block, 1)
+                .await
+                .unwrap();
             *result.lock() = Some(acquired.blocked);
         });
         world.sleep(Duration::from_millis(500)).await;
@@ -277,14 +328,20 @@ fn waiting_callers_go_in_order_and_no_refused_one_overtakes_them() {
         for number in 0..4 {
             let (facade, order) = (facade.clone(), Arc::clone(&order));
             world.start(async move {
-                facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+                facade
+                    .acquire(OLS, HOST, AcquireMode::Block, 1)
+                    .await
+                    .unwrap();
                 order.lock().push(number);
             });
         }
         for _ in 0..30 {
             world.sleep(Duration::from_millis(100)).await;
             if order.lock().len() < 4 {
-                facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap_err();
+                facade
+                    .acquire(OLS, HOST, AcquireMode::Fail, 1)
+                    .await
+                    .unwrap_err();
             }
         }
         world.sleep(Duration::from_secs(1)).await;
@@ -296,16 +353,22 @@ fn waiting_callers_go_in_order_and_no_refused_one_overtakes_them() {
 fn a_dropped_caller_gives_its_place_back() {
     run(|world| async move {
         let facade = facade(&world, "default: 1/second");
-        facade.acquire(OLS, HOST, Mode::Block, 1).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Block, 1)
+            .await
+            .unwrap();
         {
-            let mut waiting = Box::pin(facade.acquire(OLS, HOST, Mode::Block, 1));
+            let mut waiting = Box::pin(facade.acquire(OLS, HOST, AcquireMode::Block, 1));
             let polled = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(waiting.as_mut().poll(context).is_pending())
             });
             assert!(polled.await);
         }
         world.sleep(Duration::from_millis(1_020)).await;
-        facade.acquire(OLS, HOST, Mode::Fail, 1).await.unwrap();
+        facade
+            .acquire(OLS, HOST, AcquireMode::Fail, 1)
+            .await
+            .unwrap();
     });
 }
 
@@ -320,7 +383,7 @@ fn calls_that_can_never_succeed_say_so() {
             .build()
             .unwrap();
         let error = facade
-            .acquire(OLS, HOST, Mode::Block, 5)
+            .acquire(OLS, HOST, AcquireMode::Block, 5)
             .await
             .unwrap_err()
             .to_string();
@@ -328,10 +391,10 @@ fn calls_that_can_never_succeed_say_so() {
             error.contains("a weight of 5 never fits into the windows of ols"),
             "{error}"
         );
-        let nothing = facade.acquire(OLS, HOST, Mode::Fail, 0).await;
+        let nothing = facade.acquire(OLS, HOST, AcquireMode::Fail, 0).await;
         assert_eq!(nothing.unwrap_err(), AcquireError::NoWeight);
         let error = facade
-            .acquire(OLS, Some("a b"), Mode::Block, 1)
+            .acquire(OLS, Some("a b"), AcquireMode::Block, 1)
             .await
             .unwrap_err();
         assert!(error.to_string().contains("'a b' is not a host"), "{error}");

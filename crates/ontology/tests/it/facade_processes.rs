@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use docstokg_ontology::facade::{Facade, Mode, RateLimits};
+use docstokg_ontology::facade::{AcquireMode, Facade, RateLimits};
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;
 
@@ -50,7 +50,7 @@ fn worker() {
     block_on(async {
         for _ in 0..EACH {
             let acquired = facade
-                .acquire(Some("ols"), HOST, Mode::Block, 1)
+                .acquire(Some("ols"), HOST, AcquireMode::Block, 1)
                 .await
                 .unwrap();
             let at = SystemClock.boot().as_micros();
@@ -142,7 +142,7 @@ fn fork() {
         let facade = facade(shared.then_some(directory.path()), "3/hour");
         block_on(async {
             facade
-                .acquire(Some("ols"), HOST, Mode::Fail, 1)
+                .acquire(Some("ols"), HOST, AcquireMode::Fail, 1)
                 .await
                 .unwrap();
         });
@@ -152,7 +152,7 @@ fn fork() {
             let granted = block_on(async {
                 let mut granted = 0;
                 while facade
-                    .acquire(Some("ols"), HOST, Mode::Fail, 1)
+                    .acquire(Some("ols"), HOST, AcquireMode::Fail, 1)
                     .await
                     .is_ok()
                 {
@@ -171,7 +171,7 @@ fn fork() {
         let granted = libc::WEXITSTATUS(status);
         // Shared: two of three were left. In memory: a fresh budget.
         assert_eq!(granted, if shared { 2 } else { 3 }, "shared: {shared}");
-        let left = block_on(facade.acquire(Some("ols"), HOST, Mode::Fail, 1));
+        let left = block_on(facade.acquire(Some("ols"), HOST, AcquireMode::Fail, 1));
         assert_eq!(left.is_err(), shared, "the parent sees what the child used");
     }
 }
@@ -188,12 +188,12 @@ fn a_cooldown_holds_in_other_processes() {
             .await
             .unwrap();
         let error = other
-            .acquire(Some("ols"), HOST, Mode::Fail, 1)
+            .acquire(Some("ols"), HOST, AcquireMode::Fail, 1)
             .await
             .unwrap_err();
         assert!(error.to_string().contains("cooldown"), "{error}");
         other
-            .acquire(Some("lov"), HOST, Mode::Fail, 1)
+            .acquire(Some("lov"), HOST, AcquireMode::Fail, 1)
             .await
             .unwrap();
         let left = other.diagnose().await.unwrap();

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_bulk::scheduler::{RunEnd, RunMode};
 use docstokg_ontology::facade::settings::RateLimits;
 use docstokg_ontology::library::PruneMode;
-use docstokg_ontology::pull::{Asked, Ending, Options, Probes};
+use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, RequestedOntology};
 use docstokg_ontology::source::AbsenceReason;
-use docstokg_ontology::wanted::Wanted;
-use docstokg_origin_sim::{Origin, Piece, Reply, Simulation};
+use docstokg_ontology::wanted_ontology::WantedOntology;
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply, Simulation};
 
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
 
 #[test]
 fn an_ontology_is_looked_up_fetched_and_stored() {
-    let purl = Origin::new(PURL).route(
+    let purl = OriginScript::new(PURL).route(
         "/obo/hp.obo",
-        [Reply::ok(obo("releases/2026-06-20", "")).header("etag", "\"one\"")],
+        [ScriptedReply::ok(obo("releases/2026-06-20", "")).header("etag", "\"one\"")],
     );
     let world = with_registry(&["hp"], purl);
     let results = world.pull(asked(&["hp"]));
     let result = &results[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.version.as_deref(), Some("releases/2026-06-20"));
     assert_eq!(result.license.as_deref(), Some("CC-BY-4.0"));
     let latest = world.library().latest(&id("hp")).unwrap().unwrap();
@@ -51,23 +51,24 @@ fn an_ontology_is_looked_up_fetched_and_stored() {
 #[test]
 fn nothing_is_transferred_when_nothing_has_changed() {
     let body = obo("2026-06-20", "");
-    let purl = Origin::new(PURL).handler(move |arrival, _| match arrival.header("if-none-match") {
-        Some("\"one\"") => Reply::status(304),
-        _ => Reply::ok(body.clone()).header("etag", "\"one\""),
-    });
+    let purl =
+        OriginScript::new(PURL).handler(move |arrival, _| match arrival.header("if-none-match") {
+            Some("\"one\"") => ScriptedReply::status(304),
+            _ => ScriptedReply::ok(body.clone()).header("etag", "\"one\""),
+        });
     let world = with_registry(&["hp"], purl);
-    assert_eq!(world.pull(asked(&["hp"]))[0].status, Ending::Fresh);
+    assert_eq!(world.pull(asked(&["hp"]))[0].status, PullEnding::Fresh);
     let again = &world.pull(asked(&["hp"]))[0];
-    assert_eq!(again.status, Ending::Cached, "{again:?}");
+    assert_eq!(again.status, PullEnding::Cached, "{again:?}");
     assert_eq!(world.library().versions(&id("hp")).unwrap().len(), 1);
-    let forced = Options {
+    let forced = PullOptions {
         force: true,
-        ..Options::default()
+        ..PullOptions::default()
     };
     let (_, forced) = world.pull_with(asked(&["hp"]), forced);
     assert_eq!(
         forced[0].status,
-        Ending::Cached,
+        PullEnding::Cached,
         "the same version and content"
     );
     assert_eq!(world.library().versions(&id("hp")).unwrap().len(), 1);
@@ -75,16 +76,16 @@ fn nothing_is_transferred_when_nothing_has_changed() {
 
 #[test]
 fn versions_stay_beside_each_other_and_latest_is_switched() {
-    let purl = Origin::new(PURL).route(
+    let purl = OriginScript::new(PURL).route(
         "/obo/hp.obo",
         [
-            Reply::ok(obo("2026-01-01", "")),
-            Reply::ok(obo("2026-02-01", "")),
-            Reply::ok(obo("2026-02-01", "remark: rebuilt")),
+            ScriptedReply::ok(obo("2026-01-01", "")),
+            ScriptedReply::ok(obo("2026-02-01", "")),
+            ScriptedReply::ok(obo("2026-02-01", "remark: rebuilt")),
         ],
     );
     let world = with_registry(&["hp"], purl);
-    for wanted in [Ending::Fresh, Ending::Updated, Ending::Updated] {
+    for wanted in [PullEnding::Fresh, PullEnding::Updated, PullEnding::Updated] {
         assert_eq!(world.pull(asked(&["hp"]))[0].status, wanted);
     }
     let library = world.library();
@@ -119,12 +120,16 @@ fn versions_stay_beside_each_other_and_latest_is_switched() {
 fn the_registry_is_asked_once_for_many_ontologies() {
     let names: Vec<String> = (0..40).map(|number| format!("o{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let purl = Origin::new(PURL)
+    let purl = OriginScript::new(PURL)
         .limit("2/SECOND")
-        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+        .handler(|arrival, _| ScriptedReply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
     let world = with_registry(&names, purl);
     let results = world.pull(asked(&names));
-    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    assert!(
+        results
+            .iter()
+            .all(|result| result.status == PullEnding::Fresh)
+    );
     assert_eq!(world.ledger().at(REGISTRY).len(), 1);
     assert_eq!(world.ledger().statuses().get(&429), None);
     world
@@ -135,24 +140,28 @@ fn the_registry_is_asked_once_for_many_ontologies() {
 
 #[test]
 fn a_host_without_an_entry_gets_eight_a_second() {
-    let urls: Vec<Asked> = (0..40)
+    let urls: Vec<RequestedOntology> = (0..40)
         .map(|number| {
             let url = format!("https://files.example.org/{number}.obo")
                 .parse()
                 .unwrap();
-            Asked::new(Wanted {
+            RequestedOntology::new(WantedOntology {
                 url: Some(url),
-                ..Wanted::new(id(&format!("o{number}")))
+                ..WantedOntology::new(id(&format!("o{number}")))
             })
         })
         .collect();
-    let files = Origin::new("files.example.org")
-        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+    let files = OriginScript::new("files.example.org")
+        .handler(|arrival, _| ScriptedReply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
     let world = World::new(vec![files]);
     let begun = world.simulation.elapsed();
     let results = world.pull(urls);
     let took = world.simulation.elapsed().saturating_sub(begun);
-    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    assert!(
+        results
+            .iter()
+            .all(|result| result.status == PullEnding::Fresh)
+    );
     world
         .ledger()
         .no_window_exceeded("files.example.org", 8, Duration::from_secs(1))
@@ -163,35 +172,40 @@ fn a_host_without_an_entry_gets_eight_a_second() {
 
 #[test]
 fn without_a_default_a_host_without_an_entry_has_no_rate() {
-    let urls: Vec<Asked> = (0..20)
+    let urls: Vec<RequestedOntology> = (0..20)
         .map(|number| {
             let url = format!("https://files.example.org/{number}.obo")
                 .parse()
                 .unwrap();
-            Asked::new(Wanted {
+            RequestedOntology::new(WantedOntology {
                 url: Some(url),
-                ..Wanted::new(id(&format!("o{number}")))
+                ..WantedOntology::new(id(&format!("o{number}")))
             })
         })
         .collect();
-    let files = Origin::new("files.example.org")
-        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+    let files = OriginScript::new("files.example.org")
+        .handler(|arrival, _| ScriptedReply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
     let mut world = World::new(vec![files]);
     world.config.limits = RateLimits::from_text("default: null", "settings").unwrap();
     let begun = world.simulation.elapsed();
     let results = world.pull(urls);
     let took = world.simulation.elapsed().saturating_sub(begun);
-    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    assert!(
+        results
+            .iter()
+            .all(|result| result.status == PullEnding::Fresh)
+    );
     // Files of scholarly works get two a second, and with the default it would be eight.
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]
 fn an_http_address_that_https_does_not_serve_is_reported_as_upgraded() {
-    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
-    let purl =
-        Origin::new(PURL).handler(|_, _| Reply::redirect(302, "http://old.example.org/hp.obo"));
-    let old = Origin::new("old.example.org").handler(|_, _| Reply::dead(Piece::Reset));
+    let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let purl = OriginScript::new(PURL)
+        .handler(|_, _| ScriptedReply::redirect(302, "http://old.example.org/hp.obo"));
+    let old =
+        OriginScript::new("old.example.org").handler(|_, _| ScriptedReply::dead(Piece::Reset));
     let mut world = World::new(vec![registry, purl, old]);
     world.config.prefer_source = vec!["obo".to_owned()];
     let result = &world.pull(asked(&["hp"]))[0];
@@ -207,19 +221,20 @@ fn an_http_address_that_https_does_not_serve_is_reported_as_upgraded() {
 fn a_service_and_its_host_are_charged_together() {
     let names: Vec<String> = (0..12).map(|number| format!("o{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let ols = Origin::new("www.ebi.ac.uk").handler(|arrival, _| {
+    let ols = OriginScript::new("www.ebi.ac.uk").handler(|arrival, _| {
         let id = arrival.path.rsplit('/').next().unwrap_or_default();
         let location = format!("https://files.example.org/{id}.obo");
-        Reply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
+        ScriptedReply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
     });
-    let files = Origin::new("files.example.org").handler(|_, _| Reply::ok(obo("1.0", "")));
+    let files =
+        OriginScript::new("files.example.org").handler(|_, _| ScriptedReply::ok(obo("1.0", "")));
     let mut world = World::new(vec![ols, files]);
     world.config.prefer_source = vec!["ols".to_owned()];
     assert!(
         world
             .pull(asked(&names))
             .iter()
-            .all(|result| result.status == Ending::Fresh)
+            .all(|result| result.status == PullEnding::Fresh)
     );
     // The host allows five in a second, the service four.
     world
@@ -235,16 +250,17 @@ fn a_service_and_its_host_are_charged_together() {
 
 #[test]
 fn the_next_source_is_asked_when_files_fail() {
-    let purl = Origin::new(PURL).route("/obo/hp.obo", [Reply::status(404)]);
-    let ols = Origin::new("www.ebi.ac.uk").handler(|_, _| {
+    let purl = OriginScript::new(PURL).route("/obo/hp.obo", [ScriptedReply::status(404)]);
+    let ols = OriginScript::new("www.ebi.ac.uk").handler(|_, _| {
         let location = "https://files.example.org/hp.obo";
-        Reply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
+        ScriptedReply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
     });
-    let files = Origin::new("files.example.org").handler(|_, _| Reply::ok(obo("1.0", "")));
-    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let files =
+        OriginScript::new("files.example.org").handler(|_, _| ScriptedReply::ok(obo("1.0", "")));
+    let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
     let world = World::new(vec![registry, purl, ols, files]);
     let result = &world.pull(asked(&["hp"]))[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.resolver.as_deref(), Some("ols"));
     let tried: Vec<(&str, Option<AbsenceReason>)> = result
         .attempts
@@ -259,25 +275,25 @@ fn the_next_source_is_asked_when_files_fail() {
 
 #[test]
 fn a_plan_fetches_nothing_and_probes_where_asked() {
-    let purl = Origin::new(PURL).handler(|_, _| {
-        Reply::ok(obo("1", "")).header("last-modified", "Wed, 01 Jul 2026 00:00:00 GMT")
+    let purl = OriginScript::new(PURL).handler(|_, _| {
+        ScriptedReply::ok(obo("1", "")).header("last-modified", "Wed, 01 Jul 2026 00:00:00 GMT")
     });
     let mut world = with_registry(&["hp", "ro"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let plan = |probes| Options {
+    let plan = |probes| PullOptions {
         mode: RunMode::ListOnly,
         probes,
-        ..Options::default()
+        ..PullOptions::default()
     };
-    let (_, planned) = world.pull_with(asked(&["hp", "ro", "nosuch"]), plan(Probes::Skip));
+    let (_, planned) = world.pull_with(asked(&["hp", "ro", "nosuch"]), plan(ProbeMode::Skip));
     assert!(world.ledger().at(PURL).is_empty());
-    assert_eq!(planned[0].status, Ending::Planned);
+    assert_eq!(planned[0].status, PullEnding::Planned);
     assert_eq!(
         planned[0].url.as_deref(),
         Some("https://purl.obolibrary.org/obo/hp.obo")
     );
     assert_eq!(planned[2].reason, Some(AbsenceReason::NotListed));
-    let (_, probed) = world.pull_with(asked(&["hp"]), plan(Probes::Send));
+    let (_, probed) = world.pull_with(asked(&["hp"]), plan(ProbeMode::Send));
     let arrivals = world.ledger().at(PURL);
     assert!(
         arrivals.iter().all(|arrival| arrival.method == "HEAD"),
@@ -292,31 +308,32 @@ fn a_plan_fetches_nothing_and_probes_where_asked() {
     let since = docstokg_hub::policy::retry_after::http_date("Wed, 15 Jul 2026 00:00:00 GMT");
     let (_, results) = world.pull_with(
         asked(&["hp"]),
-        Options {
+        PullOptions {
             since,
-            ..Options::default()
+            ..PullOptions::default()
         },
     );
-    assert_eq!(results[0].status, Ending::Skipped);
+    assert_eq!(results[0].status, PullEnding::Skipped);
     assert!(world.library().ids().unwrap().is_empty());
 }
 
 #[test]
 fn pages_are_asked_again_as_data() {
-    let server =
-        Origin::new("vocab.example.org").handler(|arrival, _| match arrival.header("accept") {
-            Some("application/rdf+xml") => Reply::ok(obo("1", "")),
-            _ => Reply::ok("<html><body>Vocabulary</body></html>"),
-        });
+    let server = OriginScript::new("vocab.example.org").handler(|arrival, _| {
+        match arrival.header("accept") {
+            Some("application/rdf+xml") => ScriptedReply::ok(obo("1", "")),
+            _ => ScriptedReply::ok("<html><body>Vocabulary</body></html>"),
+        }
+    });
     let world = World::new(vec![server]);
     let url = "https://vocab.example.org/terms".parse().unwrap();
-    let wanted = Wanted {
+    let wanted = WantedOntology {
         url: Some(url),
         sources: vec!["skos".to_owned()],
-        ..Wanted::new(id("v"))
+        ..WantedOntology::new(id("v"))
     };
-    let result = &world.pull(vec![Asked::new(wanted)])[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let result = &world.pull(vec![RequestedOntology::new(wanted)])[0];
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     let accepts: Vec<String> = world
         .ledger()
         .arrivals()
@@ -331,33 +348,33 @@ fn pages_are_asked_again_as_data() {
 fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
     let body = obo("1", "");
     let count = std::sync::atomic::AtomicUsize::new(0);
-    let purl = Origin::new(PURL).handler(move |_, _| {
+    let purl = OriginScript::new(PURL).handler(move |_, _| {
         match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => Reply::status(429).header("retry-after", "90"),
-            _ => Reply::ok(body.clone()),
+            0 => ScriptedReply::status(429).header("retry-after", "90"),
+            _ => ScriptedReply::ok(body.clone()),
         }
     });
     let mut world = with_registry(&["hp"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let (ended, results) = world.pull_with(asked(&["hp"]), Options::default());
-    assert_eq!(ended, Ended::Complete);
-    assert_eq!(results[0].status, Ending::Fresh, "{:?}", results[0]);
+    let (ended, results) = world.pull_with(asked(&["hp"]), PullOptions::default());
+    assert_eq!(ended, RunEnd::Complete);
+    assert_eq!(results[0].status, PullEnding::Fresh, "{:?}", results[0]);
     world.ledger().nothing_before_retry_after(PURL).unwrap();
     assert_eq!(world.ledger().at(PURL).len(), 2);
 }
 
 #[test]
 fn a_lost_network_is_waited_for_whatever_the_address() {
-    let purl = Origin::new(PURL).handler(|_, _| Reply::ok(obo("1", "")));
-    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let purl = OriginScript::new(PURL).handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
     let registry = registry.latency(Duration::from_secs(1));
     let mut world = World::new(vec![registry, purl]);
     world.config.prefer_source = vec!["obo".to_owned()];
     // The registry answers, and nobody has served a file yet at what was an http address.
     world.outage = Duration::from_millis(500)..Duration::from_secs(400);
-    let (ended, results) = world.pull_with(asked(&["hp"]), Options::default());
-    assert_eq!(ended, Ended::Complete);
-    assert_eq!(results[0].status, Ending::Fresh, "{:?}", results[0]);
+    let (ended, results) = world.pull_with(asked(&["hp"]), PullOptions::default());
+    assert_eq!(ended, RunEnd::Complete);
+    assert_eq!(results[0].status, PullEnding::Fresh, "{:?}", results[0]);
     assert!(world.simulation.elapsed() > Duration::from_secs(400));
 }
 
@@ -365,18 +382,19 @@ fn a_lost_network_is_waited_for_whatever_the_address() {
 fn behind_a_redirect_the_host_that_asks_to_wait_is_named() {
     let mirror = "mirror.example.org";
     let to = format!("http://{mirror}/hp.obo");
-    let purl = Origin::new(PURL).handler(move |_, _| Reply::redirect(302, &to));
+    let purl = OriginScript::new(PURL).handler(move |_, _| ScriptedReply::redirect(302, &to));
     let mut world = World::new(vec![
-        Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]),
+        OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]),
         purl,
-        Origin::new(mirror).handler(|_, _| Reply::status(429).header("retry-after", "900")),
+        OriginScript::new(mirror)
+            .handler(|_, _| ScriptedReply::status(429).header("retry-after", "900")),
     ]);
     world.config.prefer_source = vec!["obo".to_owned()];
     let deferred = world.deferred_by(
         asked(&["hp"]),
-        Options {
+        PullOptions {
             max_wait: Duration::ZERO,
-            ..Options::default()
+            ..PullOptions::default()
         },
     );
     assert_eq!(deferred.len(), 1, "{deferred:?}");
@@ -388,8 +406,8 @@ fn every_ontology_comes_after_an_outage_of_its_host() {
     let names: Vec<String> = (0..30).map(|number| format!("o{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // Where connections fail from the start, nobody may serve https at an address that was http.
-    let reset = Reply::dead(Piece::Reset);
-    let refusing = Reply::status(503);
+    let reset = ScriptedReply::dead(Piece::Reset);
+    let refusing = ScriptedReply::status(503);
     for (reply, outages) in [
         (refusing, [0..150, 2..32, 2..600]),
         (reset, [2..32, 2..150, 2..600]),
@@ -398,18 +416,18 @@ fn every_ontology_comes_after_an_outage_of_its_host() {
             let simulation = Simulation::new();
             let (time, reply) = (simulation.clone(), reply.clone());
             let length = down.end;
-            let purl = Origin::new(PURL).handler(move |_, _| {
+            let purl = OriginScript::new(PURL).handler(move |_, _| {
                 if down.contains(&time.elapsed().as_secs()) {
                     return reply.clone();
                 }
-                Reply::ok(obo("1", ""))
+                ScriptedReply::ok(obo("1", ""))
             });
-            let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&names)]);
+            let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&names)]);
             let mut world = World::within(simulation, vec![registry, purl]);
             world.config.prefer_source = vec!["obo".to_owned()];
-            let (ended, results) = world.pull_with(asked(&names), Options::default());
-            assert_eq!(ended, Ended::Complete);
-            let lost = results.iter().find(|it| it.status != Ending::Fresh);
+            let (ended, results) = world.pull_with(asked(&names), PullOptions::default());
+            assert_eq!(ended, RunEnd::Complete);
+            let lost = results.iter().find(|it| it.status != PullEnding::Fresh);
             assert!(lost.is_none() && results.len() == 30, "{length}: {lost:?}");
             let took = world.simulation.elapsed().as_secs();
             assert!(took < length * 6 / 5 + 20, "{length}: {took} s");

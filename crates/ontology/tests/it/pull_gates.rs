@@ -1,10 +1,10 @@
 //! What keeps a file out of the library: addresses, licences, checksums and pins.
 
 use docstokg_ontology::lock::LockFile;
-use docstokg_ontology::pull::{Asked, Ending};
+use docstokg_ontology::pull::{PullEnding, RequestedOntology};
 use docstokg_ontology::source::AbsenceReason;
-use docstokg_ontology::wanted::{Checksum, Wanted};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_ontology::wanted_ontology::{FileChecksum, WantedOntology};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, with_registry};
 
@@ -12,7 +12,7 @@ use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, with_regi
 fn gates_hold_on_every_hop() {
     let evil = |to: &str| {
         let to = to.to_owned();
-        Origin::new(PURL).handler(move |_, _| Reply::redirect(302, &to))
+        OriginScript::new(PURL).handler(move |_, _| ScriptedReply::redirect(302, &to))
     };
     for (to, wanted) in [
         ("file:///etc/passwd", "file"),
@@ -29,11 +29,11 @@ fn gates_hold_on_every_hop() {
     }
     let mut world = with_registry(&["hp"], evil("https://elsewhere.example/x"));
     world.config.prefer_source = vec!["obo".to_owned()];
-    let settings = docstokg_config::Names(vec![PURL.to_owned(), REGISTRY.to_owned()]);
+    let settings = docstokg_config::NameList(vec![PURL.to_owned(), REGISTRY.to_owned()]);
     let settings = docstokg_ontology::config::OntologySettings {
-        allowed_hosts: Some(docstokg_config::Sourced::new(
+        allowed_hosts: Some(docstokg_config::SourcedValue::new(
             settings,
-            docstokg_config::Source::Program,
+            docstokg_config::ValueSource::Program,
         )),
         ..Default::default()
     };
@@ -57,29 +57,31 @@ fn a_licence_that_is_not_accepted_costs_no_download() {
         "license": { "url": "https://hpo.jax.org/app/license" },
         "products": [{ "id": "hp.obo", "ontology_purl": "http://purl.obolibrary.org/obo/hp.obo" }],
     }]});
-    let purl = Origin::new(PURL).handler(|_, _| Reply::ok(obo("1", "")));
-    let registry = Origin::new(REGISTRY).route(JSONLD, [Reply::ok(registry.to_string())]);
+    let purl = OriginScript::new(PURL).handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let registry =
+        OriginScript::new(REGISTRY).route(JSONLD, [ScriptedReply::ok(registry.to_string())]);
     let mut world = World::new(vec![registry, purl]);
     world.config.prefer_source = vec!["obo".to_owned()];
     let result = &world.pull(asked(&["hp"]))[0];
     assert_eq!(result.reason, Some(AbsenceReason::Licence));
     assert!(world.ledger().at(PURL).is_empty());
     world.config.accept_licenses = vec!["https://hpo.jax.org/app/license".to_owned()];
-    assert_eq!(world.pull(asked(&["hp"]))[0].status, Ending::Fresh);
+    assert_eq!(world.pull(asked(&["hp"]))[0].status, PullEnding::Fresh);
 }
 
 #[test]
 fn a_licence_inside_the_file_is_judged_where_the_source_says_nothing() {
     let more = "property_value: http://purl.org/dc/terms/license https://creativecommons.org/licenses/by-nc/4.0/";
     let body = obo("1", more);
-    let files = Origin::new("files.example.org").handler(move |_, _| Reply::ok(body.clone()));
+    let files =
+        OriginScript::new("files.example.org").handler(move |_, _| ScriptedReply::ok(body.clone()));
     let world = World::new(vec![files]);
     let url = "https://files.example.org/x.obo".parse().unwrap();
-    let wanted = Wanted {
+    let wanted = WantedOntology {
         url: Some(url),
-        ..Wanted::new(id("x"))
+        ..WantedOntology::new(id("x"))
     };
-    let result = &world.pull(vec![Asked::new(wanted)])[0];
+    let result = &world.pull(vec![RequestedOntology::new(wanted)])[0];
     assert_eq!(result.reason, Some(AbsenceReason::Licence), "{result:?}");
     assert!(world.library().latest(&id("x")).unwrap().is_none());
     assert!(world.library().ids().unwrap().is_empty());
@@ -94,46 +96,46 @@ fn checksums_are_checked_inline_and_by_address() {
         docstokg_bulk::digest::sha256_of(file.path()).unwrap()
     };
     let list = format!("{sha256}  x.obo\n{}  y.obo\n", "0".repeat(64));
-    let files = Origin::new("files.example.org").handler(move |arrival, _| {
+    let files = OriginScript::new("files.example.org").handler(move |arrival, _| {
         if arrival.path.ends_with("SHA256SUMS") {
-            Reply::ok(list.clone())
+            ScriptedReply::ok(list.clone())
         } else {
-            Reply::ok(body.clone())
+            ScriptedReply::ok(body.clone())
         }
     });
     let world = World::new(vec![files]);
-    let wanted = |name: &str| Wanted {
+    let wanted = |name: &str| WantedOntology {
         url: Some(format!("https://files.example.org/{name}").parse().unwrap()),
-        ..Wanted::new(id("x"))
+        ..WantedOntology::new(id("x"))
     };
-    let wrong = Wanted {
-        checksum: Some(Checksum::parse(&"1".repeat(64)).unwrap()),
+    let wrong = WantedOntology {
+        checksum: Some(FileChecksum::parse(&"1".repeat(64)).unwrap()),
         ..wanted("x.obo")
     };
-    let result = &world.pull(vec![Asked::new(wrong)])[0];
+    let result = &world.pull(vec![RequestedOntology::new(wrong)])[0];
     assert_eq!(result.reason, Some(AbsenceReason::Checksum), "{result:?}");
-    let listed = |name| Wanted {
+    let listed = |name| WantedOntology {
         checksum_url: Some("https://files.example.org/SHA256SUMS".parse().unwrap()),
         ..wanted(name)
     };
     assert_eq!(
-        world.pull(vec![Asked::new(listed("y.obo"))])[0].reason,
+        world.pull(vec![RequestedOntology::new(listed("y.obo"))])[0].reason,
         Some(AbsenceReason::Checksum)
     );
-    let result = &world.pull(vec![Asked::new(listed("x.obo"))])[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let result = &world.pull(vec![RequestedOntology::new(listed("x.obo"))])[0];
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     let manifest = world.library().latest(&id("x")).unwrap().unwrap().manifest;
     assert_eq!(manifest.expected_checksum.unwrap().value, sha256);
 }
 
 #[test]
 fn a_lock_pins_address_version_and_checksum() {
-    let purl = Origin::new(PURL).route(
+    let purl = OriginScript::new(PURL).route(
         "/obo/hp.obo",
         [
-            Reply::ok(obo("1", "")),
-            Reply::ok(obo("2", "")),
-            Reply::ok(obo("1", "")),
+            ScriptedReply::ok(obo("1", "")),
+            ScriptedReply::ok(obo("2", "")),
+            ScriptedReply::ok(obo("1", "")),
         ],
     );
     let mut world = with_registry(&["hp"], purl);
@@ -146,14 +148,17 @@ fn a_lock_pins_address_version_and_checksum() {
     assert_eq!(lock.entries[0].version.as_deref(), Some("1"));
     let registry_asked = world.ledger().at(REGISTRY).len();
     // What is in the library already is not asked for.
-    assert_eq!(world.pull(Asked::of_lock(&lock))[0].status, Ending::Cached);
+    assert_eq!(
+        world.pull(RequestedOntology::of_lock(&lock))[0].status,
+        PullEnding::Cached
+    );
     std::fs::remove_dir_all(world.library().root()).unwrap();
-    let changed = &world.pull(Asked::of_lock(&lock))[0];
+    let changed = &world.pull(RequestedOntology::of_lock(&lock))[0];
     assert_eq!(changed.reason, Some(AbsenceReason::Checksum), "{changed:?}");
-    let same = &world.pull(Asked::of_lock(&lock))[0];
+    let same = &world.pull(RequestedOntology::of_lock(&lock))[0];
     assert_eq!(
         (same.status, same.version.as_deref()),
-        (Ending::Fresh, Some("1"))
+        (PullEnding::Fresh, Some("1"))
     );
     assert_eq!(
         world.ledger().at(REGISTRY).len(),

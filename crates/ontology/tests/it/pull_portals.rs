@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use docstokg_ontology::pull::Ending;
+use docstokg_ontology::pull::PullEnding;
 use docstokg_ontology::source::AbsenceReason;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use crate::pull_world::{World, asked, id, obo};
 
-fn portal(file: Reply) -> Origin {
-    Origin::new("data.bioontology.org").handler(move |arrival, _| {
+fn portal(file: ScriptedReply) -> OriginScript {
+    OriginScript::new("data.bioontology.org").handler(move |arrival, _| {
         if arrival.header("authorization") != Some("apikey token=s3cret") {
-            return Reply::status(401);
+            return ScriptedReply::status(401);
         }
         if arrival.path.contains("/latest_submission") {
-            return Reply::ok(r#"{"submissionId": 7, "version": "2026AA"}"#);
+            return ScriptedReply::ok(r#"{"submissionId": 7, "version": "2026AA"}"#);
         }
         file.clone()
     })
 }
 
-fn at_bioportal(file: Reply) -> World {
+fn at_bioportal(file: ScriptedReply) -> World {
     let mut world = World::new(vec![portal(file)]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
     world
@@ -33,11 +33,11 @@ fn a_portals_refusals_are_answers_and_not_repeated() {
         (404, AbsenceReason::NoFile),
         (401, AbsenceReason::Credential),
     ] {
-        let world = at_bioportal(Reply::status(status));
+        let world = at_bioportal(ScriptedReply::status(status));
         let result = &world.pull(asked(&["sty"]))[0];
         assert_eq!(
             (result.status, result.reason),
-            (Ending::Failed, Some(reason))
+            (PullEnding::Failed, Some(reason))
         );
         assert_eq!(world.ledger().len(), 2, "{status} is not asked for again");
         assert!(!format!("{result:?}").contains("s3cret"));
@@ -46,14 +46,14 @@ fn a_portals_refusals_are_answers_and_not_repeated() {
 
 #[test]
 fn a_portals_submission_says_whether_anything_changed() {
-    let file = Reply::ok(obo("2026AA", ""))
+    let file = ScriptedReply::ok(obo("2026AA", ""))
         .header("content-disposition", "attachment; filename=\"sty.obo\"");
     let world = at_bioportal(file);
-    assert_eq!(world.pull(asked(&["sty"]))[0].status, Ending::Fresh);
+    assert_eq!(world.pull(asked(&["sty"]))[0].status, PullEnding::Fresh);
     let latest = world.library().latest(&id("sty")).unwrap().unwrap();
     assert_eq!(latest.manifest.filename, "sty.obo");
     let before = world.ledger().len();
-    assert_eq!(world.pull(asked(&["sty"]))[0].status, Ending::Cached);
+    assert_eq!(world.pull(asked(&["sty"]))[0].status, PullEnding::Cached);
     assert_eq!(
         world.ledger().len() - before,
         1,
@@ -64,37 +64,37 @@ fn a_portals_submission_says_whether_anything_changed() {
 #[test]
 fn a_portal_that_is_too_busy_is_left_alone_until_its_reset() {
     let count = std::sync::atomic::AtomicUsize::new(0);
-    let origin = Origin::new("data.bioontology.org").handler(move |arrival, _| {
+    let origin = OriginScript::new("data.bioontology.org").handler(move |arrival, _| {
         if arrival.path.contains("/latest_submission") {
-            return Reply::ok(r#"{"submissionId": 7}"#);
+            return ScriptedReply::ok(r#"{"submissionId": 7}"#);
         }
         match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0..4 => Reply::status(429)
+            0..4 => ScriptedReply::status(429)
                 .header("ratelimit-reset", "40")
                 .body("Rate limit"),
-            _ => Reply::ok(obo("1", "")),
+            _ => ScriptedReply::ok(obo("1", "")),
         }
     });
     let mut world = World::new(vec![origin]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
     let result = &world.pull(asked(&["sty"]))[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert!(world.simulation.elapsed() > Duration::from_secs(40));
 }
 
 #[test]
 fn a_key_does_not_travel_along_a_chain_of_redirects() {
     let hop = |host: &str, to: &str| {
-        Origin::new(host).handler({
+        OriginScript::new(host).handler({
             let to = to.to_owned();
-            move |_, _| Reply::redirect(302, &to)
+            move |_, _| ScriptedReply::redirect(302, &to)
         })
     };
-    let portal = Origin::new("data.bioontology.org").handler(|arrival, _| {
+    let portal = OriginScript::new("data.bioontology.org").handler(|arrival, _| {
         if arrival.path.contains("/latest_submission") {
-            return Reply::ok(r#"{"submissionId": 7}"#);
+            return ScriptedReply::ok(r#"{"submissionId": 7}"#);
         }
-        Reply::redirect(302, "https://a.example.org/1")
+        ScriptedReply::redirect(302, "https://a.example.org/1")
     });
     let mut world = World::new(vec![
         portal,
@@ -102,11 +102,11 @@ fn a_key_does_not_travel_along_a_chain_of_redirects() {
         hop("b.example.org", "http://c.example.org/3"),
         hop("c.example.org", "https://d.example.org/4"),
         hop("d.example.org", "https://e.example.org/5"),
-        Origin::new("e.example.org").handler(|_, _| Reply::ok(obo("1", ""))),
+        OriginScript::new("e.example.org").handler(|_, _| ScriptedReply::ok(obo("1", ""))),
     ]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
     let result = &world.pull(asked(&["sty"]))[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.final_url.as_deref(), Some("https://e.example.org/5"));
     for arrival in world.ledger().arrivals() {
         let has_key = arrival.header("authorization").is_some();
@@ -142,22 +142,22 @@ fn dump() -> Vec<u8> {
 #[test]
 fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
     for status in [503, 404] {
-        let lov = Origin::new("lov.linkeddata.es").handler(move |arrival, _| {
+        let lov = OriginScript::new("lov.linkeddata.es").handler(move |arrival, _| {
             let path = arrival.path.split('?').next().unwrap_or_default();
             if path == "/lov.n3.gz" {
-                Reply::ok(dump())
+                ScriptedReply::ok(dump())
             } else if path.contains("/versions/") {
                 let text = format!("<http://xmlns.com/foaf/0.1/{path}> a <http://x.org/T> .\n");
-                Reply::ok(text)
+                ScriptedReply::ok(text)
             } else {
-                Reply::status(status)
+                ScriptedReply::status(status)
             }
         });
         let mut world = World::new(vec![lov]);
         world.config.prefer_source = vec!["lov".to_owned()];
         let results = world.pull(asked(&["foaf", "bare", "nosuch", "near"]));
         let foaf = &results[0];
-        assert_eq!(foaf.status, Ending::Fresh, "{status}: {foaf:?}");
+        assert_eq!(foaf.status, PullEnding::Fresh, "{status}: {foaf:?}");
         assert_eq!(foaf.version.as_deref(), Some("2014-01-14"));
         assert!(foaf.notes[0].contains("its dump was read"), "{foaf:?}");
         assert_eq!(

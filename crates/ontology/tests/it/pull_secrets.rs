@@ -5,12 +5,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_ontology::library::{PruneMode, prune};
-use docstokg_ontology::pull::{Asked, Ending, Options, Workplace};
+use docstokg_ontology::pull::{PullEnding, PullOptions, RequestedOntology, Workplace};
 use docstokg_ontology::source::SourceSettings;
-use docstokg_ontology::wanted::Wanted;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_ontology::wanted_ontology::WantedOntology;
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use crate::pull_world::{World, id, obo};
 
@@ -41,28 +41,28 @@ fn leaks(directory: &Path) -> Vec<PathBuf> {
     files(directory).into_iter().filter(holds).collect()
 }
 
-fn at(url: &str) -> Wanted {
-    Wanted {
+fn at(url: &str) -> WantedOntology {
+    WantedOntology {
         url: Some(url.parse().unwrap()),
-        ..Wanted::new(id("x"))
+        ..WantedOntology::new(id("x"))
     }
 }
 
-fn impatient() -> Options {
-    Options {
+fn impatient() -> PullOptions {
+    PullOptions {
         max_wait: Duration::ZERO,
-        ..Options::default()
+        ..PullOptions::default()
     }
 }
 
 /// Answers with 503 for a number of times, then with a file.
-fn busy(host: &str, times: usize, file: Reply) -> Origin {
+fn busy(host: &str, times: usize, file: ScriptedReply) -> OriginScript {
     let count = std::sync::atomic::AtomicUsize::new(0);
-    Origin::new(host).handler(move |arrival, _| {
+    OriginScript::new(host).handler(move |arrival, _| {
         assert!(arrival.path.contains(PLANTED), "{}", arrival.path);
         let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if number < times {
-            Reply::status(503).header("retry-after", "900")
+            ScriptedReply::status(503).header("retry-after", "900")
         } else {
             file.clone()
         }
@@ -71,8 +71,12 @@ fn busy(host: &str, times: usize, file: Reply) -> Origin {
 
 #[test]
 fn the_queue_holds_no_credential_of_an_address_that_the_user_gave() {
-    let world = World::new(vec![busy("f.example.org", 1, Reply::ok(obo("1", "")))]);
-    let wanted = Wanted {
+    let world = World::new(vec![busy(
+        "f.example.org",
+        1,
+        ScriptedReply::ok(obo("1", "")),
+    )]);
+    let wanted = WantedOntology {
         checksum_url: Some(
             format!("https://f.example.org/sums?sig={PLANTED}")
                 .parse()
@@ -80,7 +84,7 @@ fn the_queue_holds_no_credential_of_an_address_that_the_user_gave() {
         ),
         ..at(&format!("https://f.example.org/x.obo?token={PLANTED}"))
     };
-    let (_, results) = world.pull_with(vec![Asked::new(wanted)], impatient());
+    let (_, results) = world.pull_with(vec![RequestedOntology::new(wanted)], impatient());
     assert!(results.is_empty(), "it is left to do: {results:?}");
     assert!(!files(world.library().root()).is_empty());
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
@@ -88,40 +92,56 @@ fn the_queue_holds_no_credential_of_an_address_that_the_user_gave() {
 
 #[test]
 fn a_deferred_ontology_goes_on_with_the_address_that_is_not_persisted() {
-    let world = World::new(vec![busy("f.example.org", 2, Reply::ok(obo("1", "")))]);
+    let world = World::new(vec![busy(
+        "f.example.org",
+        2,
+        ScriptedReply::ok(obo("1", "")),
+    )]);
     let wanted = at(&format!("https://f.example.org/x.obo?token={PLANTED}"));
-    let result = &world.pull(vec![Asked::new(wanted.clone())])[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let result = &world.pull(vec![RequestedOntology::new(wanted.clone())])[0];
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
-    let gone = World::new(vec![busy("f.example.org", 1_000, Reply::ok(obo("1", "")))]);
-    let results = gone.pull(vec![Asked::new(wanted)]);
+    let gone = World::new(vec![busy(
+        "f.example.org",
+        1_000,
+        ScriptedReply::ok(obo("1", "")),
+    )]);
+    let results = gone.pull(vec![RequestedOntology::new(wanted)]);
     assert!(results.is_empty(), "it waits for its host: {results:?}");
     assert!(gone.ledger().len() < 40, "{}", gone.ledger().len());
 }
 
 #[test]
 fn an_address_that_was_not_kept_is_asked_for_again() {
-    let world = World::new(vec![busy("f.example.org", 1, Reply::ok(obo("1", "")))]);
+    let world = World::new(vec![busy(
+        "f.example.org",
+        1,
+        ScriptedReply::ok(obo("1", "")),
+    )]);
     let wanted = at(&format!("https://f.example.org/x.obo?token={PLANTED}"));
-    world.pull_with(vec![Asked::new(wanted.clone())], impatient());
+    world.pull_with(vec![RequestedOntology::new(wanted.clone())], impatient());
     let sent = world.ledger().len();
     let (_, left) = world.pull_with(Vec::new(), impatient());
     let detail = left[0].detail.clone().unwrap_or_default();
     assert!(
-        left[0].status == Ending::Failed && detail.contains("carries a credential"),
+        left[0].status == PullEnding::Failed && detail.contains("carries a credential"),
         "{left:?}"
     );
     assert_eq!(world.ledger().len(), sent, "nothing is sent without it");
-    let again = &world.pull(vec![Asked::new(wanted)])[0];
-    assert_eq!(again.status, Ending::Fresh, "{again:?}");
+    let again = &world.pull(vec![RequestedOntology::new(wanted)])[0];
+    assert_eq!(again.status, PullEnding::Fresh, "{again:?}");
 }
 
 fn signed_by_a_source() -> World {
     let listed = serde_json::json!({ "config": {
         "fileLocation": format!("https://f.example.org/x.obo?X-Amz-Signature={PLANTED}"),
     }});
-    let ols = Origin::new("www.ebi.ac.uk").handler(move |_, _| Reply::ok(listed.to_string()));
-    let mut world = World::new(vec![ols, busy("f.example.org", 1, Reply::ok(obo("1", "")))]);
+    let ols = OriginScript::new("www.ebi.ac.uk")
+        .handler(move |_, _| ScriptedReply::ok(listed.to_string()));
+    let mut world = World::new(vec![
+        ols,
+        busy("f.example.org", 1, ScriptedReply::ok(obo("1", ""))),
+    ]);
     world.config.prefer_source = vec!["ols".to_owned()];
     world
 }
@@ -129,11 +149,11 @@ fn signed_by_a_source() -> World {
 #[test]
 fn a_signed_address_that_a_source_named_is_looked_up_again() {
     let world = signed_by_a_source();
-    let asked = || vec![Asked::new(Wanted::new(id("x")))];
+    let asked = || vec![RequestedOntology::new(WantedOntology::new(id("x")))];
     world.pull_with(asked(), impatient());
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
-    let (_, left) = world.pull_with(Vec::new(), Options::default());
-    assert_eq!(left[0].status, Ending::Fresh, "{left:?}");
+    let (_, left) = world.pull_with(Vec::new(), PullOptions::default());
+    assert_eq!(left[0].status, PullEnding::Fresh, "{left:?}");
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
 }
 
@@ -147,14 +167,14 @@ fn the_working_directory_is_private_and_a_link_in_its_place_is_refused() {
     let (library, elsewhere) = (world.library(), world.path("elsewhere"));
     let working = library.root().join(".ontofetch");
     world.simulation.block_on(async move {
-        let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
+        let workplace = Workplace::open(&library, CommitMode::Inline).await.unwrap();
         assert_eq!(mode(&working), 0o700);
         assert_eq!(mode(&working.join("manifest.sqlite3")), 0o600);
         workplace.close(None);
         std::fs::remove_dir_all(&working).unwrap();
         std::fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, &working).unwrap();
-        let refused = Workplace::open(&library, Mode::Inline).await.err();
+        let refused = Workplace::open(&library, CommitMode::Inline).await.err();
         let refused = refused.expect("a link is refused").to_string();
         assert!(refused.contains("is a symbolic link"), "{refused}");
         assert!(files(&elsewhere).is_empty(), "nothing is written behind it");
@@ -164,19 +184,20 @@ fn the_working_directory_is_private_and_a_link_in_its_place_is_refused() {
 #[test]
 fn what_is_read_and_recorded_of_a_file_lacks_the_credential_of_its_address() {
     let turtle = "<> a <http://www.w3.org/2002/07/owl#Ontology> .\n<#a> a <#b> .\n";
-    let file = Reply::ok(turtle).header("content-type", "text/turtle");
-    let sums = Origin::new("s.example.org").handler(|_, _| Reply::ok("nothing of use"));
+    let file = ScriptedReply::ok(turtle).header("content-type", "text/turtle");
+    let sums =
+        OriginScript::new("s.example.org").handler(|_, _| ScriptedReply::ok("nothing of use"));
     let world = World::new(vec![busy("f.example.org", 0, file), sums]);
     let wanted = at(&format!("https://f.example.org/x.ttl?v=2&token={PLANTED}"));
-    let result = &world.pull(vec![Asked::new(wanted.clone())])[0];
-    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let result = &world.pull(vec![RequestedOntology::new(wanted.clone())])[0];
+    assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     let latest = world.library().latest(&id("x")).unwrap().unwrap();
     let statements = std::fs::read_to_string(latest.path.join("normalized/statements.nt")).unwrap();
     assert!(
         statements.contains("<https://f.example.org/x.ttl?v=2#a>"),
         "{statements}"
     );
-    let with_sums = Wanted {
+    let with_sums = WantedOntology {
         id: id("y"),
         checksum_url: Some(
             format!("https://s.example.org/sums?sig={PLANTED}")
@@ -185,8 +206,8 @@ fn what_is_read_and_recorded_of_a_file_lacks_the_credential_of_its_address() {
         ),
         ..wanted
     };
-    let refused = &world.pull(vec![Asked::new(with_sums)])[0];
-    assert_eq!(refused.status, Ending::Failed);
+    let refused = &world.pull(vec![RequestedOntology::new(with_sums)])[0];
+    assert_eq!(refused.status, PullEnding::Failed);
     assert!(!format!("{refused:?}").contains(PLANTED), "{refused:?}");
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
 }
@@ -197,10 +218,12 @@ fn contexts_that_are_not_loaded_are_recorded_without_credentials() {
         r#"{{"@context": "https://c.example.org/ctx?token={PLANTED}", "@id": "http://x.org/a",
         "http://x.org/p": "v"}}"#
     );
-    let file = Reply::ok(text).header("content-type", "application/ld+json");
-    let origin = Origin::new("f.example.org").handler(move |_, _| file.clone());
+    let file = ScriptedReply::ok(text).header("content-type", "application/ld+json");
+    let origin = OriginScript::new("f.example.org").handler(move |_, _| file.clone());
     let world = World::new(vec![origin]);
-    let result = &world.pull(vec![Asked::new(at("https://f.example.org/x.jsonld"))])[0];
+    let result = &world.pull(vec![RequestedOntology::new(at(
+        "https://f.example.org/x.jsonld",
+    ))])[0];
     let notes = format!("{result:?}");
     assert!(notes.contains("c.example.org/ctx?token=***"), "{notes}");
     assert!(!notes.contains(PLANTED), "{notes}");
@@ -215,11 +238,13 @@ fn contexts_that_are_not_loaded_are_recorded_without_credentials() {
 #[test]
 fn records_hold_no_control_characters() {
     let odd = "1\u{9b}31m\u{7f}";
-    let file = Reply::ok(obo(odd, "")).header("etag", "\"one\"");
-    let origin = Origin::new("f.example.org").handler(move |_, _| file.clone());
+    let file = ScriptedReply::ok(obo(odd, "")).header("etag", "\"one\"");
+    let origin = OriginScript::new("f.example.org").handler(move |_, _| file.clone());
     let world = World::new(vec![origin]);
-    let results = world.pull(vec![Asked::new(at("https://f.example.org/x.obo"))]);
-    assert_eq!(results[0].status, Ending::Fresh, "{results:?}");
+    let results = world.pull(vec![RequestedOntology::new(at(
+        "https://f.example.org/x.obo",
+    ))]);
+    assert_eq!(results[0].status, PullEnding::Fresh, "{results:?}");
     assert_eq!(results[0].version.as_deref(), Some(odd));
     let lock = world.path("lock.json");
     let locked = docstokg_ontology::lock::LockFile::of(&results, "now");
@@ -245,7 +270,7 @@ fn records_hold_no_control_characters() {
 #[test]
 fn links_in_a_library_are_not_followed() {
     let world = World::new(vec![
-        Origin::new("f.example.org").handler(|_, _| Reply::ok(obo("1", ""))),
+        OriginScript::new("f.example.org").handler(|_, _| ScriptedReply::ok(obo("1", ""))),
     ]);
     let (library, elsewhere) = (world.library(), world.path("elsewhere"));
     let precious = elsewhere.join(".new-1-1/file");
@@ -281,10 +306,14 @@ fn links_in_a_library_are_not_followed() {
 
 #[test]
 fn versions_behind_a_link_are_not_removed() {
-    let answers = ["1", "2", "3"].map(|version| Reply::ok(obo(version, "")));
-    let world = World::new(vec![Origin::new("f.example.org").route("/x.obo", answers)]);
+    let answers = ["1", "2", "3"].map(|version| ScriptedReply::ok(obo(version, "")));
+    let world = World::new(vec![
+        OriginScript::new("f.example.org").route("/x.obo", answers),
+    ]);
     for _ in 0..3 {
-        world.pull(vec![Asked::new(at("https://f.example.org/x.obo"))]);
+        world.pull(vec![RequestedOntology::new(at(
+            "https://f.example.org/x.obo",
+        ))]);
     }
     let (library, elsewhere) = (world.library(), world.path("elsewhere"));
     let own = library.root().join("x");
@@ -332,7 +361,7 @@ fn files_that_never_end_are_not_read() {
         obo_registry: Some(zero.to_owned()),
         ..SourceSettings::default()
     });
-    let result = &world.pull(vec![Asked::new(Wanted::new(id("x")))])[0];
+    let result = &world.pull(vec![RequestedOntology::new(WantedOntology::new(id("x")))])[0];
     let tried = format!("{:?}", result.attempts);
     assert!(tried.contains("larger than"), "{tried}");
 

@@ -4,29 +4,31 @@
 use docstokg_bulk::scheduler::RunMode;
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::lock::LockFile;
-use docstokg_ontology::pull::examine::{About, Examiner, Finding};
-use docstokg_ontology::pull::{Asked, Ending, Options, Probes};
+use docstokg_ontology::pull::examine::{FileExaminer, FileFinding, FileOrigin};
+use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, RequestedOntology};
 use docstokg_ontology::source::AbsenceReason;
-use docstokg_ontology::wanted::{TargetFormat, Wanted};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_ontology::wanted_ontology::{TargetFormat, WantedOntology};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::json;
 
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
 
-fn version(name: &str, version: &str) -> Vec<Asked> {
-    vec![Asked::new(Wanted {
+fn version(name: &str, version: &str) -> Vec<RequestedOntology> {
+    vec![RequestedOntology::new(WantedOntology {
         version: Some(version.to_owned()),
-        ..Wanted::new(id(name))
+        ..WantedOntology::new(id(name))
     })]
 }
 
 #[test]
 fn a_release_of_the_foundry_is_asked_for_by_its_version() {
-    let purl = Origin::new(PURL).handler(|arrival, _| match arrival.path.as_str() {
-        "/obo/hp/releases/2025-01-16/hp.obo" => Reply::ok(obo("hp/releases/2025-01-16", "")),
-        "/obo/ro/2025-02-02/ro.obo" => Reply::ok(obo("2025-02-02", "")),
-        "/obo/hp.obo" | "/obo/ro.obo" => Reply::ok(obo("2026-06-20", "")),
-        _ => Reply::status(404),
+    let purl = OriginScript::new(PURL).handler(|arrival, _| match arrival.path.as_str() {
+        "/obo/hp/releases/2025-01-16/hp.obo" => {
+            ScriptedReply::ok(obo("hp/releases/2025-01-16", ""))
+        }
+        "/obo/ro/2025-02-02/ro.obo" => ScriptedReply::ok(obo("2025-02-02", "")),
+        "/obo/hp.obo" | "/obo/ro.obo" => ScriptedReply::ok(obo("2026-06-20", "")),
+        _ => ScriptedReply::status(404),
     });
     let mut world = with_registry(&["hp", "ro"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
@@ -47,37 +49,37 @@ fn a_release_of_the_foundry_is_asked_for_by_its_version() {
         "{detail}"
     );
     let newest = &world.pull(version("hp", "2026-06-20"))[0];
-    assert_eq!(newest.status, Ending::Updated, "{newest:?}");
+    assert_eq!(newest.status, PullEnding::Updated, "{newest:?}");
 }
 
 #[test]
 fn a_version_in_the_library_does_not_answer_for_another() {
     // The server does not send validators along with the version: the same address, 304 for all.
-    let files = Origin::new("files.example.org").handler(|arrival, _| {
+    let files = OriginScript::new("files.example.org").handler(|arrival, _| {
         match arrival.header("if-none-match") {
-            Some(_) => Reply::status(304),
-            None => Reply::ok(obo("1", "")).header("etag", "\"e\""),
+            Some(_) => ScriptedReply::status(304),
+            None => ScriptedReply::ok(obo("1", "")).header("etag", "\"e\""),
         }
     });
     let world = World::new(vec![files]);
     let at = |version: Option<&str>| {
-        vec![Asked::new(Wanted {
+        vec![RequestedOntology::new(WantedOntology {
             url: Some("https://files.example.org/x.obo".parse().unwrap()),
             version: version.map(str::to_owned),
-            ..Wanted::new(id("x"))
+            ..WantedOntology::new(id("x"))
         })]
     };
-    assert_eq!(world.pull(at(None))[0].status, Ending::Fresh);
-    assert_eq!(world.pull(at(Some("1")))[0].status, Ending::Cached);
+    assert_eq!(world.pull(at(None))[0].status, PullEnding::Fresh);
+    assert_eq!(world.pull(at(Some("1")))[0].status, PullEnding::Cached);
     let other = &world.pull(at(Some("2")))[0];
     assert_eq!(other.reason, Some(AbsenceReason::Version), "{other:?}");
 }
 
 #[test]
 fn a_portal_is_asked_for_the_submission_of_a_version() {
-    let portal = Origin::new("data.bioontology.org").handler(|arrival, _| {
+    let portal = OriginScript::new("data.bioontology.org").handler(|arrival, _| {
         match arrival.path.split('?').next().unwrap_or_default() {
-            "/ontologies/X/submissions" => Reply::ok(
+            "/ontologies/X/submissions" => ScriptedReply::ok(
                 json!([
                     { "submissionId": 3, "version": "2.0" },
                     { "submissionId": 2, "version": "v1.0" },
@@ -86,14 +88,14 @@ fn a_portal_is_asked_for_the_submission_of_a_version() {
                 .to_string(),
             ),
             // What a file says about itself may be older than what its owner states.
-            "/ontologies/X/submissions/2/download" => Reply::ok(obo("draft", "")),
-            _ => Reply::status(404),
+            "/ontologies/X/submissions/2/download" => ScriptedReply::ok(obo("draft", "")),
+            _ => ScriptedReply::status(404),
         }
     });
     let mut world = World::new(vec![portal]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
     let found = &world.pull(version("x", "1.0"))[0];
-    assert_eq!(found.status, Ending::Fresh, "{found:?}");
+    assert_eq!(found.status, PullEnding::Fresh, "{found:?}");
     assert_eq!(found.revision.as_deref(), Some("submission 2"));
     let missing = &world.pull(version("x", "7"))[0];
     assert_eq!(missing.reason, Some(AbsenceReason::Version), "{missing:?}");
@@ -101,93 +103,93 @@ fn a_portal_is_asked_for_the_submission_of_a_version() {
 
 #[test]
 fn a_pin_without_a_checksum_is_compared_by_its_version() {
-    let purl = Origin::new(PURL).handler(|_, _| Reply::ok(obo("2", "")));
+    let purl = OriginScript::new(PURL).handler(|_, _| ScriptedReply::ok(obo("2", "")));
     let mut world = with_registry(&["hp"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let plan = Options {
+    let plan = PullOptions {
         mode: RunMode::ListOnly,
-        ..Options::default()
+        ..PullOptions::default()
     };
     let (_, mut planned) = world.pull_with(asked(&["hp"]), plan);
     for (pinned, is_good) in [("1", false), ("2", true)] {
         planned[0].version = Some(pinned.to_owned());
         let lock = LockFile::of(&planned, "now");
-        let result = &world.pull(Asked::of_lock(&lock))[0];
+        let result = &world.pull(RequestedOntology::of_lock(&lock))[0];
         assert_eq!(result.status.is_good(), is_good, "{pinned}: {result:?}");
     }
 }
 
 #[test]
 fn formats_that_are_not_wanted_are_not_taken() {
-    let ols = Origin::new("www.ebi.ac.uk").handler(|arrival, _| {
+    let ols = OriginScript::new("www.ebi.ac.uk").handler(|arrival, _| {
         let name = arrival.path.rsplit('/').next().unwrap_or_default();
         let location = match name {
             "named" => "https://files.example.org/named.owl",
             _ => "https://files.example.org/unnamed",
         };
-        Reply::ok(json!({ "config": { "fileLocation": location } }).to_string())
+        ScriptedReply::ok(json!({ "config": { "fileLocation": location } }).to_string())
     });
-    let files = Origin::new("files.example.org")
-        .handler(|_, _| Reply::ok("<http://a> <http://b> <http://c> .\n"));
+    let files = OriginScript::new("files.example.org")
+        .handler(|_, _| ScriptedReply::ok("<http://a> <http://b> <http://c> .\n"));
     let mut world = World::new(vec![ols, files]);
     world.config.prefer_source = vec!["ols".to_owned()];
     let pull = |name: &str, format: TargetFormat| {
-        let wanted = Wanted {
+        let wanted = WantedOntology {
             formats: vec![format],
-            ..Wanted::new(id(name))
+            ..WantedOntology::new(id(name))
         };
-        world.pull(vec![Asked::new(wanted)]).remove(0)
+        world.pull(vec![RequestedOntology::new(wanted)]).remove(0)
     };
     let named = pull("named", TargetFormat::Obo);
     assert_eq!(named.reason, Some(AbsenceReason::Format), "{named:?}");
     assert!(world.ledger().at("files.example.org").is_empty());
     let unnamed = pull("unnamed", TargetFormat::Obo);
     assert_eq!(unnamed.reason, Some(AbsenceReason::Format), "{unnamed:?}");
-    assert_eq!(pull("unnamed", TargetFormat::Nt).status, Ending::Fresh);
+    assert_eq!(pull("unnamed", TargetFormat::Nt).status, PullEnding::Fresh);
 }
 
 #[test]
 fn a_plan_goes_on_to_the_next_location_where_a_link_is_dead() {
-    let purl = Origin::new(PURL).handler(|_, _| Reply::status(404));
-    let ols = Origin::new("www.ebi.ac.uk").handler(|_, _| {
+    let purl = OriginScript::new(PURL).handler(|_, _| ScriptedReply::status(404));
+    let ols = OriginScript::new("www.ebi.ac.uk").handler(|_, _| {
         let location = "https://files.example.org/hp.obo";
-        Reply::ok(json!({ "config": { "fileLocation": location } }).to_string())
+        ScriptedReply::ok(json!({ "config": { "fileLocation": location } }).to_string())
     });
-    let files = Origin::new("files.example.org").handler(|arrival, _| {
+    let files = OriginScript::new("files.example.org").handler(|arrival, _| {
         // Signed for GET alone.
         match arrival.method.as_str() {
-            "HEAD" => Reply::status(403),
-            _ => Reply::ok(obo("1", "")),
+            "HEAD" => ScriptedReply::status(403),
+            _ => ScriptedReply::ok(obo("1", "")),
         }
     });
-    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
     let world = World::new(vec![registry, purl, ols, files]);
-    let plan = Options {
+    let plan = PullOptions {
         mode: RunMode::ListOnly,
-        probes: Probes::Send,
-        ..Options::default()
+        probes: ProbeMode::Send,
+        ..PullOptions::default()
     };
     let (_, planned) = world.pull_with(asked(&["hp"]), plan);
-    assert_eq!(planned[0].status, Ending::Planned, "{planned:?}");
+    assert_eq!(planned[0].status, PullEnding::Planned, "{planned:?}");
     assert_eq!(planned[0].resolver.as_deref(), Some("ols"), "{planned:?}");
     assert!(planned[0].notes[0].contains("403"), "{planned:?}");
 }
 
 #[test]
 fn a_plan_knows_what_a_portal_does_not_give_out() {
-    let portal = Origin::new("data.bioontology.org").handler(|arrival, _| {
+    let portal = OriginScript::new("data.bioontology.org").handler(|arrival, _| {
         if arrival.path.contains("/download") {
-            Reply::status(403)
+            ScriptedReply::status(403)
         } else {
-            Reply::ok(json!({ "submissionId": 3, "version": "2" }).to_string())
+            ScriptedReply::ok(json!({ "submissionId": 3, "version": "2" }).to_string())
         }
     });
     let mut world = World::new(vec![portal]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
-    let plan = Options {
+    let plan = PullOptions {
         mode: RunMode::ListOnly,
-        probes: Probes::Send,
-        ..Options::default()
+        probes: ProbeMode::Send,
+        ..PullOptions::default()
     };
     let (_, planned) = world.pull_with(asked(&["snomedct"]), plan);
     assert_eq!(
@@ -214,7 +216,7 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
         }
         let file = version.join("original").join(name);
         std::fs::write(&file, text).unwrap();
-        let about = About {
+        let about = FileOrigin {
             url: "https://x.org/o".to_owned(),
             content_type: None,
             shown: None,
@@ -235,13 +237,13 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
     ] {
         let found = examine(name, text);
         assert!(
-            matches!(&found, Finding::NotAnOntology(why) if why.contains("holds no statements")),
+            matches!(&found, FileFinding::NotAnOntology(why) if why.contains("holds no statements")),
             "{name}: {found:?}"
         );
     }
     // An ontology that only imports others says something.
     let imports = examine("i.obo", "format-version: 1.2\nimport: http://x.org/o\n");
-    assert!(matches!(imports, Finding::Ontology(_)), "{imports:?}");
+    assert!(matches!(imports, FileFinding::Ontology(_)), "{imports:?}");
     for (name, text, syntax) in [
         (
             "f.owl",
@@ -252,11 +254,11 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
     ] {
         let found = examine(name, text);
         assert!(
-            matches!(&found, Finding::Unsupported(why) if why.contains(syntax)),
+            matches!(&found, FileFinding::Unsupported(why) if why.contains(syntax)),
             "{name}: {found:?}"
         );
     }
-    let Finding::Ontology(examined) = examine("x.owl", OWL_XML) else {
+    let FileFinding::Ontology(examined) = examine("x.owl", OWL_XML) else {
         panic!("OWL/XML is stored");
     };
     assert_eq!(examined.versions, ["http://x.org/o/1.4"]);
@@ -275,7 +277,7 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
         "{{\"@graph\": [{}], \"@context\": {{\"a\": \"http://a/\"}}}}",
         &nodes[1..]
     );
-    let Finding::Ontology(unordered) = examine("large.jsonld", &large) else {
+    let FileFinding::Ontology(unordered) = examine("large.jsonld", &large) else {
         panic!("it is stored");
     };
     assert_eq!((unordered.statements, unordered.terms), (None, None));
@@ -286,9 +288,9 @@ fn what_holds_nothing_or_is_not_read_here_is_no_version() {
         unordered.notes
     );
     let cut = examine("cut.jsonld", &large[..large.len() - 1]);
-    assert!(matches!(cut, Finding::Invalid(_)), "{cut:?}");
+    assert!(matches!(cut, FileFinding::Invalid(_)), "{cut:?}");
     for cut in [OWL_XML.len() - 12, OWL_XML.len() - 40, 200] {
         let found = examine("cut.owl", &OWL_XML[..cut]);
-        assert!(matches!(found, Finding::Invalid(_)), "{cut}: {found:?}");
+        assert!(matches!(found, FileFinding::Invalid(_)), "{cut}: {found:?}");
     }
 }

@@ -5,31 +5,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::Ended;
+use docstokg_bulk::scheduler::RunEnd;
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::Config;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::transport::Outgoing;
-use docstokg_lookup::credentials::Credentials;
+use docstokg_hub::transport::OutgoingRequest;
+use docstokg_lookup::credentials::SourceCredentials;
 use docstokg_ontology::config::{OntologyConfig, OntologySettings};
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::examine::Examiner;
+use docstokg_ontology::pull::examine::FileExaminer;
 use docstokg_ontology::pull::{
-    Asked, DeferredOntology, Options, Pull, PullError, Pulled, Workplace,
+    DeferredOntology, Pull, PullError, PullOptions, PullOutcome, RequestedOntology, Workplace,
 };
 use docstokg_ontology::source::SourceSettings;
-use docstokg_ontology::wanted::{OntologyId, Wanted};
-use docstokg_origin_sim::{FaultyTransport, Ledger, Origin, Reply, SimTransport, Simulation, Web};
+use docstokg_ontology::wanted_ontology::{OntologyId, WantedOntology};
+use docstokg_origin_sim::{
+    FaultyTransport, Ledger, OriginScript, ScriptedReply, SimTransport, SimulatedWeb, Simulation,
+};
 use tempfile::TempDir;
 
 pub(crate) struct World {
     pub(crate) simulation: Simulation,
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     pub(crate) config: OntologyConfig,
     pub(crate) store: Arc<dyn StateStore>,
     /// When this machine has no network, from the beginning of the simulation on.
@@ -46,15 +48,15 @@ pub(crate) fn id(text: &str) -> OntologyId {
     OntologyId::parse(text).unwrap()
 }
 
-pub(crate) fn asked(names: &[&str]) -> Vec<Asked> {
+pub(crate) fn asked(names: &[&str]) -> Vec<RequestedOntology> {
     names
         .iter()
-        .map(|name| Asked::new(Wanted::new(id(name))))
+        .map(|name| RequestedOntology::new(WantedOntology::new(id(name))))
         .collect()
 }
 
 /// A registry that lists one OBO product for each name, with a licence that is accepted.
-pub(crate) fn registry(names: &[&str]) -> Reply {
+pub(crate) fn registry(names: &[&str]) -> ScriptedReply {
     let entry = |name: &&str| {
         serde_json::json!({
             "id": name,
@@ -67,7 +69,7 @@ pub(crate) fn registry(names: &[&str]) -> Reply {
     };
     let ontologies: Vec<_> = names.iter().map(entry).collect();
     let text = serde_json::json!({ "@context": "x", "ontologies": ontologies }).to_string();
-    Reply::ok(text).header("content-type", "application/ld+json")
+    ScriptedReply::ok(text).header("content-type", "application/ld+json")
 }
 
 pub(crate) const REGISTRY: &str = "obofoundry.org";
@@ -75,27 +77,27 @@ pub(crate) const PURL: &str = "purl.obolibrary.org";
 pub(crate) const JSONLD: &str = "/registry/ontologies.jsonld";
 
 /// A world with a registry that lists these ontologies, and a PURL server.
-pub(crate) fn with_registry(names: &[&str], purl: Origin) -> World {
+pub(crate) fn with_registry(names: &[&str], purl: OriginScript) -> World {
     World::new(vec![
-        Origin::new(REGISTRY).route(JSONLD, [registry(names)]),
+        OriginScript::new(REGISTRY).route(JSONLD, [registry(names)]),
         purl,
     ])
 }
 
 impl World {
-    pub(crate) fn new(origins: Vec<Origin>) -> Self {
+    pub(crate) fn new(origins: Vec<OriginScript>) -> Self {
         Self::within(Simulation::new(), origins)
     }
 
     /// Makes a world with its own time.
-    pub(crate) fn within(simulation: Simulation, origins: Vec<Origin>) -> Self {
+    pub(crate) fn within(simulation: Simulation, origins: Vec<OriginScript>) -> Self {
         let mut config = OntologySettings::default().resolve().unwrap();
         config.sources = Arc::new(SourceSettings {
-            credentials: Credentials::default().with_key("bioportal", "s3cret"),
+            credentials: SourceCredentials::default().with_key("bioportal", "s3cret"),
             ..SourceSettings::default()
         });
         Self {
-            web: Web::new(origins, simulation.boot()),
+            web: SimulatedWeb::new(origins, simulation.boot()),
             store: simulation.store(),
             outage: Duration::ZERO..Duration::ZERO,
             simulation,
@@ -122,17 +124,25 @@ impl World {
         config
     }
 
-    pub(crate) fn pull(&self, asked: Vec<Asked>) -> Vec<Pulled> {
-        self.pull_with(asked, Options::default()).1
+    pub(crate) fn pull(&self, asked: Vec<RequestedOntology>) -> Vec<PullOutcome> {
+        self.pull_with(asked, PullOptions::default()).1
     }
 
-    pub(crate) fn pull_with(&self, asked: Vec<Asked>, options: Options) -> (Ended, Vec<Pulled>) {
+    pub(crate) fn pull_with(
+        &self,
+        asked: Vec<RequestedOntology>,
+        options: PullOptions,
+    ) -> (RunEnd, Vec<PullOutcome>) {
         let examiner = Arc::new(FormatExaminer::default());
         self.pull_examined(asked, options, examiner).unwrap()
     }
 
     /// Pulls, and returns the ontologies that wait for a host then.
-    pub(crate) fn deferred_by(&self, asked: Vec<Asked>, options: Options) -> Vec<DeferredOntology> {
+    pub(crate) fn deferred_by(
+        &self,
+        asked: Vec<RequestedOntology>,
+        options: PullOptions,
+    ) -> Vec<DeferredOntology> {
         let examiner = Arc::new(FormatExaminer::default());
         self.run_pull(asked, options, examiner).unwrap().2
     }
@@ -140,23 +150,23 @@ impl World {
     /// Pulls with a reader of files that a test brings.
     pub(crate) fn pull_examined(
         &self,
-        asked: Vec<Asked>,
-        options: Options,
-        examiner: Arc<dyn Examiner>,
-    ) -> Result<(Ended, Vec<Pulled>), PullError> {
+        asked: Vec<RequestedOntology>,
+        options: PullOptions,
+        examiner: Arc<dyn FileExaminer>,
+    ) -> Result<(RunEnd, Vec<PullOutcome>), PullError> {
         let (ended, results, _) = self.run_pull(asked, options, examiner)?;
         Ok((ended, results))
     }
 
     fn run_pull(
         &self,
-        asked: Vec<Asked>,
-        options: Options,
-        examiner: Arc<dyn Examiner>,
-    ) -> Result<(Ended, Vec<Pulled>, Vec<DeferredOntology>), PullError> {
+        asked: Vec<RequestedOntology>,
+        options: PullOptions,
+        examiner: Arc<dyn FileExaminer>,
+    ) -> Result<(RunEnd, Vec<PullOutcome>, Vec<DeferredOntology>), PullError> {
         let (time, outage) = (self.simulation.clone(), self.outage.clone());
         let fault_of =
-            move |_: &Outgoing| outage.contains(&time.elapsed()).then_some(Fault::NoRoute);
+            move |_: &OutgoingRequest| outage.contains(&time.elapsed()).then_some(Fault::NoRoute);
         let hub = Hub::builder(self.hub_config())
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
@@ -171,7 +181,7 @@ impl World {
         let runtime = self.simulation.runtime();
         let config = Arc::new(self.config.clone());
         self.simulation.block_on(async move {
-            let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
+            let workplace = Workplace::open(&library, CommitMode::Inline).await.unwrap();
             let (directory, progress) = (workplace.directory(), Arc::default());
             let context = RunContext::begin(&hub, runtime, directory, &progress, "run");
             let pull = Pull::new(context.await.unwrap(), config, library, examiner, options);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_lookup::credentials::Credentials;
+use docstokg_lookup::credentials::SourceCredentials;
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_ontology::source::{
-    Absence, AbsenceReason, FailedRequest, Location, Outcome, Source, SourceSettings, Step,
-    Verdict, direct, lov, named, obo, ols, ontoportal, xbrl,
+    Absence, AbsenceReason, FailedRequest, LookupStep, OntologyLocation, OntologySource,
+    SourceOutcome, SourceSettings, Verdict, direct, lov, named, obo, ols, ontoportal, xbrl,
 };
-use docstokg_ontology::wanted::{OntologyId, TargetFormat, Wanted};
+use docstokg_ontology::wanted_ontology::{OntologyId, TargetFormat, WantedOntology};
 use http::{HeaderMap, StatusCode};
 
-fn wanted(id: &str) -> Wanted {
-    Wanted::new(OntologyId::parse(id).unwrap())
+fn wanted(id: &str) -> WantedOntology {
+    WantedOntology::new(OntologyId::parse(id).unwrap())
 }
 
 fn reply(status: u16, body: impl Into<Bytes>) -> LookupResponse {
@@ -30,9 +30,9 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn asked(step: Step<'_>) -> LookupRequest {
+fn asked(step: LookupStep<'_>) -> LookupRequest {
     match step {
-        Step::Request(pending) => pending.request,
+        LookupStep::Request(pending) => pending.request,
         other => panic!("asks nothing: {other:?}"),
     }
 }
@@ -42,46 +42,46 @@ fn url(request: &LookupRequest) -> &str {
     request.url.as_str()
 }
 
-fn found(step: Step<'_>) -> Vec<Location> {
+fn found(step: LookupStep<'_>) -> Vec<OntologyLocation> {
     match step {
-        Step::Done(Outcome::Found(locations)) => locations,
+        LookupStep::Done(SourceOutcome::Found(locations)) => locations,
         other => panic!("not found: {other:?}"),
     }
 }
 
-fn absent(step: Step<'_>) -> (AbsenceReason, String) {
+fn absent(step: LookupStep<'_>) -> (AbsenceReason, String) {
     match step {
-        Step::Done(Outcome::Absent(absence)) => (absence.reason, absence.detail),
+        LookupStep::Done(SourceOutcome::Absent(absence)) => (absence.reason, absence.detail),
         other => panic!("not absent: {other:?}"),
     }
 }
 
-fn failed(step: Step<'_>) -> String {
+fn failed(step: LookupStep<'_>) -> String {
     match step {
-        Step::Done(Outcome::Failed(detail)) => detail,
+        LookupStep::Done(SourceOutcome::Failed(detail)) => detail,
         other => panic!("not failed: {other:?}"),
     }
 }
 
 /// Gives the first request of a look-up a response.
-fn answer<'a>(step: Step<'a>, reply: &LookupResponse) -> Step<'a> {
+fn answer<'a>(step: LookupStep<'a>, reply: &LookupResponse) -> LookupStep<'a> {
     match step {
-        Step::Request(pending) => pending.next(Ok(reply.clone())),
+        LookupStep::Request(pending) => pending.next(Ok(reply.clone())),
         other => panic!("asks nothing: {other:?}"),
     }
 }
 
 /// Asks a source, and answers its only question.
 fn ask<'a>(
-    source: &'a dyn Source,
-    wanted: &'a Wanted,
+    source: &'a dyn OntologySource,
+    wanted: &'a WantedOntology,
     settings: &'a SourceSettings,
     reply: &LookupResponse,
-) -> Step<'a> {
+) -> LookupStep<'a> {
     answer(source.begin(wanted, settings), reply)
 }
 
-fn urls(locations: &[Location]) -> Vec<&str> {
+fn urls(locations: &[OntologyLocation]) -> Vec<&str> {
     locations
         .iter()
         .map(|location| location.url.as_str())
@@ -98,7 +98,7 @@ fn obo_products_are_found_by_the_formats_wanted() {
         "https://obofoundry.org/registry/ontologies.jsonld"
     );
     assert!(query.is_shared, "one answer serves every ontology");
-    let locate = |wanted: &Wanted| found(ask(source, wanted, &settings, &registry));
+    let locate = |wanted: &WantedOntology| found(ask(source, wanted, &settings, &registry));
     assert_eq!(
         urls(&locate(&wanted("HP"))),
         [
@@ -107,7 +107,7 @@ fn obo_products_are_found_by_the_formats_wanted() {
             "http://purl.obolibrary.org/obo/hp.json"
         ]
     );
-    let obo_only = Wanted {
+    let obo_only = WantedOntology {
         formats: vec![TargetFormat::Obo],
         ..wanted("hp")
     };
@@ -123,7 +123,7 @@ fn obo_products_are_found_by_the_formats_wanted() {
         ["http://purl.obolibrary.org/obo/hp/hp-base.owl"]
     );
     // Large ones are there compressed, though the registry does not say so.
-    let chebi = locate(&Wanted {
+    let chebi = locate(&WantedOntology {
         formats: vec![TargetFormat::Owl],
         ..wanted("chebi")
     });
@@ -240,7 +240,7 @@ fn ols_locations_are_taken_where_anybody_can_reach_them() {
 
 fn with_key() -> SourceSettings {
     SourceSettings {
-        credentials: Credentials::default().with_key("bioportal", "k3y"),
+        credentials: SourceCredentials::default().with_key("bioportal", "k3y"),
         ..SourceSettings::default()
     }
 }
@@ -337,7 +337,7 @@ fn a_portal_of_the_users_own_is_asked_at_its_address() {
         &"https://onto.example.org/api/".parse().unwrap(),
     );
     let settings = SourceSettings {
-        credentials: Credentials::default().with_key("portal-mine", "k"),
+        credentials: SourceCredentials::default().with_key("portal-mine", "k"),
         portals: vec![portal],
         ..SourceSettings::default()
     };
@@ -373,7 +373,7 @@ fn lov_gives_the_newest_version_with_a_file() {
         ["https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/2014-01-14.n3"]
     );
     assert_eq!(locations[0].version.as_deref(), Some("2014-01-14"));
-    let old = Wanted {
+    let old = WantedOntology {
         version: Some("2005-07-27".to_owned()),
         ..wanted("foaf")
     };
@@ -417,24 +417,27 @@ fn lov_says_when_to_come_back_where_neither_its_api_nor_its_dump_responds() {
             None,
         ),
     };
-    let Step::Request(first) = lov::Lov.begin(&unknown, &settings) else {
+    let LookupStep::Request(first) = lov::Lov.begin(&unknown, &settings) else {
         panic!("it begins with a request")
     };
-    let Step::Request(dump) = first.next(Err(held_back(20, "the API"))) else {
+    let LookupStep::Request(dump) = first.next(Err(held_back(20, "the API"))) else {
         panic!("the dump takes the place of the API")
     };
     assert!(url(&dump.request).ends_with("/lov.n3.gz"));
-    let Step::Done(outcome) = dump.next(Err(held_back(60, "the dump"))) else {
+    let LookupStep::Done(outcome) = dump.next(Err(held_back(60, "the dump"))) else {
         panic!("nothing takes the place of the dump")
     };
-    assert_eq!(outcome, Outcome::Interrupted(held_back(20, "the API")));
+    assert_eq!(
+        outcome,
+        SourceOutcome::Interrupted(held_back(20, "the API"))
+    );
 }
 
 #[test]
 fn bioregistry_addresses_come_in_the_wanted_order() {
     let source = named("bioregistry").unwrap();
     let settings = SourceSettings::default();
-    let wanted = Wanted {
+    let wanted = WantedOntology {
         formats: vec![TargetFormat::Obo, TargetFormat::Owl],
         ..wanted("chebi")
     };
@@ -447,11 +450,15 @@ fn bioregistry_addresses_come_in_the_wanted_order() {
 #[test]
 fn direct_addresses_and_packages_need_an_address_and_nothing_else() {
     let settings = SourceSettings::default();
-    for source in [&direct::DIRECT as &dyn Source, &direct::SKOS, &xbrl::Xbrl] {
+    for source in [
+        &direct::DIRECT as &dyn OntologySource,
+        &direct::SKOS,
+        &xbrl::Xbrl,
+    ] {
         let (reason, detail) = absent(source.begin(&wanted("x"), &settings));
         assert_eq!(reason, AbsenceReason::Unclear);
         assert!(detail.contains("url"), "{detail}");
-        let with_url = Wanted {
+        let with_url = WantedOntology {
             url: Some("https://example.org/vocab".parse().unwrap()),
             ..wanted("x")
         };

@@ -1,7 +1,7 @@
 //! Tells JSON-LD, OBO graphs and other JSON apart by the keys of the outermost objects.
 
-use super::{Detected, Refusal};
-use crate::format::Format;
+use super::{ContentRefusal, DetectedFormat};
+use crate::format::OntologyFormat;
 
 /// Keys of the outermost object, or of the objects of the outermost array, as far as `text` goes.
 fn keys(text: &[u8]) -> Vec<String> {
@@ -46,18 +46,18 @@ fn string_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-pub(super) fn detect(text: &[u8]) -> Detected {
+pub(super) fn detect(text: &[u8]) -> DetectedFormat {
     let keys = keys(text);
     let has = |key: &str| keys.iter().any(|other| other == key);
     if has("graphs") && !has("@context") {
-        return Detected::Ontology(Format::OboGraph);
+        return DetectedFormat::Ontology(OntologyFormat::OboGraph);
     }
     if keys.iter().any(|key| key.starts_with('@')) {
-        return Detected::Ontology(Format::JsonLd);
+        return DetectedFormat::Ontology(OntologyFormat::JsonLd);
     }
     // A single graph has these keys at the top in some exports.
     if has("nodes") && has("edges") {
-        return Detected::Ontology(Format::OboGraph);
+        return DetectedFormat::Ontology(OntologyFormat::OboGraph);
     }
     let mut shown: Vec<_> = keys
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn detect(text: &[u8]) -> Detected {
     if shown.is_empty() {
         shown.push("no keys".to_owned());
     }
-    Detected::Refused(Refusal::OtherJson(shown.join(", ")))
+    DetectedFormat::Refused(ContentRefusal::OtherJson(shown.join(", ")))
 }
 
 /// Whether `{` is followed by a key, as in JSON and not as in `TriG`.

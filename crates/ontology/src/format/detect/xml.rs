@@ -1,13 +1,13 @@
 //! Tells RDF/XML, OWL/XML, web pages and error answers apart by their root element.
 
-use super::{Detected, Refusal};
-use crate::format::Format;
+use super::{ContentRefusal, DetectedFormat};
+use crate::format::OntologyFormat;
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 const OWL: &str = "http://www.w3.org/2002/07/owl#";
 
 /// What an XML or HTML text is, or none if it is neither (Turtle starts with `<` as well).
-pub(super) fn detect(text: &[u8]) -> Option<Detected> {
+pub(super) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let start = &text[..text.len().min(64)];
     let is_xml = start.starts_with(b"<?xml");
     let root = root_tag(text);
@@ -17,9 +17,9 @@ pub(super) fn detect(text: &[u8]) -> Option<Detected> {
         let is_rdf = memchr::memmem::find(text, RDF.as_bytes()).is_some();
         return is_markup.then(|| {
             if is_rdf {
-                Detected::Ontology(Format::RdfXml)
+                DetectedFormat::Ontology(OntologyFormat::RdfXml)
             } else {
-                Detected::Refused(Refusal::OtherXml("(not found)".to_owned()))
+                DetectedFormat::Refused(ContentRefusal::OtherXml("(not found)".to_owned()))
             }
         });
     };
@@ -42,16 +42,16 @@ pub(super) fn detect(text: &[u8]) -> Option<Detected> {
         return None; // `<urn:x>` is an IRI
     }
     Some(match local {
-        _ if local.eq_ignore_ascii_case("html") => Detected::Refused(Refusal::Html),
-        "RDF" => Detected::Ontology(Format::RdfXml),
+        _ if local.eq_ignore_ascii_case("html") => DetectedFormat::Refused(ContentRefusal::Html),
+        "RDF" => DetectedFormat::Ontology(OntologyFormat::RdfXml),
         "Ontology" if attributes.contains(OWL) && !uses_rdf_attributes(attributes) => {
-            Detected::Ontology(Format::OwlXml)
+            DetectedFormat::Ontology(OntologyFormat::OwlXml)
         }
-        "Error" => Detected::Refused(Refusal::StorageError(error_code(text))),
+        "Error" => DetectedFormat::Refused(ContentRefusal::StorageError(error_code(text))),
         // A single node element may be the root.
-        _ if attributes.contains(RDF) => Detected::Ontology(Format::RdfXml),
-        _ if is_html_fragment(local) => Detected::Refused(Refusal::Html),
-        _ => Detected::Refused(Refusal::OtherXml(name.chars().take(80).collect())),
+        _ if attributes.contains(RDF) => DetectedFormat::Ontology(OntologyFormat::RdfXml),
+        _ if is_html_fragment(local) => DetectedFormat::Refused(ContentRefusal::Html),
+        _ => DetectedFormat::Refused(ContentRefusal::OtherXml(name.chars().take(80).collect())),
     })
 }
 

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use crate::format::Limits;
+use crate::format::FormatLimits;
 
 /// Longest text before the root element.
 pub(crate) const MAX_PROLOG_BYTES: usize = 1 << 20;
@@ -47,14 +47,14 @@ pub(crate) enum ScannedProlog {
     Refused(usize, String),
 }
 
-enum Declared {
+enum EntityDeclaration {
     Text(String),
     External,
     Markup,
 }
 
 /// Reads the prolog at the start of `bytes`.
-pub(crate) fn scan(bytes: &[u8], limits: &Limits) -> ScannedProlog {
+pub(crate) fn scan(bytes: &[u8], limits: &FormatLimits) -> ScannedProlog {
     let mut at = if bytes.starts_with(b"\xef\xbb\xbf") {
         3
     } else {
@@ -115,7 +115,7 @@ fn declaration_end(bytes: &[u8]) -> Option<usize> {
 /// Length of the document type, or none if it goes on beyond `bytes`.
 fn read_doctype(
     bytes: &[u8],
-    limits: &Limits,
+    limits: &FormatLimits,
     prolog: &mut Prolog,
 ) -> Result<Option<usize>, String> {
     let Some(mut at) = memchr::memchr2(b'[', b'>', bytes) else {
@@ -134,7 +134,7 @@ fn read_doctype(
             None => return Ok(None),
         }
     }
-    let mut declared: HashMap<String, Declared> = HashMap::new();
+    let mut declared: HashMap<String, EntityDeclaration> = HashMap::new();
     if bytes[at] == b'[' {
         let Some(end) = read_internal_subset(bytes, at + 1, &mut declared)? else {
             return Ok(None);
@@ -164,7 +164,7 @@ fn external_subset_end(bytes: &[u8]) -> Option<usize> {
 fn read_internal_subset(
     bytes: &[u8],
     mut at: usize,
-    declared: &mut HashMap<String, Declared>,
+    declared: &mut HashMap<String, EntityDeclaration>,
 ) -> Result<Option<usize>, String> {
     loop {
         let rest = &bytes[at..];
@@ -193,7 +193,7 @@ fn read_internal_subset(
 
 fn read_declaration(
     declaration: &[u8],
-    declared: &mut HashMap<String, Declared>,
+    declared: &mut HashMap<String, EntityDeclaration>,
 ) -> Result<(), String> {
     let Some(body) = declaration.strip_prefix(b"<!ENTITY") else {
         return Ok(());
@@ -212,12 +212,14 @@ fn read_declaration(
             let text = expand_characters(text)
                 .ok_or_else(|| format!("the entity {name} has an invalid character reference"))?;
             if text.contains('<') {
-                Declared::Markup
+                EntityDeclaration::Markup
             } else {
-                Declared::Text(text)
+                EntityDeclaration::Text(text)
             }
         }
-        _ if value.starts_with("SYSTEM") || value.starts_with("PUBLIC") => Declared::External,
+        _ if value.starts_with("SYSTEM") || value.starts_with("PUBLIC") => {
+            EntityDeclaration::External
+        }
         _ => return Err(malformed()),
     };
     // The first declaration of a name counts.
@@ -248,7 +250,7 @@ fn character(reference: &str) -> Option<char> {
 }
 
 struct Expansion<'a> {
-    declared: &'a HashMap<String, Declared>,
+    declared: &'a HashMap<String, EntityDeclaration>,
     limit: usize,
     /// References that may still be followed: entities without text cost time as well.
     references_left: Cell<usize>,
@@ -257,7 +259,7 @@ struct Expansion<'a> {
 impl Expansion<'_> {
     /// Appends the text of an entity; `Ok(false)` if it has none that may be used.
     fn append(&self, name: &str, depth: usize, out: &mut String) -> Result<bool, String> {
-        let Some(Declared::Text(text)) = self.declared.get(name) else {
+        let Some(EntityDeclaration::Text(text)) = self.declared.get(name) else {
             return Ok(false);
         };
         if depth == MAX_ENTITY_DEPTH {
@@ -308,8 +310,8 @@ impl Expansion<'_> {
 /// The document type with expanded entities, on as many lines as before.
 fn write_replacement(
     doctype: &[u8],
-    declared: &HashMap<String, Declared>,
-    limits: &Limits,
+    declared: &HashMap<String, EntityDeclaration>,
+    limits: &FormatLimits,
     prolog: &mut Prolog,
 ) -> Result<(), String> {
     let expansion = Expansion {
@@ -327,9 +329,9 @@ fn write_replacement(
         let mut value = String::new();
         if !expansion.append(name, 0, &mut value)? {
             let why = match declared[name] {
-                Declared::External => "lies outside the file and is not loaded",
-                Declared::Markup => "holds markup and is not expanded",
-                Declared::Text(_) => "refers to an entity that is not available",
+                EntityDeclaration::External => "lies outside the file and is not loaded",
+                EntityDeclaration::Markup => "holds markup and is not expanded",
+                EntityDeclaration::Text(_) => "refers to an entity that is not available",
             };
             prolog.warnings.push(format!("the entity {name} {why}"));
             continue;

@@ -1,14 +1,14 @@
 use super::*;
 
 fn prolog_of(text: &str) -> Prolog {
-    match scan(text.as_bytes(), &Limits::default()) {
+    match scan(text.as_bytes(), &FormatLimits::default()) {
         ScannedProlog::Complete(prolog) => prolog,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 fn refusal_of(text: &str) -> String {
-    match scan(text.as_bytes(), &Limits::default()) {
+    match scan(text.as_bytes(), &FormatLimits::default()) {
         ScannedProlog::Refused(_, reason) => reason,
         other => panic!("{text}: {other:?}"),
     }
@@ -58,7 +58,7 @@ fn every_prefix_of_a_prolog_is_incomplete() {
     let text = "<?xml version='1.0'?><!-- c --><!DOCTYPE r [<!ENTITY a '>]'>]><r/>";
     let root = text.find("<r/>").unwrap();
     for end in 1..=root {
-        let scanned = scan(&text.as_bytes()[..end], &Limits::default());
+        let scanned = scan(&text.as_bytes()[..end], &FormatLimits::default());
         let at_a_boundary = matches!(end, 1 | 21 | 31) || end == root;
         assert!(
             scanned == ScannedProlog::Incomplete

@@ -7,8 +7,8 @@ mod values;
 use self::values::ValueScan;
 use super::contexts::{ContextScan, SharedBudget};
 use super::{SharedWatch, refuse};
-use crate::format::Limits;
-use crate::format::report::Problem;
+use crate::format::FormatLimits;
+use crate::format::report::FormatProblem;
 
 /// Passes JSON on; strings and numbers are limited in length. If asked for, nesting is limited in
 /// depth, and values that readers do not agree about are refused.
@@ -27,7 +27,7 @@ pub(crate) struct JsonGuard<R> {
 }
 
 impl<R: Read> JsonGuard<R> {
-    pub(crate) fn new(inner: R, limits: &Limits, watch: SharedWatch) -> Self {
+    pub(crate) fn new(inner: R, limits: &FormatLimits, watch: SharedWatch) -> Self {
         let limit = limits.max_token_bytes;
         Self {
             inner,
@@ -71,7 +71,10 @@ impl<R: Read> JsonGuard<R> {
             }
             if self.depth > max_depth {
                 let message = format!("objects and arrays are nested more than {max_depth} deep");
-                return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
+                return Err(refuse(
+                    &self.watch,
+                    FormatProblem::at_line(self.line, message),
+                ));
             }
         }
         self.judge_values(|values| values.pass_code(bytes))
@@ -83,7 +86,7 @@ impl<R: Read> JsonGuard<R> {
         judge: impl FnOnce(&mut ValueScan) -> Result<(), String>,
     ) -> io::Result<()> {
         let judged = self.values.as_mut().map_or(Ok(()), judge);
-        judged.map_err(|reason| refuse(&self.watch, Problem::at_line(self.line, reason)))
+        judged.map_err(|reason| refuse(&self.watch, FormatProblem::at_line(self.line, reason)))
     }
 
     fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -110,7 +113,10 @@ impl<R: Read> JsonGuard<R> {
             self.length += step.unwrap_or(rest.len());
             if self.length > self.limit {
                 let message = format!("a text or number is longer than {} bytes", self.limit);
-                return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
+                return Err(refuse(
+                    &self.watch,
+                    FormatProblem::at_line(self.line, message),
+                ));
             }
             let Some(step) = step else { return Ok(()) };
             at += step;
@@ -138,7 +144,10 @@ impl<R: Read> Read for JsonGuard<R> {
         if let Some((scan, budget)) = &mut self.contexts
             && let Err(reason) = scan.pass(&out[..read], &mut budget.lock())
         {
-            return Err(refuse(&self.watch, Problem::at_line(self.line, reason)));
+            return Err(refuse(
+                &self.watch,
+                FormatProblem::at_line(self.line, reason),
+            ));
         }
         Ok(read)
     }

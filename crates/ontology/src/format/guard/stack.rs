@@ -7,7 +7,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use docstokg_bulk::contained::contained;
+use docstokg_bulk::panic_containment::contained;
 
 /// The stack of a parser. Only what is used takes memory.
 const STACK_BYTES: usize = 256 << 20;

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 
 use super::{SharedWatch, refuse};
-use crate::format::Limits;
-use crate::format::report::Problem;
+use crate::format::FormatLimits;
+use crate::format::report::FormatProblem;
 
 /// Prefix declarations in one file: the parser keeps them all.
 const MAX_PREFIXES: u64 = 100_000;
@@ -14,14 +14,14 @@ const MAX_BASE_BYTES: usize = 8 << 10;
 
 /// What the next IRI declares.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Declared {
+enum IriDeclaration {
     Nothing,
     Prefix,
     Base,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Within {
+enum TurtleState {
     Code,
     /// After a backslash outside strings.
     Escape,
@@ -47,10 +47,10 @@ pub(crate) struct TurtleGuard<R> {
     inner: R,
     max_depth: usize,
     watch: SharedWatch,
-    within: Within,
+    within: TurtleState,
     depth: usize,
     prefixes: u64,
-    declared: Declared,
+    declared: IriDeclaration,
     /// Bytes of the IRIs of all prefixes.
     prefix_bytes: usize,
     /// Bytes that the base has at most.
@@ -67,15 +67,15 @@ pub(crate) struct TurtleGuard<R> {
 }
 
 impl<R: Read> TurtleGuard<R> {
-    pub(crate) fn new(inner: R, limits: &Limits, watch: SharedWatch) -> Self {
+    pub(crate) fn new(inner: R, limits: &FormatLimits, watch: SharedWatch) -> Self {
         Self {
             inner,
             max_depth: limits.max_depth,
             watch,
-            within: Within::Code,
+            within: TurtleState::Code,
             depth: 0,
             prefixes: 0,
-            declared: Declared::Nothing,
+            declared: IriDeclaration::Nothing,
             prefix_bytes: 0,
             base_bytes: 0,
             iri_bytes: 0,
@@ -92,14 +92,14 @@ impl<R: Read> TurtleGuard<R> {
         while at < bytes.len() {
             // Most bytes are within IRIs, strings and comments, where few bytes matter.
             let skipped = match self.within {
-                Within::Comment => memchr::memchr2(b'\n', b'\r', &bytes[at..]),
-                Within::Iri => memchr::memchr2(b'>', b'\n', &bytes[at..]),
-                Within::Text { quote, seen: 0, .. } => {
+                TurtleState::Comment => memchr::memchr2(b'\n', b'\r', &bytes[at..]),
+                TurtleState::Iri => memchr::memchr2(b'>', b'\n', &bytes[at..]),
+                TurtleState::Text { quote, seen: 0, .. } => {
                     memchr::memchr3(quote, b'\\', b'\n', &bytes[at..])
                 }
                 _ => Some(0),
             };
-            if self.within == Within::Iri && self.declared != Declared::Nothing {
+            if self.within == TurtleState::Iri && self.declared != IriDeclaration::Nothing {
                 let length = skipped.unwrap_or(bytes.len() - at);
                 self.declare(&bytes[at..at + length], skipped.is_some())?;
             }
@@ -116,33 +116,33 @@ impl<R: Read> TurtleGuard<R> {
     fn step(&mut self, byte: u8) -> io::Result<()> {
         self.line += u64::from(byte == b'\n');
         self.within = match self.within {
-            Within::Code => return self.code(byte),
-            Within::Escape => Within::Code,
-            Within::Comment if matches!(byte, b'\n' | b'\r') => Within::Code,
-            Within::Iri if matches!(byte, b'>' | b'\n') => Within::Code,
-            Within::Opening(quote, 1) if byte == quote => Within::Opening(quote, 2),
-            Within::Opening(quote, 2) if byte == quote => Within::Text {
+            TurtleState::Code => return self.code(byte),
+            TurtleState::Escape => TurtleState::Code,
+            TurtleState::Comment if matches!(byte, b'\n' | b'\r') => TurtleState::Code,
+            TurtleState::Iri if matches!(byte, b'>' | b'\n') => TurtleState::Code,
+            TurtleState::Opening(quote, 1) if byte == quote => TurtleState::Opening(quote, 2),
+            TurtleState::Opening(quote, 2) if byte == quote => TurtleState::Text {
                 quote,
                 length: 3,
                 seen: 0,
             },
-            Within::Opening(_, 2) => {
+            TurtleState::Opening(_, 2) => {
                 // An empty string, and this byte comes after it.
-                self.within = Within::Code;
+                self.within = TurtleState::Code;
                 return self.code(byte);
             }
-            Within::Opening(quote, _) => string(quote, 1, 0, byte),
-            Within::Text {
+            TurtleState::Opening(quote, _) => string(quote, 1, 0, byte),
+            TurtleState::Text {
                 quote,
                 length,
                 seen,
             } => string(quote, length, seen, byte),
-            Within::TextEscape { quote, length } => Within::Text {
+            TurtleState::TextEscape { quote, length } => TurtleState::Text {
                 quote,
                 length,
                 seen: 0,
             },
-            unchanged @ (Within::Comment | Within::Iri) => unchanged,
+            unchanged @ (TurtleState::Comment | TurtleState::Iri) => unchanged,
         };
         Ok(())
     }
@@ -159,10 +159,10 @@ impl<R: Read> TurtleGuard<R> {
                 }
             }
             b']' | b')' | b'}' => self.depth = self.depth.saturating_sub(1),
-            b'#' => self.within = Within::Comment,
-            b'<' => self.within = Within::Iri,
-            b'\\' => self.within = Within::Escape,
-            b'"' | b'\'' => self.within = Within::Opening(byte, 1),
+            b'#' => self.within = TurtleState::Comment,
+            b'<' => self.within = TurtleState::Iri,
+            b'\\' => self.within = TurtleState::Escape,
+            b'"' | b'\'' => self.within = TurtleState::Opening(byte, 1),
             _ => (),
         }
         if byte.is_ascii_alphabetic() || byte == b'@' {
@@ -177,15 +177,15 @@ impl<R: Read> TurtleGuard<R> {
         let word = self.word.get(..length).unwrap_or_default();
         if word == b"@prefix" || word == b"prefix" {
             self.prefixes += 1;
-            self.declared = Declared::Prefix;
+            self.declared = IriDeclaration::Prefix;
             self.prefix_bytes += self.base_bytes;
             self.check_prefixes()?;
-        } else if self.declared == Declared::Base && !may_precede_iri {
-            self.declared = Declared::Nothing;
+        } else if self.declared == IriDeclaration::Base && !may_precede_iri {
+            self.declared = IriDeclaration::Nothing;
         }
         let is_keyword = word == b"@base" || word == b"base";
         if is_keyword && may_precede_iri && !is_in_name(self.before_word) {
-            self.declared = Declared::Base;
+            self.declared = IriDeclaration::Base;
         }
         self.before_word = byte;
         Ok(())
@@ -193,7 +193,7 @@ impl<R: Read> TurtleGuard<R> {
 
     /// Counts a part of the IRI of a prefix or base.
     fn declare(&mut self, part: &[u8], is_last: bool) -> io::Result<()> {
-        if self.declared == Declared::Prefix {
+        if self.declared == IriDeclaration::Prefix {
             self.prefix_bytes += part.len();
         } else {
             self.iri_bytes += part.len();
@@ -207,7 +207,7 @@ impl<R: Read> TurtleGuard<R> {
             }
         }
         if is_last {
-            self.declared = Declared::Nothing;
+            self.declared = IriDeclaration::Nothing;
             (self.iri_bytes, self.delimiter) = (0, None);
         }
         self.check_prefixes()
@@ -227,7 +227,7 @@ impl<R: Read> TurtleGuard<R> {
     }
 
     fn refuse(&self, message: String) -> io::Error {
-        refuse(&self.watch, Problem::at_line(self.line, message))
+        refuse(&self.watch, FormatProblem::at_line(self.line, message))
     }
 }
 
@@ -236,18 +236,18 @@ fn is_in_name(byte: u8) -> bool {
     byte.is_ascii_digit() || !byte.is_ascii() || matches!(byte, b':' | b'-' | b'_' | b'%' | b'\\')
 }
 
-fn string(quote: u8, length: u8, seen: u8, byte: u8) -> Within {
+fn string(quote: u8, length: u8, seen: u8, byte: u8) -> TurtleState {
     match byte {
-        b'\\' => Within::TextEscape { quote, length },
+        b'\\' => TurtleState::TextEscape { quote, length },
         // A short string ends with its line at the latest: the parser reports it.
-        b'\n' if length == 1 => Within::Code,
-        _ if byte == quote && seen + 1 == length => Within::Code,
-        _ if byte == quote => Within::Text {
+        b'\n' if length == 1 => TurtleState::Code,
+        _ if byte == quote && seen + 1 == length => TurtleState::Code,
+        _ if byte == quote => TurtleState::Text {
             quote,
             length,
             seen: seen + 1,
         },
-        _ => Within::Text {
+        _ => TurtleState::Text {
             quote,
             length,
             seen: 0,
@@ -270,8 +270,11 @@ mod tests {
     use super::*;
 
     fn depth_after(text: &str) -> (usize, u64) {
-        let mut guard =
-            TurtleGuard::new(text.as_bytes(), &Limits::default(), SharedWatch::default());
+        let mut guard = TurtleGuard::new(
+            text.as_bytes(),
+            &FormatLimits::default(),
+            SharedWatch::default(),
+        );
         io::copy(&mut guard, &mut io::sink()).unwrap();
         (guard.depth, guard.prefixes)
     }
@@ -301,8 +304,11 @@ mod tests {
     #[test]
     fn bases_replace_or_lengthen_each_other() {
         let base_after = |text: &str| {
-            let mut guard =
-                TurtleGuard::new(text.as_bytes(), &Limits::default(), SharedWatch::default());
+            let mut guard = TurtleGuard::new(
+                text.as_bytes(),
+                &FormatLimits::default(),
+                SharedWatch::default(),
+            );
             io::copy(&mut guard, &mut io::sink()).unwrap();
             guard.base_bytes
         };
@@ -333,7 +339,7 @@ mod tests {
             ),
         ] {
             let watch = SharedWatch::default();
-            let limits = Limits::default();
+            let limits = FormatLimits::default();
             let mut guard = TurtleGuard::new(text.as_bytes(), &limits, Arc::clone(&watch));
             assert!(io::copy(&mut guard, &mut io::sink()).is_err());
             assert!(watch.lock().failure.is_some());

@@ -7,17 +7,17 @@ use std::io::{self, Read};
 use super::doctype::{self, MAX_PROLOG_BYTES, ScannedProlog};
 use super::utf8::Utf8Check;
 use super::{SharedWatch, refuse};
-use crate::format::Limits;
-use crate::format::report::Problem;
+use crate::format::FormatLimits;
+use crate::format::report::FormatProblem;
 
 mod elements;
 
 use elements::Element;
 
-const LONGEST_ENTITY_NAME: usize = 256;
+const MAX_ENTITY_NAME_BYTES: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Within {
+enum XmlState {
     /// Between tags.
     Text,
     /// After `<`, before it is known what follows.
@@ -34,7 +34,7 @@ enum Within {
 /// Passes an XML file on, its entities expanded in the document type.
 pub(crate) struct XmlGuard<R> {
     inner: R,
-    limits: Limits,
+    limits: FormatLimits,
     watch: SharedWatch,
     /// Bytes that were read ahead, and how many of them were passed on.
     ahead: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) struct XmlGuard<R> {
     is_started: bool,
     entities: HashMap<String, usize>,
     utf8: Utf8Check,
-    within: Within,
+    within: XmlState,
     tag: Vec<u8>,
     /// The last two bytes of a comment, section or instruction.
     tail: [u8; 2],
@@ -65,7 +65,7 @@ pub(crate) struct XmlGuard<R> {
 }
 
 impl<R: Read> XmlGuard<R> {
-    pub(crate) fn new(inner: R, limits: Limits, watch: SharedWatch) -> Self {
+    pub(crate) fn new(inner: R, limits: FormatLimits, watch: SharedWatch) -> Self {
         Self {
             inner,
             limits,
@@ -75,7 +75,7 @@ impl<R: Read> XmlGuard<R> {
             is_started: false,
             entities: HashMap::new(),
             utf8: Utf8Check::default(),
-            within: Within::Text,
+            within: XmlState::Text,
             tag: Vec::new(),
             tail: [0; 2],
             reference: None,
@@ -95,7 +95,7 @@ impl<R: Read> XmlGuard<R> {
 
     fn refuse(&self, message: impl Into<String>) -> io::Error {
         let line = self.watch.lock().lines.last_line();
-        refuse(&self.watch, Problem::at_line(line, message))
+        refuse(&self.watch, FormatProblem::at_line(line, message))
     }
 
     /// Reads up to the root element and expands the entities.
@@ -113,7 +113,7 @@ impl<R: Read> XmlGuard<R> {
                     self.watch
                         .lock()
                         .warnings
-                        .extend(prolog.warnings.into_iter().map(Problem::of_file));
+                        .extend(prolog.warnings.into_iter().map(FormatProblem::of_file));
                     self.entities = prolog.entities;
                     let mut body = self.ahead.split_off(prolog.root_at);
                     self.check_utf8(&self.ahead.clone())?;
@@ -127,7 +127,7 @@ impl<R: Read> XmlGuard<R> {
                 }
                 ScannedProlog::Refused(at, reason) => {
                     let line = memchr::memchr_iter(b'\n', &self.ahead[..at]).count() as u64 + 1;
-                    return Err(refuse(&self.watch, Problem::at_line(line, reason)));
+                    return Err(refuse(&self.watch, FormatProblem::at_line(line, reason)));
                 }
                 ScannedProlog::Incomplete if self.ahead.len() < wanted => {
                     self.watch.lock().lines.pass(&self.ahead);
@@ -145,10 +145,10 @@ impl<R: Read> XmlGuard<R> {
 
     /// Judges the end of the file.
     fn finish(&self) -> io::Result<()> {
-        if self.within != Within::Text || !self.open.is_empty() {
+        if self.within != XmlState::Text || !self.open.is_empty() {
             let open = self.open.len();
             return Err(self.refuse(match self.within {
-                Within::Text => format!("the file is cut short: {open} elements are not closed"),
+                XmlState::Text => format!("the file is cut short: {open} elements are not closed"),
                 _ => format!("the file is cut short within markup, {open} elements deep"),
             }));
         }
@@ -169,13 +169,13 @@ impl<R: Read> XmlGuard<R> {
                 continue;
             }
             rest = match self.within {
-                Within::Text => self.text(rest)?,
-                Within::Markup => self.markup(rest)?,
-                Within::Tag => self.tag(rest)?,
-                Within::Value(quote) => self.value(rest, quote)?,
-                Within::Comment => self.until_tail(rest, *b"--")?,
-                Within::CData => self.until_tail(rest, *b"]]")?,
-                Within::Instruction => self.until_tail(rest, [0, b'?'])?,
+                XmlState::Text => self.text(rest)?,
+                XmlState::Markup => self.markup(rest)?,
+                XmlState::Tag => self.tag(rest)?,
+                XmlState::Value(quote) => self.value(rest, quote)?,
+                XmlState::Comment => self.until_tail(rest, *b"--")?,
+                XmlState::CData => self.until_tail(rest, *b"]]")?,
+                XmlState::Instruction => self.until_tail(rest, [0, b'?'])?,
             };
         }
         Ok(())
@@ -209,7 +209,7 @@ impl<R: Read> XmlGuard<R> {
         };
         self.lengthen(at)?;
         if bytes[at] == b'<' {
-            self.within = Within::Markup;
+            self.within = XmlState::Markup;
             self.tag.clear();
             self.token_bytes = 0;
         } else {
@@ -222,14 +222,14 @@ impl<R: Read> XmlGuard<R> {
     fn markup<'b>(&mut self, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
         self.tag.push(bytes[0]);
         match self.tag.as_slice() {
-            [b'?'] => self.within = Within::Instruction,
-            b"!--" => self.within = Within::Comment,
-            b"![CDATA[" => self.within = Within::CData,
+            [b'?'] => self.within = XmlState::Instruction,
+            b"!--" => self.within = XmlState::Comment,
+            b"![CDATA[" => self.within = XmlState::CData,
             tag if b"!--".starts_with(tag) || b"![CDATA[".starts_with(tag) => (),
             [b'!', ..] => return Err(self.refuse("a declaration within the document")),
             _ => {
                 self.tag.clear();
-                self.within = Within::Tag;
+                self.within = XmlState::Tag;
                 return Ok(bytes);
             }
         }
@@ -247,7 +247,7 @@ impl<R: Read> XmlGuard<R> {
             };
             if before[1] == end[1] && (end[0] == 0 || before[0] == end[0]) {
                 self.lengthen(at + 1)?;
-                self.within = Within::Text;
+                self.within = XmlState::Text;
                 return Ok(&bytes[at + 1..]);
             }
         }
@@ -269,12 +269,12 @@ impl<R: Read> XmlGuard<R> {
         self.lengthen(at + 1)?;
         self.tag.extend_from_slice(&bytes[..at]);
         if bytes[at] == b'>' {
-            self.within = Within::Text;
+            self.within = XmlState::Text;
             self.token_bytes = 0;
             self.close_tag()?;
         } else {
             self.tag.push(b'"');
-            self.within = Within::Value(bytes[at]);
+            self.within = XmlState::Value(bytes[at]);
         }
         Ok(&bytes[at + 1..])
     }
@@ -289,7 +289,7 @@ impl<R: Read> XmlGuard<R> {
         self.keep_value(&bytes[..at]);
         if bytes[at] == quote {
             self.tag.push(b'"');
-            self.within = Within::Tag;
+            self.within = XmlState::Tag;
         } else {
             self.reference = Some(Vec::new());
         }
@@ -313,8 +313,8 @@ impl<R: Read> XmlGuard<R> {
         let end = bytes
             .iter()
             .position(|&byte| matches!(byte, b';' | b'<' | b'"' | b'\'' | b' '));
-        name.extend_from_slice(&bytes[..end.unwrap_or(bytes.len()).min(LONGEST_ENTITY_NAME)]);
-        if name.len() >= LONGEST_ENTITY_NAME {
+        name.extend_from_slice(&bytes[..end.unwrap_or(bytes.len()).min(MAX_ENTITY_NAME_BYTES)]);
+        if name.len() >= MAX_ENTITY_NAME_BYTES {
             return Err(self.refuse("an & that starts no reference"));
         }
         let Some(end) = end else { return Ok(&[]) };
@@ -325,7 +325,7 @@ impl<R: Read> XmlGuard<R> {
         let length = length.copied().unwrap_or(4);
         self.lengthen(length)?;
         self.expanded += length as u64;
-        if matches!(self.within, Within::Value(_)) {
+        if matches!(self.within, XmlState::Value(_)) {
             self.expanded_in_tag += length;
         }
         if self.expanded > self.limits.expansion_allowed(self.passed) {

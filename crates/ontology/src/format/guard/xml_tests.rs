@@ -4,9 +4,9 @@ use std::sync::Arc;
 const HEAD: &str = "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">";
 
 /// What passes the guard when it reads `step` bytes at a time, or why it refuses.
-fn pass(text: &str, step: usize) -> Result<String, Problem> {
+fn pass(text: &str, step: usize) -> Result<String, FormatProblem> {
     let watch = SharedWatch::default();
-    let mut guard = XmlGuard::new(text.as_bytes(), Limits::default(), Arc::clone(&watch));
+    let mut guard = XmlGuard::new(text.as_bytes(), FormatLimits::default(), Arc::clone(&watch));
     let mut out = Vec::new();
     let mut buffer = vec![0; step];
     loop {

@@ -3,12 +3,13 @@
 use std::io::{self, Read};
 
 use super::{Clause, OboEvent, identifier, quoted_text, read_obo, unescape};
-use crate::format::Options;
+use crate::format::ReadOptions;
 use crate::format::canonical::StatementHash;
 use crate::format::report::{
-    ContentHash, Licence, OboCounts, Problem, Report, Version, VersionOrigin,
+    ContentHash, DeclaredLicence, DeclaredVersion, FormatProblem, OboCounts, ValidationReport,
+    VersionOrigin,
 };
-use crate::format::statements::Problems;
+use crate::format::statements::FormatProblems;
 use crate::format::tally::{DistinctTerms, SeenTerms, term_key};
 use crate::format::vocabulary::states_licence;
 
@@ -17,11 +18,11 @@ const OBO_SCHEME: &str = "sum-sha256-obo-clauses-1";
 
 pub(crate) fn validate_obo(
     reader: impl Read,
-    options: &Options,
-    report: &mut Report,
-    problems: &mut Problems,
+    options: &ReadOptions,
+    report: &mut ValidationReport,
+    problems: &mut FormatProblems,
 ) -> io::Result<()> {
-    let mut summary = Summary::new(options);
+    let mut summary = OboSummary::new(options);
     let bytes = read_obo(reader, options, problems, &mut |event, problems| {
         summary.add(&event, report, problems);
     })?;
@@ -39,7 +40,7 @@ pub(crate) fn validate_obo(
     Ok(())
 }
 
-struct Summary {
+struct OboSummary {
     counts: OboCounts,
     clauses: u64,
     hash: StatementHash,
@@ -48,8 +49,8 @@ struct Summary {
     line: Vec<u8>,
 }
 
-impl Summary {
-    fn new(options: &Options) -> Self {
+impl OboSummary {
+    fn new(options: &ReadOptions) -> Self {
         Self {
             counts: OboCounts::default(),
             clauses: 0,
@@ -60,7 +61,12 @@ impl Summary {
         }
     }
 
-    fn add(&mut self, event: &OboEvent<'_>, report: &mut Report, problems: &mut Problems) {
+    fn add(
+        &mut self,
+        event: &OboEvent<'_>,
+        report: &mut ValidationReport,
+        problems: &mut FormatProblems,
+    ) {
         match *event {
             OboEvent::Header(clauses) => {
                 self.hash_clauses("", "", clauses);
@@ -107,7 +113,7 @@ impl Summary {
     }
 }
 
-fn read_header(clauses: &[Clause], report: &mut Report, problems: &mut Problems) {
+fn read_header(clauses: &[Clause], report: &mut ValidationReport, problems: &mut FormatProblems) {
     for clause in clauses {
         let value = clause.value.as_str();
         match clause.tag.as_str() {
@@ -118,7 +124,7 @@ fn read_header(clauses: &[Clause], report: &mut Report, problems: &mut Problems)
             }
             "data-version" if !value.is_empty() => {
                 let origin = VersionOrigin::DataVersion;
-                report.versions.push(Version {
+                report.versions.push(DeclaredVersion {
                     value: value.to_owned(),
                     origin,
                 });
@@ -127,13 +133,13 @@ fn read_header(clauses: &[Clause], report: &mut Report, problems: &mut Problems)
             "property_value" => read_property(value, report),
             "remark" if report.licences.is_empty() && value.to_lowercase().contains("license") => {
                 let message = "a remark of the header speaks of a licence; it is not evaluated";
-                problems.warning(Problem::at_line(clause.line, message));
+                problems.warning(FormatProblem::at_line(clause.line, message));
             }
             _ => (),
         }
     }
     if clauses.iter().all(|clause| clause.tag != "format-version") {
-        problems.warning(Problem::of_file("the header has no format-version"));
+        problems.warning(FormatProblem::of_file("the header has no format-version"));
     }
 }
 
@@ -146,7 +152,7 @@ fn ontology_iri(name: &str) -> String {
 }
 
 /// `property_value: PROPERTY VALUE [DATATYPE]`, with the value as identifier or in quotes.
-fn read_property(value: &str, report: &mut Report) {
+fn read_property(value: &str, report: &mut ValidationReport) {
     let Some((property, rest)) = value.split_once(char::is_whitespace) else {
         return;
     };
@@ -161,12 +167,12 @@ fn read_property(value: &str, report: &mut Report) {
     };
     let property = expand(property);
     if property == crate::format::vocabulary::OWL_VERSION_INFO {
-        report.versions.push(Version {
+        report.versions.push(DeclaredVersion {
             value: text,
             origin: VersionOrigin::VersionInfo,
         });
     } else if states_licence(&property) {
-        report.licences.push(Licence {
+        report.licences.push(DeclaredLicence {
             property,
             value: text,
         });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::format::{Format, Outcome, Report, VersionOrigin, validate};
+use crate::format::{OntologyFormat, ValidationOutcome, ValidationReport, VersionOrigin, validate};
 
 const SMALL: &str = "format-version: 1.2
 data-version: releases/2026-07-24
@@ -24,14 +24,19 @@ id: part_of
 name: part of
 ";
 
-fn report(text: &[u8]) -> Report {
-    validate(text, Format::Obo, &Options::default()).unwrap()
+fn report(text: &[u8]) -> ValidationReport {
+    validate(text, OntologyFormat::Obo, &ReadOptions::default()).unwrap()
 }
 
 #[test]
 fn header_and_stanzas_are_counted() {
     let report = report(SMALL.as_bytes());
-    assert_eq!(report.outcome, Outcome::Valid, "{:?}", report.errors);
+    assert_eq!(
+        report.outcome,
+        ValidationOutcome::Valid,
+        "{:?}",
+        report.errors
+    );
     assert_eq!((report.terms, report.obsolete), (3, 1));
     let counts = report.obo.unwrap();
     assert_eq!((counts.terms, counts.typedefs, counts.instances), (2, 1, 0));
@@ -99,7 +104,7 @@ fn faults_have_lines() {
         ),
     ] {
         let report = report(text.as_bytes());
-        assert_eq!(report.outcome, Outcome::Invalid, "{text}");
+        assert_eq!(report.outcome, ValidationOutcome::Invalid, "{text}");
         assert_eq!(report.errors[0].to_string(), expected);
         assert_eq!(report.content_hash, None);
     }

@@ -34,7 +34,7 @@ fn renamed(mut archive: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     archive
 }
 
-fn extract(archive: Vec<u8>, limits: UnpackLimits) -> Result<Vec<Extracted>, UnpackError> {
+fn extract(archive: Vec<u8>, limits: UnpackLimits) -> Result<Vec<ExtractedFile>, UnpackError> {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("out");
     let result = extract_zip(Cursor::new(archive), &target, limits);

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use super::{Extracted, UnpackError, UnpackLimits, copy_hashed};
+use super::{ExtractedFile, UnpackError, UnpackLimits, copy_hashed};
 
 const END_RECORD: &[u8] = b"PK\x05\x06";
 const ZIP64_LOCATOR: &[u8] = b"PK\x06\x07";
 const END_RECORD_BYTES: usize = 22;
-const LONGEST_COMMENT: usize = u16::MAX as usize;
+const MAX_ZIP_COMMENT_BYTES: usize = u16::MAX as usize;
 
 /// Extracts a zip archive into the new directory `target`, which appears when it is complete.
 ///
@@ -25,7 +25,7 @@ pub fn extract_zip(
     mut archive: impl Read + Seek,
     target: &Path,
     limits: UnpackLimits,
-) -> Result<Vec<Extracted>, UnpackError> {
+) -> Result<Vec<ExtractedFile>, UnpackError> {
     let refused = |reason: String| Err(UnpackError::Refused(reason));
     if target.symlink_metadata().is_ok() {
         let message = format!("{} exists", target.display());
@@ -65,7 +65,7 @@ fn extract_entry<R: Read + Seek>(
     directory: &Path,
     limits: &UnpackLimits,
     total: &mut u64,
-) -> Result<Option<Extracted>, UnpackError> {
+) -> Result<Option<ExtractedFile>, UnpackError> {
     let mut entry = archive.by_index(index).map_err(zip_error)?;
     let name = entry.name().map_err(zip_error)?.into_owned();
     let refused =
@@ -92,7 +92,7 @@ fn extract_entry<R: Read + Seek>(
         .write(true)
         .create_new(true)
         .open(&full)?;
-    let mut limited = Limited {
+    let mut limited = LimitedReader {
         inner: &mut entry,
         limits,
         compressed,
@@ -103,7 +103,7 @@ fn extract_entry<R: Read + Seek>(
     let copied = copy_hashed(&mut limited, &mut file);
     match (limited.excess.take(), copied) {
         (Some(reason), _) => Err(refused(reason)),
-        (None, Ok((bytes, sha256))) => Ok(Some(Extracted {
+        (None, Ok((bytes, sha256))) => Ok(Some(ExtractedFile {
             path,
             bytes,
             sha256,
@@ -121,7 +121,7 @@ fn is_corruption(error: &io::Error) -> bool {
 }
 
 /// Counts what comes out of an entry; sizes that the archive states are not trusted.
-struct Limited<'a, R> {
+struct LimitedReader<'a, R> {
     inner: &'a mut R,
     limits: &'a UnpackLimits,
     compressed: u64,
@@ -130,7 +130,7 @@ struct Limited<'a, R> {
     excess: Option<String>,
 }
 
-impl<R: Read> Read for Limited<'_, R> {
+impl<R: Read> Read for LimitedReader<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(out)?;
         self.output += read as u64;
@@ -184,7 +184,7 @@ fn safe_path(name: &str, limits: &UnpackLimits) -> Result<PathBuf, String> {
 /// The number of entries that the archive states, before all of them are read into memory.
 fn entry_count(archive: &mut (impl Read + Seek)) -> Result<u64, UnpackError> {
     let length = archive.seek(SeekFrom::End(0))?;
-    let tail_length = length.min((END_RECORD_BYTES + LONGEST_COMMENT + 20) as u64);
+    let tail_length = length.min((END_RECORD_BYTES + MAX_ZIP_COMMENT_BYTES + 20) as u64);
     archive.seek(SeekFrom::Start(length - tail_length))?;
     let mut tail = Vec::new();
     archive.by_ref().take(tail_length).read_to_end(&mut tail)?;

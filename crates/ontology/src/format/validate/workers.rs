@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
-use crate::format::guard::Counted;
+use crate::format::guard::CountedReader;
 use crate::format::line::{WithGraph, read_common};
-use crate::format::report::Problem;
-use crate::format::statements::{Problems, Stop, in_default_graph, quad_bytes, turtle_problem};
+use crate::format::report::FormatProblem;
+use crate::format::statements::{
+    FormatProblems, Stop, in_default_graph, quad_bytes, turtle_problem,
+};
 use crate::format::tally::{DistinctTerms, Tally};
-use crate::format::{Format, Limits, Options};
+use crate::format::{FormatLimits, OntologyFormat, ReadOptions};
 
 const BATCH_STATEMENTS: usize = 1024;
 const BATCH_BYTES: usize = 256 << 10;
@@ -21,20 +23,20 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Terms that a thread collects before it takes the lock of the common set.
 const SEEN_AT_ONCE: usize = 4096;
 
-pub(super) enum Work {
+pub(super) enum ValidationChunk {
     Statements {
         order: u64,
         quads: Vec<Quad>,
     },
     Lines {
         order: u64,
-        format: Format,
+        format: OntologyFormat,
         bytes: Vec<u8>,
         lines_before: u64,
     },
 }
 
-impl Work {
+impl ValidationChunk {
     /// By how much the order of statements grows.
     fn length(&self) -> u64 {
         match self {
@@ -50,8 +52,8 @@ pub(super) struct Findings {
 }
 
 /// What the threads share.
-struct Shared<'a> {
-    limits: &'a Limits,
+struct SharedValidation<'a> {
+    limits: &'a FormatLimits,
     /// Bytes read from the file so far.
     bytes: &'a AtomicU64,
     /// Bytes of canonical lines so far.
@@ -62,14 +64,14 @@ struct Shared<'a> {
 }
 
 /// The sending side of the queue.
-pub(super) struct Queue<'a> {
-    sender: SyncSender<Work>,
-    shared: &'a Shared<'a>,
+pub(super) struct ChunkQueue<'a> {
+    sender: SyncSender<ValidationChunk>,
+    shared: &'a SharedValidation<'a>,
     next_order: u64,
 }
 
-impl Queue<'_> {
-    fn send(&mut self, work: impl FnOnce(u64) -> Work) {
+impl ChunkQueue<'_> {
+    fn send(&mut self, work: impl FnOnce(u64) -> ValidationChunk) {
         let work = work(self.next_order);
         self.next_order += work.length();
         // Receivers outlive the sender; if all threads panicked the scope panics as well.
@@ -87,12 +89,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs `produce` on this thread while others work off what it sends.
 pub(super) fn with_workers(
-    options: &Options,
+    options: &ReadOptions,
     bytes: &Arc<AtomicU64>,
-    problems: &mut Problems,
-    produce: impl FnOnce(&mut Queue<'_>, &mut Problems) -> io::Result<()>,
+    problems: &mut FormatProblems,
+    produce: impl FnOnce(&mut ChunkQueue<'_>, &mut FormatProblems) -> io::Result<()>,
 ) -> io::Result<Findings> {
-    let shared = Shared {
+    let shared = SharedValidation {
         limits: &options.limits,
         bytes,
         expanded: AtomicU64::new(0),
@@ -106,9 +108,9 @@ pub(super) fn with_workers(
     let mut tally = Tally::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..count)
-            .map(|_| scope.spawn(|| Worker::new(&shared).run(&receiver)))
+            .map(|_| scope.spawn(|| ValidationWorker::new(&shared).run(&receiver)))
             .collect();
-        let mut queue = Queue {
+        let mut queue = ChunkQueue {
             sender,
             shared: &shared,
             next_order: 0,
@@ -136,22 +138,22 @@ pub(super) fn with_workers(
     Ok(Findings { tally, distinct })
 }
 
-struct Worker<'a> {
-    shared: &'a Shared<'a>,
+struct ValidationWorker<'a> {
+    shared: &'a SharedValidation<'a>,
     tally: Tally,
-    problems: Problems,
+    problems: FormatProblems,
 }
 
-impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>) -> Self {
+impl<'a> ValidationWorker<'a> {
+    fn new(shared: &'a SharedValidation<'a>) -> Self {
         Self {
             shared,
             tally: Tally::default(),
-            problems: Problems::new(shared.limits),
+            problems: FormatProblems::new(shared.limits),
         }
     }
 
-    fn run(mut self, receiver: &Mutex<Receiver<Work>>) -> (Tally, Problems) {
+    fn run(mut self, receiver: &Mutex<Receiver<ValidationChunk>>) -> (Tally, FormatProblems) {
         loop {
             // The lock is held while waiting: another thread waits for the lock instead.
             let next = lock(receiver).recv();
@@ -160,14 +162,14 @@ impl<'a> Worker<'a> {
                 continue;
             }
             match work {
-                Work::Statements { order, quads } => {
+                ValidationChunk::Statements { order, quads } => {
                     let mut expanded = 0;
                     for (at, quad) in quads.iter().enumerate() {
                         expanded += self.tally.add(order + at as u64, quad);
                     }
                     self.account(expanded);
                 }
-                Work::Lines {
+                ValidationChunk::Lines {
                     order,
                     format,
                     bytes,
@@ -184,9 +186,9 @@ impl<'a> Worker<'a> {
         (self.tally, self.problems)
     }
 
-    fn lines(&mut self, order: u64, format: Format, bytes: &[u8], mut lines_before: u64) {
+    fn lines(&mut self, order: u64, format: OntologyFormat, bytes: &[u8], mut lines_before: u64) {
         let with_graph = match format {
-            Format::NQuads => WithGraph::Yes,
+            OntologyFormat::NQuads => WithGraph::Yes,
             _ => WithGraph::No,
         };
         let text = std::str::from_utf8(bytes);
@@ -245,7 +247,7 @@ impl<'a> Worker<'a> {
         if total > self.shared.limits.expansion_allowed(bytes)
             && !self.shared.is_stopped.swap(true, Ordering::Relaxed)
         {
-            self.problems.error(Problem::of_file(format!(
+            self.problems.error(FormatProblem::of_file(format!(
                 "the statements are more than {} times larger than the file",
                 self.shared.limits.max_expansion_ratio
             )));
@@ -255,13 +257,13 @@ impl<'a> Worker<'a> {
 
 /// Statements on their way to the threads.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct StatementBatch {
     quads: Vec<Quad>,
     bytes: usize,
 }
 
-impl Batch {
-    pub(super) fn push(&mut self, quad: Quad, queue: &mut Queue<'_>) -> Result<(), Stop> {
+impl StatementBatch {
+    pub(super) fn push(&mut self, quad: Quad, queue: &mut ChunkQueue<'_>) -> Result<(), Stop> {
         self.bytes += quad_bytes(&quad);
         self.quads.push(quad);
         if self.quads.len() >= BATCH_STATEMENTS || self.bytes >= BATCH_BYTES {
@@ -273,28 +275,28 @@ impl Batch {
         Ok(())
     }
 
-    pub(super) fn flush(&mut self, queue: &mut Queue<'_>) {
+    pub(super) fn flush(&mut self, queue: &mut ChunkQueue<'_>) {
         let quads = std::mem::take(&mut self.quads);
         self.bytes = 0;
-        queue.send(|order| Work::Statements { order, quads });
+        queue.send(|order| ValidationChunk::Statements { order, quads });
     }
 }
 
 /// Cuts a line format into chunks of whole lines.
 pub(super) struct Chunks<R> {
-    reader: Counted<R>,
-    format: Format,
+    reader: CountedReader<R>,
+    format: OntologyFormat,
     max_line: usize,
 }
 
 impl<R: Read> Chunks<R> {
     pub(super) fn new(
         reader: R,
-        format: Format,
-        options: &Options,
+        format: OntologyFormat,
+        options: &ReadOptions,
         bytes: &Arc<AtomicU64>,
     ) -> Self {
-        let reader = Counted::new(reader, Arc::clone(bytes), options.limits.max_bytes);
+        let reader = CountedReader::new(reader, Arc::clone(bytes), options.limits.max_bytes);
         Self {
             reader,
             format,
@@ -304,8 +306,8 @@ impl<R: Read> Chunks<R> {
 
     pub(super) fn send_all(
         mut self,
-        queue: &mut Queue<'_>,
-        problems: &mut Problems,
+        queue: &mut ChunkQueue<'_>,
+        problems: &mut FormatProblems,
     ) -> io::Result<()> {
         let format = self.format;
         let mut pending = Vec::new();
@@ -321,7 +323,7 @@ impl<R: Read> Chunks<R> {
                 .read_to_end(&mut pending)
             {
                 Err(error) if self.reader.exceeded.load(Ordering::Relaxed) => {
-                    problems.error(Problem::of_file(error.to_string()));
+                    problems.error(FormatProblem::of_file(error.to_string()));
                     return Ok(());
                 }
                 other => other?,
@@ -335,14 +337,14 @@ impl<R: Read> Chunks<R> {
                 Some(cut) => pending.split_off(cut),
                 None if pending.len() > self.max_line => {
                     let message = format!("a line is longer than {} bytes", self.max_line);
-                    problems.error(Problem::at_line(lines_before + 1, message));
+                    problems.error(FormatProblem::at_line(lines_before + 1, message));
                     return Ok(());
                 }
                 None => continue,
             };
             let bytes = std::mem::replace(&mut pending, rest);
             let lines = memchr::memchr_iter(b'\n', &bytes).count() as u64;
-            queue.send(|order| Work::Lines {
+            queue.send(|order| ValidationChunk::Lines {
                 order,
                 format,
                 bytes,

@@ -7,10 +7,10 @@ use url::Url;
 
 use super::SPEC;
 use crate::format::unpack::{UnpackLimits, gunzip};
-use crate::format::{Format, Limits, Options, Problems, read_statements};
+use crate::format::{FormatLimits, FormatProblems, OntologyFormat, ReadOptions, read_statements};
 use crate::pull::is_same_version;
-use crate::source::{AbsenceReason, Location, Outcome, Step};
-use crate::wanted::{TargetFormat, Wanted};
+use crate::source::{AbsenceReason, LookupStep, OntologyLocation, SourceOutcome};
+use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
 const DISTRIBUTION: &str = "http://www.w3.org/ns/dcat#distribution";
 const PREFIX: &str = "http://purl.org/vocab/vann/preferredNamespacePrefix";
@@ -26,9 +26,14 @@ struct Vocabulary {
 
 /// Finds a vocabulary by its prefix or address, and the file of its newest version or of the one
 /// that is wanted. `base` is the address of the dump.
-pub(super) fn read<'a>(wanted: &Wanted, name: &str, base: &Url, body: &[u8]) -> Step<'a> {
+pub(super) fn read<'a>(
+    wanted: &WantedOntology,
+    name: &str,
+    base: &Url,
+    body: &[u8],
+) -> LookupStep<'a> {
     if !wanted.takes(TargetFormat::Ttl) {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::Format,
             format!("Linked Open Vocabularies has {name} as ttl only"),
         );
@@ -36,7 +41,7 @@ pub(super) fn read<'a>(wanted: &Wanted, name: &str, base: &Url, body: &[u8]) -> 
     let vocabularies = match vocabularies(name, base, body) {
         Ok(vocabularies) => vocabularies,
         Err(why) => {
-            return Outcome::absent(
+            return SourceOutcome::absent(
                 AbsenceReason::Invalid,
                 format!("the dump of Linked Open Vocabularies cannot be read: {why}"),
             );
@@ -44,7 +49,7 @@ pub(super) fn read<'a>(wanted: &Wanted, name: &str, base: &Url, body: &[u8]) -> 
     };
     let mut meant = vocabularies.into_values().filter(|known| known.is_meant);
     let Some(known) = meant.next() else {
-        return Outcome::absent(
+        return SourceOutcome::absent(
             AbsenceReason::NotListed,
             format!("Linked Open Vocabularies does not list {name}"),
         );
@@ -61,20 +66,20 @@ pub(super) fn read<'a>(wanted: &Wanted, name: &str, base: &Url, body: &[u8]) -> 
         version.is_none_or(|version| is_same_version(version, date))
     };
     match dated.iter().rev().find(is_wanted) {
-        Some((date, url)) => Step::Done(Outcome::Found(vec![Location {
+        Some((date, url)) => LookupStep::Done(SourceOutcome::Found(vec![OntologyLocation {
             format: Some(TargetFormat::Ttl),
             version: Some(date.clone()),
             revision: Some(url.to_string()),
             notes: vec![
                 "the API of Linked Open Vocabularies did not answer; its dump was read".to_owned(),
             ],
-            ..Location::new(SPEC.name, url.clone())
+            ..OntologyLocation::new(SPEC.name, url.clone())
         }])),
-        None if has_files => Outcome::absent(
+        None if has_files => SourceOutcome::absent(
             AbsenceReason::Version,
             format!("Linked Open Vocabularies has no such version of {name}"),
         ),
-        None => Outcome::absent(
+        None => SourceOutcome::absent(
             AbsenceReason::NoFile,
             format!("Linked Open Vocabularies lists {name} without a file"),
         ),
@@ -88,15 +93,15 @@ fn vocabularies(
     base: &Url,
     body: &[u8],
 ) -> Result<BTreeMap<String, Vocabulary>, String> {
-    let options = Options::with_base(base.as_str());
-    let limits = Limits::default();
-    let mut problems = Problems::new(&limits);
+    let options = ReadOptions::with_base(base.as_str());
+    let limits = FormatLimits::default();
+    let mut problems = FormatProblems::new(&limits);
     let mut found: BTreeMap<String, Vocabulary> = BTreeMap::new();
     let same = |text: &str| text.trim_end_matches(['/', '#']) == name.trim_end_matches(['/', '#']);
     let reader = gunzip(body, UnpackLimits::default());
     let read = read_statements(
         reader,
-        Format::Turtle,
+        OntologyFormat::Turtle,
         &options,
         &mut problems,
         &mut |quad| {

@@ -12,7 +12,7 @@ use crate::source::{Absence, AbsenceReason};
 
 /// What a persisted state lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(in super::super) enum Withheld {
+pub(in super::super) enum WithheldSecrets {
     /// Nothing.
     #[default]
     Nothing,
@@ -24,7 +24,7 @@ pub(in super::super) enum Withheld {
 
 impl PullState {
     /// Returns what is not persisted of this state.
-    pub(in super::super) fn withheld(&self) -> Withheld {
+    pub(in super::super) fn withheld(&self) -> WithheldSecrets {
         let wanted = &self.wanted;
         let pinned = self.pin.as_ref().map(|pin| &pin.url);
         let mut own = [wanted.url.as_ref(), wanted.checksum_url.as_ref(), pinned]
@@ -32,11 +32,11 @@ impl PullState {
             .flatten();
         let mut extras = wanted.extras.values();
         let found = if own.any(has_secret) || extras.any(|text| redact_text(text) != *text) {
-            Withheld::Request
+            WithheldSecrets::Request
         } else if self.locations.iter().any(|place| has_secret(&place.url)) {
-            Withheld::Locations
+            WithheldSecrets::Locations
         } else {
-            Withheld::Nothing
+            WithheldSecrets::Nothing
         };
         // One that was read from the queue lacks what it lacked there.
         self.withheld.max(found)
@@ -65,7 +65,7 @@ impl PullState {
     pub(in super::super) fn restored(mut self, known: Self) -> Self {
         (self.wanted, self.pin) = (known.wanted, known.pin);
         self.locations = known.locations;
-        self.withheld = Withheld::Nothing;
+        self.withheld = WithheldSecrets::Nothing;
         self
     }
 
@@ -78,7 +78,7 @@ impl PullState {
             .collect();
         (self.next_source, self.next_location) = (0, 0);
         self.later.clear();
-        self.withheld = Withheld::Nothing;
+        self.withheld = WithheldSecrets::Nothing;
         self
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use docstokg_bulk::digest::sha256_of;
 use docstokg_bulk::staging::head_file;
 use docstokg_hub::files::write_whole;
-use docstokg_hub::{Ends, Head, SavedFile};
+use docstokg_hub::{FileEnds, ResponseHead, SavedFile};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ struct SavedHead {
 }
 
 /// Records what came with a file that is complete. Without the record it is downloaded again.
-pub(super) fn remember(head: &Head, file: &SavedFile) {
+pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
     if file.bytes < WORTH_KEEPING {
         return;
     }
@@ -53,7 +53,7 @@ pub(super) fn remember(head: &Head, file: &SavedFile) {
 }
 
 /// Returns a file that an earlier process downloaded and did not come to store.
-pub(super) fn recall(staged: &Path) -> Option<(Head, SavedFile)> {
+pub(super) fn recall(staged: &Path) -> Option<(ResponseHead, SavedFile)> {
     let text = std::fs::read_to_string(head_file(staged)).ok()?;
     let saved: SavedHead = serde_json::from_str(&text).ok()?;
     let is_whole = std::fs::metadata(staged).is_ok_and(|file| file.len() == saved.bytes)
@@ -66,7 +66,7 @@ pub(super) fn recall(staged: &Path) -> Option<(Head, SavedFile)> {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         headers.insert(name, HeaderValue::from_str(value).ok()?);
     }
-    let head = Head {
+    let head = ResponseHead {
         status: StatusCode::from_u16(saved.status).ok()?,
         version: Version::HTTP_11,
         headers,
@@ -76,7 +76,7 @@ pub(super) fn recall(staged: &Path) -> Option<(Head, SavedFile)> {
         path: staged.to_owned(),
         bytes: saved.bytes,
         sha256: saved.sha256,
-        ends: Ends::default(),
+        ends: FileEnds::default(),
     };
     Some((head, file))
 }

@@ -5,20 +5,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{LibraryError, failed, names, sync_directory};
-use crate::wanted::OntologyId;
+use crate::wanted_ontology::OntologyId;
 
 /// The directories of a version.
 const PARTS: [&str; 3] = ["original", "normalized", "validation"];
 
 /// A version that is being put together. Removed again unless it is published.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedVersion {
     pub(super) path: PathBuf,
     pub(super) id: OntologyId,
     pub(super) is_published: bool,
 }
 
-impl Staged {
+impl StagedVersion {
     /// Makes the directories of a version; `None` if the name is taken.
     pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Option<Self>, LibraryError> {
         match fs::create_dir(&path) {
@@ -66,7 +66,7 @@ fn sync_tree(directory: &Path) -> Result<(), LibraryError> {
     Ok(())
 }
 
-impl Drop for Staged {
+impl Drop for StagedVersion {
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.path);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 const BLOCK_BYTES: usize = 64 << 10;
 /// Blocks that wait for the parser.
-const BLOCKS: usize = 4;
+const MAX_WAITING_BLOCKS: usize = 4;
 
 /// What was read ahead, as a reader.
 pub(crate) struct ReadAhead {
@@ -18,7 +18,7 @@ pub(crate) struct ReadAhead {
 impl ReadAhead {
     /// Runs `parse` on this thread while another reads for it. The other ends when `parse` does.
     pub(crate) fn over<R: Read + Send, T>(reader: R, parse: impl FnOnce(Self) -> T) -> T {
-        let (sender, blocks) = sync_channel(BLOCKS);
+        let (sender, blocks) = sync_channel(MAX_WAITING_BLOCKS);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut reader = reader;

@@ -4,8 +4,8 @@
 //! and licences too. So every statement that could belong to a header is kept, up to a limit, and
 //! judged at the end.
 
-use super::report::{Licence, Problem, Version, VersionOrigin};
-use super::statement::{Node, Object, Statement};
+use super::report::{DeclaredLicence, DeclaredVersion, FormatProblem, VersionOrigin};
+use super::statement::{Object, RdfStatement, StatementNode};
 use super::vocabulary::{
     OWL_IMPORTS, OWL_ONTOLOGY, OWL_VERSION_INFO, OWL_VERSION_IRI, RDF_TYPE, states_licence,
 };
@@ -34,7 +34,7 @@ struct Fact {
 
 /// Statements that may belong to the header of an ontology.
 #[derive(Debug, Default)]
-pub(crate) struct Header {
+pub(crate) struct HeaderFacts {
     facts: Vec<Fact>,
     ontologies: Vec<Fact>,
     bytes: usize,
@@ -43,20 +43,20 @@ pub(crate) struct Header {
 
 /// The header of an ontology.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Resolved {
+pub(crate) struct OntologyHeader {
     pub ontology_iri: Option<String>,
-    pub versions: Vec<Version>,
+    pub versions: Vec<DeclaredVersion>,
     pub imports: Vec<String>,
-    pub licences: Vec<Licence>,
-    pub warnings: Vec<Problem>,
+    pub licences: Vec<DeclaredLicence>,
+    pub warnings: Vec<FormatProblem>,
 }
 
-impl Header {
+impl HeaderFacts {
     /// Keeps a statement if it may be part of a header. `order` grows along the file.
-    pub(crate) fn note(&mut self, order: u64, statement: &Statement<'_>) {
+    pub(crate) fn note(&mut self, order: u64, statement: &RdfStatement<'_>) {
         let predicate = statement.predicate;
         let kind = match predicate {
-            RDF_TYPE if statement.object == Object::Node(Node::Iri(OWL_ONTOLOGY)) => {
+            RDF_TYPE if statement.object == Object::Node(StatementNode::Iri(OWL_ONTOLOGY)) => {
                 FactKind::Ontology
             }
             OWL_VERSION_IRI => FactKind::VersionIri,
@@ -66,12 +66,12 @@ impl Header {
             _ => return,
         };
         let value = match statement.object {
-            Object::Node(Node::Iri(value)) | Object::Literal(value) => value.to_owned(),
-            Object::Node(Node::Blank(_)) => return,
+            Object::Node(StatementNode::Iri(value)) | Object::Literal(value) => value.to_owned(),
+            Object::Node(StatementNode::Blank(_)) => return,
         };
         let subject = match statement.subject {
-            Node::Iri(iri) => iri.to_owned(),
-            Node::Blank(label) => format!("_:{label}"),
+            StatementNode::Iri(iri) => iri.to_owned(),
+            StatementNode::Blank(label) => format!("_:{label}"),
         };
         self.keep(Fact {
             order,
@@ -107,8 +107,8 @@ impl Header {
 
     /// The header of the ontology that the file is about: of several subjects typed
     /// `owl:Ontology` the one that says most about itself, then the first.
-    pub(crate) fn resolve(mut self) -> Resolved {
-        let mut resolved = Resolved::default();
+    pub(crate) fn resolve(mut self) -> OntologyHeader {
+        let mut resolved = OntologyHeader::default();
         self.facts.sort_by_key(|fact| fact.order);
         self.ontologies.sort_by_key(|fact| fact.order);
         let mut subjects: Vec<&str> = Vec::new();
@@ -144,13 +144,13 @@ impl Header {
             return resolved;
         };
         if subjects.len() > 1 {
-            resolved.warnings.push(Problem::of_file(format!(
+            resolved.warnings.push(FormatProblem::of_file(format!(
                 "{} subjects are typed owl:Ontology; the header is taken from {main}",
                 subjects.len()
             )));
         }
         if self.is_incomplete {
-            resolved.warnings.push(Problem::of_file(
+            resolved.warnings.push(FormatProblem::of_file(
                 "the file has so many versions, imports or licences that some are not considered",
             ));
         }
@@ -165,10 +165,10 @@ impl Header {
     }
 }
 
-impl Resolved {
+impl OntologyHeader {
     fn add(&mut self, fact: &Fact) {
         let value = fact.value.clone();
-        let version = |origin| Version {
+        let version = |origin| DeclaredVersion {
             value: fact.value.clone(),
             origin,
         };
@@ -178,7 +178,7 @@ impl Resolved {
             FactKind::Import if !self.imports.contains(&value) => self.imports.push(value),
             FactKind::Ontology | FactKind::Import => (),
             FactKind::Licence(property) => {
-                let licence = Licence {
+                let licence = DeclaredLicence {
                     property: property.clone(),
                     value,
                 };
@@ -189,7 +189,7 @@ impl Resolved {
         }
     }
 
-    fn add_version(&mut self, version: Version) {
+    fn add_version(&mut self, version: DeclaredVersion) {
         if !version.value.trim().is_empty() && !self.versions.contains(&version) {
             self.versions.push(version);
         }

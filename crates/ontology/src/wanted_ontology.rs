@@ -130,21 +130,21 @@ impl TargetFormat {
     /// several.
     #[must_use]
     pub(crate) fn holds(self, format: &str) -> bool {
-        use crate::format::Format;
-        let formats: &[Format] = match self {
+        use crate::format::OntologyFormat;
+        let formats: &[OntologyFormat] = match self {
             Self::Owl => &[
-                Format::RdfXml,
-                Format::OwlXml,
-                Format::Turtle,
-                Format::OwlFunctional,
-                Format::OwlManchester,
+                OntologyFormat::RdfXml,
+                OntologyFormat::OwlXml,
+                OntologyFormat::Turtle,
+                OntologyFormat::OwlFunctional,
+                OntologyFormat::OwlManchester,
             ],
-            Self::Rdf => &[Format::RdfXml],
-            Self::Obo => &[Format::Obo],
-            Self::Json => &[Format::OboGraph, Format::JsonLd],
-            Self::Ttl => &[Format::Turtle, Format::NTriples],
-            Self::Nt => &[Format::NTriples],
-            Self::Jsonld => &[Format::JsonLd],
+            Self::Rdf => &[OntologyFormat::RdfXml],
+            Self::Obo => &[OntologyFormat::Obo],
+            Self::Json => &[OntologyFormat::OboGraph, OntologyFormat::JsonLd],
+            Self::Ttl => &[OntologyFormat::Turtle, OntologyFormat::NTriples],
+            Self::Nt => &[OntologyFormat::NTriples],
+            Self::Jsonld => &[OntologyFormat::JsonLd],
             Self::Zip => return true,
         };
         formats.iter().any(|known| known.name() == format)
@@ -182,7 +182,7 @@ impl FromStr for TargetFormat {
 
 /// A checksum, as stated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checksum {
+pub struct FileChecksum {
     /// `sha256`, `sha512`, `sha1` or `md5`.
     pub algorithm: ChecksumAlgorithm,
     /// In lower-case hex.
@@ -218,7 +218,7 @@ impl ChecksumAlgorithm {
     }
 }
 
-impl Checksum {
+impl FileChecksum {
     /// Reads `sha256:HEX`, `md5:HEX` or hex alone, whose length says what it is.
     ///
     /// # Errors
@@ -276,7 +276,7 @@ impl Checksum {
     }
 }
 
-impl fmt::Display for Checksum {
+impl fmt::Display for FileChecksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.algorithm.as_str(), self.value)
     }
@@ -284,7 +284,7 @@ impl fmt::Display for Checksum {
 
 /// One ontology that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct WantedOntology {
     /// Its name in the library.
     pub id: OntologyId,
     /// The sources to ask, in this order; none for those of the configuration.
@@ -304,7 +304,7 @@ pub struct Wanted {
     pub license: Option<String>,
     /// The checksum that the file must have.
     #[serde(default)]
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<FileChecksum>,
     /// Where that checksum is stated.
     #[serde(default)]
     pub checksum_url: Option<Url>,
@@ -313,7 +313,7 @@ pub struct Wanted {
     pub extras: BTreeMap<String, String>,
 }
 
-impl Wanted {
+impl WantedOntology {
     /// Asks for an ontology by its id alone.
     #[must_use]
     pub fn new(id: OntologyId) -> Self {
@@ -384,25 +384,28 @@ mod tests {
     fn checksums_are_read_inline_and_from_lists() {
         let hex = "A".repeat(64);
         assert_eq!(
-            Checksum::parse(&hex).unwrap().algorithm,
+            FileChecksum::parse(&hex).unwrap().algorithm,
             ChecksumAlgorithm::Sha256
         );
         assert_eq!(
-            Checksum::parse(&format!("sha256:{hex}")).unwrap().value,
+            FileChecksum::parse(&format!("sha256:{hex}")).unwrap().value,
             "a".repeat(64)
         );
-        assert!(Checksum::parse(&format!("md5:{hex}")).is_err());
-        assert!(Checksum::parse("sha1:xyz").is_err());
+        assert!(FileChecksum::parse(&format!("md5:{hex}")).is_err());
+        assert!(FileChecksum::parse("sha1:xyz").is_err());
         let (one, two) = ("1".repeat(64), "2".repeat(64));
         let list = format!("{one}  a.owl\n{two} *./dir/b.owl\n");
-        assert_eq!(Checksum::find(&list, "b.owl").unwrap().value, two);
+        assert_eq!(FileChecksum::find(&list, "b.owl").unwrap().value, two);
         assert!(
-            Checksum::find(&list, "c.owl")
+            FileChecksum::find(&list, "c.owl")
                 .unwrap_err()
                 .contains("none of its 2")
         );
-        assert_eq!(Checksum::find(&format!("{one}\n"), "x").unwrap().value, one);
-        assert!(Checksum::find("<html>", "x").is_err());
+        assert_eq!(
+            FileChecksum::find(&format!("{one}\n"), "x").unwrap().value,
+            one
+        );
+        assert!(FileChecksum::find("<html>", "x").is_err());
     }
 
     #[test]

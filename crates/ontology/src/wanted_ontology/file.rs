@@ -15,11 +15,13 @@
 
 use std::path::Path;
 
-use docstokg_config::node::Value;
-use docstokg_config::{Node, Problem, Problems, Setting, Source, nearest, read_file, read_text};
+use docstokg_config::node::ConfigValue;
+use docstokg_config::{
+    ConfigNode, ConfigProblem, ConfigProblems, Setting, ValueSource, nearest, read_file, read_text,
+};
 use url::Url;
 
-use super::{Checksum, OntologyId, TargetFormat, Wanted};
+use super::{FileChecksum, OntologyId, TargetFormat, WantedOntology};
 use crate::source;
 
 /// What holds for all ontologies of a file.
@@ -39,7 +41,7 @@ pub struct SpecFile {
     /// What holds for all of them.
     pub defaults: SpecDefaults,
     /// The ontologies, in their order.
-    pub ontologies: Vec<Wanted>,
+    pub ontologies: Vec<WantedOntology>,
 }
 
 /// The keys of one ontology.
@@ -61,7 +63,7 @@ impl SpecFile {
     ///
     /// # Errors
     /// Every problem at once, each with its line.
-    pub fn read(path: &Path) -> Result<Self, Problems> {
+    pub fn read(path: &Path) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let node = read_file(path, &mut problems);
         Self::of(node, problems)
@@ -71,16 +73,19 @@ impl SpecFile {
     ///
     /// # Errors
     /// Every problem at once, each with its line.
-    pub fn from_text(text: &str, name: &str) -> Result<Self, Problems> {
+    pub fn from_text(text: &str, name: &str) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let node = read_text(text, name, &mut problems);
         Self::of(node, problems)
     }
 
-    fn of(node: Option<Node>, mut problems: Vec<Problem>) -> Result<Self, Problems> {
+    fn of(
+        node: Option<ConfigNode>,
+        mut problems: Vec<ConfigProblem>,
+    ) -> Result<Self, ConfigProblems> {
         let mut spec = Self::default();
         if let Some(node) = node {
-            let mut reader = Reader {
+            let mut reader = ListReader {
                 problems: &mut problems,
             };
             spec = reader.spec(&node);
@@ -88,29 +93,29 @@ impl SpecFile {
         if problems.is_empty() {
             Ok(spec)
         } else {
-            Err(Problems::sorted(problems))
+            Err(ConfigProblems::sorted(problems))
         }
     }
 }
 
-struct Reader<'a> {
-    problems: &'a mut Vec<Problem>,
+struct ListReader<'a> {
+    problems: &'a mut Vec<ConfigProblem>,
 }
 
-impl Reader<'_> {
-    fn complain(&mut self, source: &Source, key: &str, message: impl Into<String>) {
-        self.problems.push(Problem::new(source, key, message));
+impl ListReader<'_> {
+    fn complain(&mut self, source: &ValueSource, key: &str, message: impl Into<String>) {
+        self.problems.push(ConfigProblem::new(source, key, message));
     }
 
     /// Goes through the entries of a mapping; says which keys it does not know.
     fn entries<'n>(
         &mut self,
-        node: &'n Node,
+        node: &'n ConfigNode,
         path: &str,
         known: &[&str],
-    ) -> Vec<(&'n str, &'n Node)> {
-        let Value::Map(entries) = &node.value else {
-            if !matches!(node.value, Value::Null) {
+    ) -> Vec<(&'n str, &'n ConfigNode)> {
+        let ConfigValue::Map(entries) = &node.value else {
+            if !matches!(node.value, ConfigValue::Null) {
                 let message = format!("expected a mapping of keys, found {}", node.describe());
                 self.complain(&node.source, path, message);
             }
@@ -121,7 +126,7 @@ impl Reader<'_> {
             if known.contains(&entry.key.as_str()) {
                 found.push((entry.key.as_str(), &entry.node));
             } else {
-                let problem = Problem::new(
+                let problem = ConfigProblem::new(
                     &entry.source,
                     join(path, &entry.key),
                     "there is no such key",
@@ -133,7 +138,7 @@ impl Reader<'_> {
         found
     }
 
-    fn spec(&mut self, node: &Node) -> SpecFile {
+    fn spec(&mut self, node: &ConfigNode) -> SpecFile {
         let mut spec = SpecFile::default();
         let mut list = None;
         for (key, node) in self.entries(node, "", &["version", "defaults", "ontologies"]) {
@@ -151,7 +156,7 @@ impl Reader<'_> {
             );
             return spec;
         };
-        let Value::List(items) = &list.value else {
+        let ConfigValue::List(items) = &list.value else {
             let message = format!("expected a list of ontologies, found {}", list.describe());
             self.complain(&list.source, "ontologies", message);
             return spec;
@@ -164,7 +169,7 @@ impl Reader<'_> {
             if spec
                 .ontologies
                 .iter()
-                .any(|other: &Wanted| other.id == wanted.id)
+                .any(|other: &WantedOntology| other.id == wanted.id)
             {
                 let message = format!("the ontology {} is there twice", wanted.id);
                 self.complain(&item.source, "ontologies", message);
@@ -174,7 +179,7 @@ impl Reader<'_> {
         spec
     }
 
-    fn defaults(&mut self, node: &Node) -> SpecDefaults {
+    fn defaults(&mut self, node: &ConfigNode) -> SpecDefaults {
         let mut defaults = SpecDefaults::default();
         let known = ["prefer_source", "accept_licenses", "target_formats"];
         for (key, node) in self.entries(node, "defaults", &known) {
@@ -188,9 +193,14 @@ impl Reader<'_> {
         defaults
     }
 
-    fn wanted(&mut self, node: &Node, path: &str, defaults: &SpecDefaults) -> Option<Wanted> {
+    fn wanted(
+        &mut self,
+        node: &ConfigNode,
+        path: &str,
+        defaults: &SpecDefaults,
+    ) -> Option<WantedOntology> {
         // An id alone stands for itself.
-        if let Value::Text(text) = &node.value {
+        if let ConfigValue::Text(text) = &node.value {
             let mut wanted = self.named(text, &node.source, path)?;
             wanted.formats.clone_from(&defaults.target_formats);
             return Some(wanted);
@@ -198,7 +208,7 @@ impl Reader<'_> {
         let entries = self.entries(node, path, &KEYS);
         let id = entries.iter().find(|(key, _)| *key == "id");
         let Some((_, id)) = id else {
-            if matches!(node.value, Value::Map(_)) {
+            if matches!(node.value, ConfigValue::Map(_)) {
                 self.complain(&node.source, &join(path, "id"), "it is missing");
             }
             return None;
@@ -214,9 +224,9 @@ impl Reader<'_> {
         Some(wanted)
     }
 
-    fn named(&mut self, id: &str, source: &Source, path: &str) -> Option<Wanted> {
+    fn named(&mut self, id: &str, source: &ValueSource, path: &str) -> Option<WantedOntology> {
         match OntologyId::parse(id) {
-            Ok(id) => Some(Wanted::new(id)),
+            Ok(id) => Some(WantedOntology::new(id)),
             Err(message) => {
                 self.complain(source, path, message);
                 None
@@ -224,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, wanted: &mut Wanted, key: &str, node: &Node, path: &str) {
+    fn take(&mut self, wanted: &mut WantedOntology, key: &str, node: &ConfigNode, path: &str) {
         match key {
             "resolver" => wanted.sources = self.sources(node, path),
             "target_formats" => wanted.formats = self.formats(node, path),
@@ -239,8 +249,8 @@ impl Reader<'_> {
     }
 
     /// Reads what single sources want to know; `url` and `checksum` may stand here, too.
-    fn extras(&mut self, wanted: &mut Wanted, node: &Node, path: &str) {
-        let Value::Map(entries) = &node.value else {
+    fn extras(&mut self, wanted: &mut WantedOntology, node: &ConfigNode, path: &str) {
+        let ConfigValue::Map(entries) = &node.value else {
             let message = format!("expected a mapping of keys, found {}", node.describe());
             return self.complain(&node.source, path, message);
         };
@@ -259,7 +269,7 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, node: &Node, path: &str) -> Option<String> {
+    fn text(&mut self, node: &ConfigNode, path: &str) -> Option<String> {
         match String::read(node) {
             Ok(text) => Some(text),
             Err(message) => {
@@ -269,8 +279,8 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&mut self, node: &Node, path: &str) -> Vec<String> {
-        if let Value::List(items) = &node.value {
+    fn texts(&mut self, node: &ConfigNode, path: &str) -> Vec<String> {
+        if let ConfigValue::List(items) = &node.value {
             return items
                 .iter()
                 .filter_map(|item| self.text(item, path))
@@ -284,7 +294,7 @@ impl Reader<'_> {
         parts.map(str::to_owned).collect()
     }
 
-    fn sources(&mut self, node: &Node, path: &str) -> Vec<String> {
+    fn sources(&mut self, node: &ConfigNode, path: &str) -> Vec<String> {
         let names = self.texts(node, path);
         names
             .into_iter()
@@ -298,7 +308,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn formats(&mut self, node: &Node, path: &str) -> Vec<TargetFormat> {
+    fn formats(&mut self, node: &ConfigNode, path: &str) -> Vec<TargetFormat> {
         let texts = self.texts(node, path);
         texts
             .into_iter()
@@ -312,7 +322,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn url(&mut self, node: &Node, path: &str) -> Option<Url> {
+    fn url(&mut self, node: &ConfigNode, path: &str) -> Option<Url> {
         let text = self.text(node, path)?;
         match Url::parse(&text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Some(url),
@@ -324,9 +334,9 @@ impl Reader<'_> {
         }
     }
 
-    fn checksum(&mut self, node: &Node, path: &str) -> Option<Checksum> {
+    fn checksum(&mut self, node: &ConfigNode, path: &str) -> Option<FileChecksum> {
         let text = self.text(node, path)?;
-        match Checksum::parse(&text) {
+        match FileChecksum::parse(&text) {
             Ok(checksum) => Some(checksum),
             Err(message) => {
                 self.complain(&node.source, path, message);

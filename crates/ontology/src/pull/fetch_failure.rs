@@ -7,7 +7,7 @@ use docstokg_hub::{Disposition, ErrorKind, FetchError, Request, Response};
 use http::StatusCode;
 use url::Url;
 
-use super::ontologies::Ontologies;
+use super::ontologies::OntologiesJob;
 pub(super) use crate::source::Verdict;
 use crate::source::{Absence, AbsenceReason};
 
@@ -21,7 +21,7 @@ fn unreachable(detail: String) -> Absence {
     }
 }
 
-impl Ontologies {
+impl OntologiesJob {
     /// Sends a request, and judges its failure.
     pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
         match self.context.hub.fetch(request).await {
