@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use docstokg_hub::clock::BoxFuture;
-use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{
+    DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_policy::classify::Fault;
 
 /// A transport that asks of every request which fault it meets.
@@ -12,19 +14,19 @@ pub struct FaultyTransport<F> {
     fault_of: F,
 }
 
-impl<F: Fn(&Outgoing) -> Option<Fault> + Send + Sync> FaultyTransport<F> {
+impl<F: Fn(&OutgoingRequest) -> Option<Fault> + Send + Sync> FaultyTransport<F> {
     /// Wraps a transport. Requests without a fault pass.
     pub fn new(inner: Arc<dyn Transport>, fault_of: F) -> Arc<Self> {
         Arc::new(Self { inner, fault_of })
     }
 }
 
-impl<F: Fn(&Outgoing) -> Option<Fault> + Send + Sync> Transport for FaultyTransport<F> {
+impl<F: Fn(&OutgoingRequest) -> Option<Fault> + Send + Sync> Transport for FaultyTransport<F> {
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> BoxFuture<'_, Result<IncomingResponse, SendError>> {
         let Some(fault) = (self.fault_of)(&request) else {
             return self.inner.send(request, dial);
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::reply::{Piece, Reply};
+use crate::reply::{Piece, ScriptedReply};
 
 mod bombs;
 mod deep_ontologies;
@@ -40,11 +40,11 @@ pub struct Attack {
     /// What it does.
     pub name: String,
     /// The answer.
-    pub reply: Reply,
+    pub reply: ScriptedReply,
 }
 
 impl Attack {
-    fn new(name: impl Into<String>, reply: Reply) -> Self {
+    fn new(name: impl Into<String>, reply: ScriptedReply) -> Self {
         Self {
             name: name.into(),
             reply,
@@ -53,18 +53,18 @@ impl Attack {
 }
 
 /// The pause between two pieces of an answer that drips.
-const DRIP: Duration = Duration::from_millis(100);
+const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Verbatim answers that never end: a name, how they begin, what is repeated, and the pause
 /// between.
-const ENDLESS: [(&str, &str, &str, Duration); 10] = [
+const ENDLESS_REPLIES: [(&str, &str, &str, Duration); 10] = [
     (
         "headers that drip",
         "HTTP/1.1 200 OK\r\n",
         "x-a: b\r\n",
-        DRIP,
+        DRIP_INTERVAL,
     ),
-    ("a status line that drips", "H", "T", DRIP),
+    ("a status line that drips", "H", "T", DRIP_INTERVAL),
     (
         "headers without end",
         "HTTP/1.1 200 OK\r\n",
@@ -87,13 +87,13 @@ const ENDLESS: [(&str, &str, &str, Duration); 10] = [
         "interim answers that drip",
         "",
         "HTTP/1.1 100 Continue\r\n\r\n",
-        DRIP,
+        DRIP_INTERVAL,
     ),
     (
         "a body that drips",
         "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n%PDF-1.4",
         "x",
-        DRIP,
+        DRIP_INTERVAL,
     ),
     (
         "a chunk size without end",
@@ -118,10 +118,10 @@ const ENDLESS: [(&str, &str, &str, Duration); 10] = [
 /// Answers that come too slowly, or never end.
 #[must_use]
 pub fn without_end() -> Vec<Attack> {
-    let verbatim = ENDLESS.map(|(name, first, again, pause)| {
+    let verbatim = ENDLESS_REPLIES.map(|(name, first, again, pause)| {
         let first = Piece::Bytes(Bytes::from_static(first.as_bytes()));
         let again = Piece::Endless(Bytes::from_static(again.as_bytes()), pause);
-        Attack::new(name, Reply::verbatim(200, [first, again]))
+        Attack::new(name, ScriptedReply::verbatim(200, [first, again]))
     });
     let mut attacks = Vec::from(verbatim);
     // The order counts: tests take some of them by their position.
@@ -129,7 +129,7 @@ pub fn without_end() -> Vec<Attack> {
         6,
         Attack::new(
             "no answer",
-            Reply::verbatim(200, [Piece::Pause(Duration::from_secs(60))]),
+            ScriptedReply::verbatim(200, [Piece::Pause(Duration::from_secs(60))]),
         ),
     );
     let framed = framed_without_end();
@@ -141,12 +141,12 @@ pub fn without_end() -> Vec<Attack> {
 fn framed_without_end() -> [Attack; 4] {
     let body = Bytes::from(vec![b'x'; 64 << 10]);
     let pdf = |piece: Piece| {
-        Reply::status(200)
+        ScriptedReply::status(200)
             .header("content-type", "application/pdf")
             .pieces([Piece::Bytes("%PDF-1.4\n".into()), piece])
             .chunked()
     };
-    let page = Reply::status(200)
+    let page = ScriptedReply::status(200)
         .header("content-type", "text/html")
         .pieces([Piece::Endless(body.clone(), Duration::ZERO)])
         .chunked();
@@ -169,12 +169,12 @@ fn framed_without_end() -> [Attack; 4] {
 
 /// Redirects without end: to the same path, to one more character, or to a much longer path.
 #[must_use]
-pub fn redirect_without_end(path: &str) -> Reply {
+pub fn redirect_without_end(path: &str) -> ScriptedReply {
     match path {
-        path if path.contains("/same") => Reply::redirect(302, path),
+        path if path.contains("/same") => ScriptedReply::redirect(302, path),
         path if path.contains("/longer") && path.len() < 60_000 => {
-            Reply::redirect(301, &format!("{path}{}", "/longer".repeat(path.len() / 7)))
+            ScriptedReply::redirect(301, &format!("{path}{}", "/longer".repeat(path.len() / 7)))
         }
-        path => Reply::redirect(307, &format!("{path}x")),
+        path => ScriptedReply::redirect(307, &format!("{path}x")),
     }
 }

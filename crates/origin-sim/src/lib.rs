@@ -1,7 +1,7 @@
 //! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived
 //! when.
 //!
-//! The same [`Origin`] runs in process under virtual time (`Simulation`, `SimTransport`), so
+//! The same [`OriginScript`] runs in process under virtual time (`Simulation`, `SimTransport`), so
 //! that an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). What counts
 //! is the [`Ledger`]: the origin's own view.
 //!
@@ -30,8 +30,8 @@ pub use ledger::{Arrival, Ledger};
 #[cfg(feature = "test-util")]
 pub use listener::served::ServedWeb;
 pub use listener::{Listener, Security};
-pub use origin::{Origin, Outage, Throttle, Web};
-pub use reply::{Framing, Piece, Reply};
+pub use origin::{OriginScript, Outage, SimulatedWeb, Throttle};
+pub use reply::{BodyFraming, Piece, ScriptedReply};
 #[cfg(feature = "test-util")]
 pub use simulation::{Process, Simulation};
 #[cfg(feature = "test-util")]

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::origin::Web;
+use crate::origin::SimulatedWeb;
 
 mod http1;
 #[cfg(feature = "test-util")]
@@ -55,7 +55,7 @@ impl Listener {
     ///
     /// # Errors
     /// No port can be had.
-    pub async fn start(web: &Web, security: Security) -> io::Result<Self> {
+    pub async fn start(web: &SimulatedWeb, security: Security) -> io::Result<Self> {
         Self::start_on(web, security, "127.0.0.1:0").await
     }
 
@@ -67,7 +67,11 @@ impl Listener {
         clippy::disallowed_methods,
         reason = "a server on real sockets has real tasks"
     )]
-    pub async fn start_on(web: &Web, security: Security, address: &str) -> io::Result<Self> {
+    pub async fn start_on(
+        web: &SimulatedWeb,
+        security: Security,
+        address: &str,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let web = web.clone();
@@ -99,13 +103,13 @@ impl Listener {
 
 async fn serve(
     stream: TcpStream,
-    web: Web,
+    web: SimulatedWeb,
     security: Security,
     address: SocketAddr,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match security {
-        Security::Plain => http1::converse(stream, web, address).await,
+        Security::Plain => http1::serve_connection(stream, web, address).await,
         #[cfg(feature = "test-util")]
         Security::Tls {
             config,

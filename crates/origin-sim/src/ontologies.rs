@@ -5,8 +5,8 @@
 //! file back.
 
 use crate::ledger::Arrival;
-use crate::origin::Origin;
-use crate::reply::Reply;
+use crate::origin::OriginScript;
+use crate::reply::ScriptedReply;
 
 /// The registry of the OBO Foundry.
 pub const OBO_REGISTRY: &str = "obofoundry.org";
@@ -32,7 +32,7 @@ pub const LIMITS: [(&str, &str); 5] = [
 
 /// What is true about one ontology.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Truth {
+pub struct OntologyTruth {
     /// Its id.
     pub id: String,
     /// Its version; `None` where no file can be had.
@@ -43,13 +43,13 @@ pub struct Truth {
 
 /// A world of ontologies.
 #[derive(Clone, Debug)]
-pub struct Ontologies {
+pub struct OntologyWorld {
     count: usize,
 }
 
 /// How one ontology can be had.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OntologyKind {
     /// Listed by the OBO Foundry, behind a PURL.
     Obo,
     /// Listed by OLS, at a public address.
@@ -64,34 +64,34 @@ enum Kind {
     Obsolete,
 }
 
-impl Ontologies {
+impl OntologyWorld {
     /// Makes a world of so many ontologies.
     #[must_use]
     pub const fn new(count: usize) -> Self {
         Self { count }
     }
 
-    fn kind(number: usize) -> Kind {
+    fn kind(number: usize) -> OntologyKind {
         match number % 10 {
-            0 => Kind::Obsolete,
-            1 => Kind::Restricted,
-            2 => Kind::OlsLoopback,
-            3 | 4 => Kind::Ols,
-            5 => Kind::Portal,
-            _ => Kind::Obo,
+            0 => OntologyKind::Obsolete,
+            1 => OntologyKind::Restricted,
+            2 => OntologyKind::OlsLoopback,
+            3 | 4 => OntologyKind::Ols,
+            5 => OntologyKind::Portal,
+            _ => OntologyKind::Obo,
         }
     }
 
     /// Returns the truth about each ontology.
     #[must_use]
-    pub fn truth(&self) -> Vec<Truth> {
+    pub fn truth(&self) -> Vec<OntologyTruth> {
         let truth = |number: usize| {
             let reason = match Self::kind(number) {
-                Kind::Restricted => Some("restricted"),
-                Kind::Obsolete => Some("obsolete"),
+                OntologyKind::Restricted => Some("restricted"),
+                OntologyKind::Obsolete => Some("obsolete"),
                 _ => None,
             };
-            Truth {
+            OntologyTruth {
                 id: format!("demo{number}"),
                 version: reason.is_none().then(|| version(number)),
                 reason,
@@ -108,11 +108,11 @@ impl Ontologies {
 
     /// Returns every host with its limits.
     #[must_use]
-    pub fn origins(&self) -> Vec<Origin> {
+    pub fn origins(&self) -> Vec<OriginScript> {
         let count = self.count;
         let limited = |host: &'static str| {
             let rate = LIMITS.iter().find(|(known, _)| *known == host);
-            let origin = Origin::new(host);
+            let origin = OriginScript::new(host);
             match rate {
                 Some((_, rate)) => origin.limit(rate),
                 None => origin,
@@ -122,7 +122,7 @@ impl Ontologies {
             limited(OBO_REGISTRY).handler(move |_, _| registry(count)),
             limited(PURL).handler(|arrival, _| {
                 let name = arrival.path.rsplit('/').next().unwrap_or_default();
-                Reply::redirect(302, &format!("http://{FILES}/ontologies/main/{name}"))
+                ScriptedReply::redirect(302, &format!("http://{FILES}/ontologies/main/{name}"))
             }),
             limited(FILES).handler(|arrival, _| file(arrival)),
             limited(OLS).handler(move |arrival, _| ols(arrival, count)),
@@ -143,13 +143,13 @@ fn number(text: &str, count: usize) -> Option<usize> {
     (number < count).then_some(number)
 }
 
-fn registry(count: usize) -> Reply {
+fn registry(count: usize) -> ScriptedReply {
     let entries: Vec<String> = (0..count)
-        .filter_map(|number| match Ontologies::kind(number) {
-            Kind::Obo => Some(format!(
+        .filter_map(|number| match OntologyWorld::kind(number) {
+            OntologyKind::Obo => Some(format!(
                 r#"{{"id":"demo{number}","title":"Demo {number}","license":{{"url":"http://creativecommons.org/licenses/by/4.0/","label":"CC BY 4.0"}},"activity_status":"active","products":[{{"id":"demo{number}.obo","ontology_purl":"http://{PURL}/obo/demo{number}.obo"}}]}}"#
             )),
-            Kind::Obsolete => Some(format!(
+            OntologyKind::Obsolete => Some(format!(
                 r#"{{"id":"demo{number}","is_obsolete":true,"replaced_by":"demo6","activity_status":"inactive"}}"#
             )),
             _ => None,
@@ -159,21 +159,21 @@ fn registry(count: usize) -> Reply {
         r#"{{"@context":"http://{OBO_REGISTRY}/registry/context.jsonld","ontologies":[{}]}}"#,
         entries.join(",")
     );
-    Reply::ok(text).header("content-type", "application/ld+json")
+    ScriptedReply::ok(text).header("content-type", "application/ld+json")
 }
 
 /// Answers with an OBO file, or with 304 where the client has it.
-fn file(arrival: &Arrival) -> Reply {
+fn file(arrival: &Arrival) -> ScriptedReply {
     let name = arrival.path.rsplit('/').next().unwrap_or_default();
     let stem = name.strip_suffix(".obo").unwrap_or(name);
     let Some(number) = number(stem, usize::MAX) else {
-        return Reply::status(404);
+        return ScriptedReply::status(404);
     };
     let etag = format!("\"{stem}-{}\"", version(number));
     if arrival.header("if-none-match") == Some(etag.as_str()) {
-        return Reply::status(304);
+        return ScriptedReply::status(304);
     }
-    Reply::ok(obo(number))
+    ScriptedReply::ok(obo(number))
         .header("etag", &etag)
         .header("content-type", "text/plain; charset=utf-8")
 }
@@ -194,46 +194,47 @@ fn obo(number: usize) -> String {
     text
 }
 
-fn ols(arrival: &Arrival, count: usize) -> Reply {
+fn ols(arrival: &Arrival, count: usize) -> ScriptedReply {
     let id = arrival.path.rsplit('/').next().unwrap_or_default();
     let Some(number) = number(id, count) else {
-        return Reply::status(404).body("{}");
+        return ScriptedReply::status(404).body("{}");
     };
     let address = format!("http://{FILES}/ontologies/main/demo{number}.obo");
-    let (location, iri) = match Ontologies::kind(number) {
-        Kind::Ols => (address, "null".to_owned()),
-        Kind::OlsLoopback => ("http://127.0.0.1:8080/demo.obo".to_owned(), address),
-        _ => return Reply::status(404).body("{}"),
+    let (location, iri) = match OntologyWorld::kind(number) {
+        OntologyKind::Ols => (address, "null".to_owned()),
+        OntologyKind::OlsLoopback => ("http://127.0.0.1:8080/demo.obo".to_owned(), address),
+        _ => return ScriptedReply::status(404).body("{}"),
     };
-    Reply::ok(format!(
+    ScriptedReply::ok(format!(
         r#"{{"ontologyId":"demo{number}","status":"LOADED","version":"null","config":{{"id":"demo{number}","versionIri":"{iri}","fileLocation":"{location}","allowDownload":"false","license":{{"url":"https://creativecommons.org/licenses/by/4.0/"}}}}}}"#
     ))
 }
 
-fn portal(arrival: &Arrival, count: usize) -> Reply {
+fn portal(arrival: &Arrival, count: usize) -> ScriptedReply {
     if arrival.header("authorization") != Some(format!("apikey token={PORTAL_KEY}").as_str()) {
-        return Reply::status(401)
+        return ScriptedReply::status(401)
             .body(r#"{"errors":["You must provide a valid API Key"],"status":401}"#);
     }
     let mut parts = arrival.path.trim_start_matches('/').split(['/', '?']);
     let acronym = parts.nth(1).unwrap_or_default();
     let Some(number) = number(acronym, count) else {
-        return Reply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
+        return ScriptedReply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
     };
-    let kind = Ontologies::kind(number);
-    if !matches!(kind, Kind::Portal | Kind::Restricted) {
-        return Reply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
+    let kind = OntologyWorld::kind(number);
+    if !matches!(kind, OntologyKind::Portal | OntologyKind::Restricted) {
+        return ScriptedReply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
     }
     if arrival.path.contains("/latest_submission") {
-        return Reply::ok(format!(
+        return ScriptedReply::ok(format!(
             r#"{{"submissionId":3,"version":"{}","hasOntologyLanguage":"OBO","hasLicense":"https://creativecommons.org/licenses/by/4.0/"}}"#,
             version(number)
         ));
     }
-    if kind == Kind::Restricted {
-        return Reply::status(403).body(r#"{"errors":["License restrictions"],"status":403}"#);
+    if kind == OntologyKind::Restricted {
+        return ScriptedReply::status(403)
+            .body(r#"{"errors":["License restrictions"],"status":403}"#);
     }
-    Reply::ok(obo(number)).header(
+    ScriptedReply::ok(obo(number)).header(
         "content-disposition",
         &format!("attachment; filename=\"demo{number}.obo\""),
     )

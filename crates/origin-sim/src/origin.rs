@@ -11,7 +11,7 @@ use docstokg_policy::time::{BootInstant, Timestamp};
 use parking_lot::Mutex;
 
 use crate::ledger::{Arrival, Ledger};
-use crate::reply::{Framing, Piece, Reply};
+use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
 /// How an origin reports that it gets too many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,32 +32,32 @@ pub struct Outage {
     /// From when to when, after the start.
     pub during: Range<Duration>,
     /// What it answers then.
-    pub reply: Reply,
+    pub reply: ScriptedReply,
 }
 
-type Handler = Arc<dyn Fn(&Arrival, usize) -> Reply + Send + Sync>;
+type Handler = Arc<dyn Fn(&Arrival, usize) -> ScriptedReply + Send + Sync>;
 
 /// A limit for paths with a prefix.
-struct Budget {
+struct PathBudget {
     prefix: String,
     window: Window,
     accepted: VecDeque<BootInstant>,
 }
 
 /// The script of one host.
-pub struct Origin {
+pub struct OriginScript {
     pub(crate) host: String,
-    budgets: Vec<Budget>,
+    budgets: Vec<PathBudget>,
     throttle: Throttle,
     outages: Vec<Outage>,
     pub(crate) latency: Duration,
     pub(crate) dial_delay: Duration,
-    routes: HashMap<String, Vec<Reply>>,
+    routes: HashMap<String, Vec<ScriptedReply>>,
     handler: Option<Handler>,
     seen: HashMap<String, usize>,
 }
 
-impl Origin {
+impl OriginScript {
     /// Scripts a host that answers everything with 200 and an empty object.
     #[must_use]
     pub fn new(host: &str) -> Self {
@@ -95,7 +95,7 @@ impl Origin {
     pub fn limit_under(mut self, prefix: &str, rates: &str) -> Self {
         self.budgets.retain(|budget| budget.prefix != prefix);
         let windows = parse_rates(rates).expect("a rate").into_iter();
-        self.budgets.extend(windows.map(|window| Budget {
+        self.budgets.extend(windows.map(|window| PathBudget {
             prefix: prefix.to_owned(),
             window,
             accepted: VecDeque::new(),
@@ -112,7 +112,7 @@ impl Origin {
 
     /// Is down for a while.
     #[must_use]
-    pub fn outage(mut self, during: Range<Duration>, reply: Reply) -> Self {
+    pub fn outage(mut self, during: Range<Duration>, reply: ScriptedReply) -> Self {
         self.outages.push(Outage { during, reply });
         self
     }
@@ -133,7 +133,7 @@ impl Origin {
 
     /// Answers a path with these, one after the other; the last one stays.
     #[must_use]
-    pub fn route(mut self, path: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub fn route(mut self, path: &str, replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         self.routes
             .insert(path.to_owned(), replies.into_iter().collect());
         self
@@ -144,7 +144,7 @@ impl Origin {
     #[must_use]
     pub fn handler(
         mut self,
-        handler: impl Fn(&Arrival, usize) -> Reply + Send + Sync + 'static,
+        handler: impl Fn(&Arrival, usize) -> ScriptedReply + Send + Sync + 'static,
     ) -> Self {
         self.handler = Some(Arc::new(handler));
         self
@@ -157,7 +157,7 @@ impl Origin {
         since_start: Duration,
         now: BootInstant,
         wall: Timestamp,
-    ) -> Reply {
+    ) -> ScriptedReply {
         if let Some(outage) = self
             .outages
             .iter()
@@ -167,7 +167,7 @@ impl Origin {
         }
         if let Some(free) = self.take(&arrival.path, now) {
             let wait = free.since(now);
-            let reply = Reply::status(429).body("Rate exceeded.");
+            let reply = ScriptedReply::status(429).body("Rate exceeded.");
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             return match self.throttle {
                 Throttle::Silent => reply,
@@ -186,16 +186,16 @@ impl Origin {
             (Some(replies), _) => replies
                 .get(nth.min(replies.len().saturating_sub(1)))
                 .cloned()
-                .unwrap_or_else(|| Reply::status(404)),
+                .unwrap_or_else(|| ScriptedReply::status(404)),
             (None, Some(handler)) => handler(arrival, nth),
-            (None, None) => Reply::ok("{}"),
+            (None, None) => ScriptedReply::ok("{}"),
         }
     }
 
     /// Counts a request in the sliding windows, or returns when there is room again.
     fn take(&mut self, path: &str, now: BootInstant) -> Option<BootInstant> {
         let mut free = now;
-        for Budget {
+        for PathBudget {
             window, accepted, ..
         } in self
             .budgets
@@ -230,23 +230,23 @@ impl Origin {
 
 /// All origins of a scenario, with their common ledger.
 #[derive(Clone)]
-pub struct Web {
-    pub(crate) origins: Arc<HashMap<String, Mutex<Origin>>>,
+pub struct SimulatedWeb {
+    pub(crate) origins: Arc<HashMap<String, Mutex<OriginScript>>>,
     ledger: Ledger,
     start: BootInstant,
 }
 
 /// What an origin decided on.
-pub(crate) struct Served {
+pub(crate) struct ServedReply {
     pub(crate) number: usize,
-    pub(crate) reply: Reply,
+    pub(crate) reply: ScriptedReply,
     pub(crate) latency: Duration,
 }
 
-impl Web {
+impl SimulatedWeb {
     /// Joins origins; `start` is the instant from which their outages count.
     #[must_use]
-    pub fn new(origins: impl IntoIterator<Item = Origin>, start: BootInstant) -> Self {
+    pub fn new(origins: impl IntoIterator<Item = OriginScript>, start: BootInstant) -> Self {
         let origins = origins
             .into_iter()
             .map(|origin| (origin.host.clone(), Mutex::new(origin)))
@@ -282,7 +282,7 @@ impl Web {
     /// Records a request at its instant, and returns the answer at once: no sockets, no latency.
     /// `None` for an unknown host.
     #[must_use]
-    pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<Reply> {
+    pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<ScriptedReply> {
         let at = arrival.at;
         let served = self.serve(arrival, wall)?;
         self.ledger.ended(served.number, at);
@@ -290,7 +290,7 @@ impl Web {
     }
 
     /// Records a request, and returns the answer to send. `None` for an unknown host.
-    pub(crate) fn serve(&self, mut arrival: Arrival, wall: Timestamp) -> Option<Served> {
+    pub(crate) fn serve(&self, mut arrival: Arrival, wall: Timestamp) -> Option<ServedReply> {
         let mut origin = self.origins.get(&arrival.host)?.lock();
         let now = arrival.at;
         let reply = origin.answer(&arrival, now.since(self.start), now, wall);
@@ -308,7 +308,7 @@ impl Web {
             .filter(|_| matches!(reply.status, 429 | 503))
             .map(|wait| now + wait);
         let latency = origin.latency + reply.delay;
-        Some(Served {
+        Some(ServedReply {
             number: self.ledger.arrived(arrival),
             reply,
             latency,
@@ -316,12 +316,12 @@ impl Web {
     }
 }
 
-impl Reply {
+impl ScriptedReply {
     /// Returns whether the answer breaks off before its end.
     #[must_use]
     pub fn breaks_off(&self) -> bool {
         self.dead.is_some()
-            || self.framing == Framing::Verbatim
+            || self.framing == BodyFraming::Verbatim
             || self
                 .pieces
                 .iter()

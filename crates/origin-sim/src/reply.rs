@@ -22,7 +22,7 @@ pub enum Piece {
 
 /// How the length of the body is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum BodyFraming {
     /// With a true Content-Length.
     Length,
     /// With a Content-Length that says this, true or not.
@@ -36,7 +36,7 @@ pub enum Framing {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// The status.
     pub status: u16,
     /// The headers, without those of the framing.
@@ -44,14 +44,14 @@ pub struct Reply {
     /// The body.
     pub pieces: Vec<Piece>,
     /// Its framing.
-    pub framing: Framing,
+    pub framing: BodyFraming,
     /// How long it takes before it begins, beside the origin's own latency.
     pub delay: Duration,
     /// The connection breaks before any of it is sent.
     pub dead: Option<Piece>,
 }
 
-impl Reply {
+impl ScriptedReply {
     /// Answers with a status and no body.
     #[must_use]
     pub fn status(status: u16) -> Self {
@@ -59,7 +59,7 @@ impl Reply {
             status,
             headers: Vec::new(),
             pieces: Vec::new(),
-            framing: Framing::Length,
+            framing: BodyFraming::Length,
             delay: Duration::ZERO,
             dead: None,
         }
@@ -123,14 +123,14 @@ impl Reply {
     /// Sends the body in chunks.
     #[must_use]
     pub fn chunked(mut self) -> Self {
-        self.framing = Framing::Chunked;
+        self.framing = BodyFraming::Chunked;
         self
     }
 
     /// Claims a length, true or not.
     #[must_use]
     pub fn claiming(mut self, length: u64) -> Self {
-        self.framing = Framing::Claimed(length);
+        self.framing = BodyFraming::Claimed(length);
         self
     }
 
@@ -139,7 +139,7 @@ impl Reply {
     #[must_use]
     pub fn verbatim(status: u16, pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self {
-            framing: Framing::Verbatim,
+            framing: BodyFraming::Verbatim,
             ..Self::status(status).pieces(pieces)
         }
     }
@@ -180,9 +180,9 @@ impl Reply {
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
         match self.framing {
-            Framing::Length => Some(self.length()),
-            Framing::Claimed(length) => Some(length),
-            Framing::Chunked | Framing::Verbatim => None,
+            BodyFraming::Length => Some(self.length()),
+            BodyFraming::Claimed(length) => Some(length),
+            BodyFraming::Chunked | BodyFraming::Verbatim => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A simulated scholarly web: services by their real names, invented publishers and repositories,
 //! works with copies here and there, and the truth about all of them.
 //!
-//! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the
+//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, the same bytes, the
 //! same faults. Its [`origins`](Library::origins) answer over plain http in the shapes of the real
 //! services, keep limits and have faults. What a client should find is known beforehand:
 //! [`truth`](Library::truth). Identifiers in answers are spelt as services spell them, with
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ledger::Arrival;
-use crate::origin::{Origin, Throttle};
-use crate::reply::Reply;
+use crate::origin::{OriginScript, Throttle};
+use crate::reply::ScriptedReply;
 
 mod arxiv;
-mod asked;
 mod central;
 mod client;
+mod decoded_request;
 mod deposits;
 mod file;
 mod hosts;
@@ -33,12 +33,12 @@ mod unpaywall;
 mod wayback;
 mod world;
 
-pub use input::{InputLine, Names};
-pub use truth::{Because, Copied, FileKind, Truth};
+pub use input::{InputLine, LineNames};
+pub use truth::{AbsenceCause, ObtainableFile, TruthFileKind, WorkTruth};
 
 use deposits::services;
 use hosts::Behaviour;
-use world::World;
+use world::ScholarlyWorld;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Faults {
 
 /// What a library is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LibraryPlan {
     /// Everything follows from it.
     pub seed: u64,
     /// How many works there are.
@@ -68,7 +68,7 @@ pub struct Plan {
     pub file_bytes: Range<usize>,
 }
 
-impl Default for Plan {
+impl Default for LibraryPlan {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -83,22 +83,22 @@ impl Default for Plan {
 
 /// A generated world of works.
 #[derive(Clone, Debug)]
-pub struct Library {
-    world: Arc<World>,
+pub struct WorkLibrary {
+    world: Arc<ScholarlyWorld>,
     input: Vec<InputLine>,
-    truth: Vec<Truth>,
+    truth: Vec<WorkTruth>,
 }
 
 /// When Unpaywall is down, after the start.
-const OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
+const UNPAYWALL_OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
 /// How long the slow publisher takes to begin an answer.
-const SLOW: Duration = Duration::from_millis(200);
+const SLOW_RESPONSE_DELAY: Duration = Duration::from_millis(200);
 
-impl Library {
+impl WorkLibrary {
     /// Makes the world of a plan.
     #[must_use]
-    pub fn generate(plan: &Plan) -> Self {
-        let world = World::generate(plan);
+    pub fn generate(plan: &LibraryPlan) -> Self {
+        let world = ScholarlyWorld::generate(plan);
         let truth = world
             .papers
             .iter()
@@ -117,15 +117,15 @@ impl Library {
 
     /// Returns every host with its limits and its faults, before the first request.
     #[must_use]
-    pub fn origins(&self) -> Vec<Origin> {
+    pub fn origins(&self) -> Vec<OriginScript> {
         let faults = self.world.has_faults();
         let service = |host, answer| self.service(host, answer);
         let mut unpaywall = service(hosts::UNPAYWALL, unpaywall::answer);
         if faults {
-            let sorry = Reply::status(503)
+            let sorry = ScriptedReply::status(503)
                 .header("retry-after", "2")
                 .body("<html><title>503 Service Unavailable</title></html>");
-            unpaywall = unpaywall.outage(OUTAGE, sorry);
+            unpaywall = unpaywall.outage(UNPAYWALL_OUTAGE, sorry);
         }
         let mut origins = vec![
             service(hosts::OPENALEX, openalex::answer),
@@ -147,7 +147,7 @@ impl Library {
                 publisher::answer(world, publisher, arrival, nth)
             });
             origins.push(if publisher.behaviour == Behaviour::Slow && faults {
-                origin.latency(SLOW)
+                origin.latency(SLOW_RESPONSE_DELAY)
             } else {
                 origin
             });
@@ -157,7 +157,7 @@ impl Library {
     }
 
     /// Returns the hosts of repositories and of the directory of open journals.
-    fn repositories(&self) -> [Origin; 10] {
+    fn repositories(&self) -> [OriginScript; 10] {
         [
             self.service(hosts::ZENODO, services::zenodo),
             self.service(hosts::FIGSHARE, services::figshare),
@@ -173,10 +173,14 @@ impl Library {
     }
 
     /// Scripts a service without robots.txt.
-    fn service(&self, host: &str, answer: fn(&World, &Arrival) -> Reply) -> Origin {
+    fn service(
+        &self,
+        host: &str,
+        answer: fn(&ScholarlyWorld, &Arrival) -> ScriptedReply,
+    ) -> OriginScript {
         self.origin(host, move |world, arrival, _| {
             if arrival.path == "/robots.txt" {
-                Reply::status(404)
+                ScriptedReply::status(404)
             } else {
                 answer(world, arrival)
             }
@@ -187,10 +191,11 @@ impl Library {
     fn origin(
         &self,
         host: &str,
-        answer: impl Fn(&World, &Arrival, usize) -> Reply + Send + Sync + 'static,
-    ) -> Origin {
+        answer: impl Fn(&ScholarlyWorld, &Arrival, usize) -> ScriptedReply + Send + Sync + 'static,
+    ) -> OriginScript {
         let world = Arc::clone(&self.world);
-        let origin = Origin::new(host).handler(move |arrival, nth| answer(&world, arrival, nth));
+        let origin =
+            OriginScript::new(host).handler(move |arrival, nth| answer(&world, arrival, nth));
         let own = hosts::limits()
             .into_iter()
             .filter(|limit| limit.host == host);
@@ -225,7 +230,7 @@ impl Library {
 
     /// Returns the truth about each work.
     #[must_use]
-    pub fn truth(&self) -> &[Truth] {
+    pub fn truth(&self) -> &[WorkTruth] {
         &self.truth
     }
 

@@ -30,13 +30,13 @@ const WALL_AT_START: i64 = 1_790_000_000_000_000;
 /// The boot clock at the start: not zero, as on a real machine.
 const BOOT_AT_START: BootInstant = BootInstant::from_micros(1_000_000_000);
 
-type Work = BoxFuture<'static, ()>;
+type TaskFuture = BoxFuture<'static, ()>;
 
 /// A world with its own time. Clones share it.
 #[derive(Clone)]
-pub struct Simulation(Arc<World>);
+pub struct Simulation(Arc<SimulatedWorld>);
 
-struct World {
+struct SimulatedWorld {
     now: Mutex<BootInstant>,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     ready: Mutex<VecDeque<Arc<Task>>>,
@@ -78,9 +78,9 @@ impl Ord for Timer {
 }
 
 struct Task {
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<TaskFuture>>,
     queued: AtomicBool,
-    world: std::sync::Weak<World>,
+    world: std::sync::Weak<SimulatedWorld>,
     /// The process that it belongs to; 0 for none, which neither pauses nor dies.
     process: usize,
 }
@@ -122,7 +122,7 @@ impl Simulation {
 
     fn with(lateness: Option<Lateness>) -> Self {
         let now = Mutex::new(BOOT_AT_START);
-        Self(Arc::new(World {
+        Self(Arc::new(SimulatedWorld {
             now,
             timers: Mutex::default(),
             ready: Mutex::default(),
@@ -323,7 +323,7 @@ impl Runtime for Simulation {
         }))
     }
 
-    fn spawn(&self, work: Work) {
+    fn spawn(&self, work: TaskFuture) {
         self.spawn_in(0, work);
     }
 }
@@ -335,7 +335,7 @@ impl Simulation {
         Process::start(self)
     }
 
-    fn spawn_in(&self, process: usize, work: Work) {
+    fn spawn_in(&self, process: usize, work: TaskFuture) {
         let world = Arc::downgrade(&self.0);
         let task = Arc::new(Task {
             work: Mutex::new(Some(work)),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use docstokg_hub::clock::{BoxFuture, Clock};
-use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::transport::{
+    Body, DialObserver, IncomingResponse, OutgoingRequest, SendError, Transport,
+};
 use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -14,8 +16,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use parking_lot::Mutex;
 
 use crate::ledger::Arrival;
-use crate::origin::Web;
-use crate::reply::{Framing, Piece, Reply};
+use crate::origin::SimulatedWeb;
+use crate::reply::{BodyFraming, Piece, ScriptedReply};
 use crate::simulation::Simulation;
 
 /// The unused connections, by host.
@@ -24,14 +26,14 @@ type Idle = Arc<Mutex<HashMap<String, usize>>>;
 /// Sends to the origins of a web, in virtual time.
 pub struct SimTransport {
     simulation: Simulation,
-    web: Web,
+    web: SimulatedWeb,
     idle: Idle,
 }
 
 impl SimTransport {
     /// Connects a web to a simulation.
     #[must_use]
-    pub fn new(simulation: &Simulation, web: &Web) -> Arc<Self> {
+    pub fn new(simulation: &Simulation, web: &SimulatedWeb) -> Arc<Self> {
         Arc::new(Self {
             simulation: simulation.clone(),
             web: web.clone(),
@@ -39,7 +41,7 @@ impl SimTransport {
         })
     }
 
-    async fn connect(&self, host: &str, dial: &dyn Dial) -> Result<(), SendError> {
+    async fn connect(&self, host: &str, dial: &dyn DialObserver) -> Result<(), SendError> {
         let pooled = {
             let mut idle = self.idle.lock();
             let count = idle.get_mut(host).filter(|count| **count > 0);
@@ -63,9 +65,9 @@ impl SimTransport {
 
     async fn exchange(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> Result<Incoming, SendError> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> Result<IncomingResponse, SendError> {
         let host = Host::of(&request.url)
             .map_err(|error| SendError::Unsendable(error.to_string()))?
             .to_string();
@@ -74,14 +76,14 @@ impl SimTransport {
         let Some(served) = self.web.serve(arrival, self.simulation.wall()) else {
             return Err(no_address(&host));
         };
-        let mut ending = Ending {
+        let mut ending = ExchangeEnd {
             web: self.web.clone(),
             simulation: self.simulation.clone(),
             number: served.number,
             pool: None,
         };
         self.simulation.sleep(served.latency).await;
-        if served.reply.dead.is_some() || served.reply.framing == Framing::Verbatim {
+        if served.reply.dead.is_some() || served.reply.framing == BodyFraming::Verbatim {
             return Err(SendError::Closed {
                 fault: Fault::Read,
                 message: "the connection was closed before an answer".to_owned(),
@@ -103,7 +105,7 @@ impl SimTransport {
             simulation: self.simulation.clone(),
             _ending: ending,
         };
-        Ok(Incoming {
+        Ok(IncomingResponse {
             status,
             version: Version::HTTP_11,
             headers,
@@ -112,7 +114,7 @@ impl SimTransport {
     }
 
     /// Describes a request as its origin sees it.
-    fn arrival(&self, host: &str, request: &Outgoing) -> Arrival {
+    fn arrival(&self, host: &str, request: &OutgoingRequest) -> Arrival {
         let mut path = request.url.path().to_owned();
         if let Some(query) = request.url.query() {
             path = format!("{path}?{query}");
@@ -144,7 +146,7 @@ fn no_address(host: &str) -> SendError {
 }
 
 /// Returns the headers of an answer, with those of its framing.
-fn headers_of(reply: &Reply) -> HeaderMap {
+fn headers_of(reply: &ScriptedReply) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &reply.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -152,7 +154,7 @@ fn headers_of(reply: &Reply) -> HeaderMap {
         }
     }
     match (reply.framing, reply.content_length()) {
-        (Framing::Chunked, _) => {
+        (BodyFraming::Chunked, _) => {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))
         }
         (_, Some(length)) => headers.insert(CONTENT_LENGTH, HeaderValue::from(length)),
@@ -164,22 +166,22 @@ fn headers_of(reply: &Reply) -> HeaderMap {
 impl Transport for SimTransport {
     fn send(
         &self,
-        request: Outgoing,
-        dial: Arc<dyn Dial>,
-    ) -> BoxFuture<'_, Result<Incoming, SendError>> {
+        request: OutgoingRequest,
+        dial: Arc<dyn DialObserver>,
+    ) -> BoxFuture<'_, Result<IncomingResponse, SendError>> {
         Box::pin(self.exchange(request, dial))
     }
 }
 
 /// Notes the end of an exchange, however it comes about, and returns its connection.
-struct Ending {
-    web: Web,
+struct ExchangeEnd {
+    web: SimulatedWeb,
     simulation: Simulation,
     number: usize,
     pool: Option<(String, Idle)>,
 }
 
-impl Drop for Ending {
+impl Drop for ExchangeEnd {
     fn drop(&mut self) {
         self.web.ledger().ended(self.number, self.simulation.boot());
         if let Some((host, idle)) = self.pool.take() {
@@ -191,7 +193,7 @@ impl Drop for Ending {
 struct SimBody {
     pieces: VecDeque<Piece>,
     simulation: Simulation,
-    _ending: Ending,
+    _ending: ExchangeEnd,
 }
 
 impl Body for SimBody {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Attack;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 type Encoder = fn(&[u8]) -> Vec<u8>;
 
@@ -63,7 +63,7 @@ pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
     bombs
         .chain([unknown])
         .map(|(name, encoding, bytes)| {
-            let reply = Reply::ok(bytes)
+            let reply = ScriptedReply::ok(bytes)
                 .header("content-type", kind)
                 .header("content-encoding", &encoding);
             Attack::new(name, reply)

@@ -2,7 +2,7 @@
 
 use super::Attack;
 use crate::pdf;
-use crate::reply::{Piece, Reply};
+use crate::reply::{Piece, ScriptedReply};
 
 /// Malformed values of Retry-After.
 const WAITS: [&str; 14] = [
@@ -173,7 +173,7 @@ pub fn odd_headers() -> Vec<Attack> {
             let head = format!("HTTP/1.1 {status} Later");
             attacks.push(Attack::new(
                 format!("{status}, retry-after: {wait:?}"),
-                Reply::verbatim(status, answer(&head, &format!("retry-after: {wait}"))),
+                ScriptedReply::verbatim(status, answer(&head, &format!("retry-after: {wait}"))),
             ));
         }
     }
@@ -182,14 +182,14 @@ pub fn odd_headers() -> Vec<Attack> {
             let head = format!("HTTP/1.1 {status} OK");
             attacks.push(Attack::new(
                 format!("{status}, {name}"),
-                Reply::verbatim(status, answer(&head, lines)),
+                ScriptedReply::verbatim(status, answer(&head, lines)),
             ));
         }
     }
     for line in STATUS_LINES {
         attacks.push(Attack::new(
             format!("status line {line:?}"),
-            Reply::verbatim(200, answer(line, "x-a: b")),
+            ScriptedReply::verbatim(200, answer(line, "x-a: b")),
         ));
     }
     for (name, lines) in large_headers() {
@@ -200,7 +200,7 @@ pub fn odd_headers() -> Vec<Attack> {
         };
         attacks.push(Attack::new(
             name,
-            Reply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines)),
+            ScriptedReply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines)),
         ));
     }
     attacks

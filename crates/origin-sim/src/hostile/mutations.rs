@@ -2,7 +2,7 @@
 
 /// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text,
 /// beginnings of records, numbers.
-const SPICE: [&[u8]; 26] = [
+const SYNTAX_PIECES: [&[u8]; 26] = [
     b"{",
     b"}",
     b"[",
@@ -40,12 +40,26 @@ pub fn mutated(seed: u64, original: &[u8]) -> Vec<u8> {
         let at = random.usize(0..=bytes.len());
         let end = bytes.len().min(at + random.usize(0..40));
         match random.u8(0..7) {
-            0 => drop(bytes.splice(at..at, SPICE[random.usize(0..SPICE.len())].iter().copied())),
+            0 => drop(
+                bytes.splice(
+                    at..at,
+                    SYNTAX_PIECES[random.usize(0..SYNTAX_PIECES.len())]
+                        .iter()
+                        .copied(),
+                ),
+            ),
             1 => drop(bytes.splice(
                 at..at,
-                SPICE[random.usize(0..SPICE.len())].repeat(random.usize(1..2_000)),
+                SYNTAX_PIECES[random.usize(0..SYNTAX_PIECES.len())].repeat(random.usize(1..2_000)),
             )),
-            2 => drop(bytes.splice(at..end, SPICE[random.usize(0..SPICE.len())].iter().copied())),
+            2 => drop(
+                bytes.splice(
+                    at..end,
+                    SYNTAX_PIECES[random.usize(0..SYNTAX_PIECES.len())]
+                        .iter()
+                        .copied(),
+                ),
+            ),
             3 => drop(bytes.drain(at..end)),
             4 if at < bytes.len() => bytes[at] = random.u8(..),
             5 => {

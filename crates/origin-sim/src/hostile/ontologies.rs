@@ -4,7 +4,7 @@
 /// The length of a name that is repeated, in bytes.
 const NAME_BYTES: usize = 100_000;
 /// The depth of what is nested or chained.
-const DEPTH: usize = 100_000;
+const NESTING_DEPTH: usize = 100_000;
 
 /// Makes ontology files that cost much to read: the name of the file, and its text.
 #[must_use]
@@ -108,9 +108,13 @@ fn nested() -> Vec<(&'static str, String)> {
         )
     };
     let within = |open: &str, middle: &str, close: &str| {
-        format!("{}{middle}{}", open.repeat(DEPTH), close.repeat(DEPTH))
+        format!(
+            "{}{middle}{}",
+            open.repeat(NESTING_DEPTH),
+            close.repeat(NESTING_DEPTH)
+        )
     };
-    let chain = list(DEPTH, |n| format!("\"t{n}\":\"t{}:x\"", n + 1));
+    let chain = list(NESTING_DEPTH, |n| format!("\"t{n}\":\"t{}:x\"", n + 1));
     vec![
         (
             "chain.jsonld",

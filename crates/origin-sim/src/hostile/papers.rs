@@ -52,10 +52,10 @@ pub fn paper(title: &str, text: &str) -> Vec<u8> {
 }
 
 /// A name, and the bytes of a PDF.
-type Named = (&'static str, Vec<u8>);
+type NamedPaper = (&'static str, Vec<u8>);
 
 /// Makes papers that are not as they should be, with what is wrong with them.
-pub(super) fn papers() -> Vec<Named> {
+pub(super) fn papers() -> Vec<NamedPaper> {
     [
         nested(),
         page_trees(),
@@ -96,7 +96,7 @@ fn two(object: String, trailer: &str) -> Vec<u8> {
 }
 
 /// Values within values, and very many of them.
-fn nested() -> Vec<Named> {
+fn nested() -> Vec<NamedPaper> {
     let many = [
         vec![CATALOGUE.to_owned()],
         vec!["[1 1 1 1 1 1 1 1 1 1]".to_owned(); 100_000],
@@ -137,7 +137,7 @@ fn nested() -> Vec<Named> {
 }
 
 /// Trees of pages that are rings, wide or deep.
-fn page_trees() -> Vec<Named> {
+fn page_trees() -> Vec<NamedPaper> {
     let wide = format!(
         "<< /Type /Pages /Kids [{}] /Count 9 >>",
         "3 0 R ".repeat(100_000)
@@ -187,7 +187,7 @@ fn tree_in_a_comment() -> Vec<u8> {
 }
 
 /// References that lead back to where they come from.
-fn references() -> Vec<Named> {
+fn references() -> Vec<NamedPaper> {
     let ring = ["2 0 R", "3 0 R", "2 0 R"].map(str::to_owned);
     let mut font = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
     "<< /Type /Font /Subtype /Type0 /DescendantFonts [5 0 R] /ToUnicode 5 0 R /Encoding 5 0 R >>"
@@ -218,7 +218,7 @@ fn ring_of_tables() -> Vec<u8> {
 }
 
 /// Lengths and sizes that are wrong, and work without end.
-fn lengths_and_filters() -> Vec<Named> {
+fn lengths_and_filters() -> Vec<NamedPaper> {
     let filters = format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000));
     vec![
         (
@@ -251,7 +251,7 @@ fn lengths_and_filters() -> Vec<Named> {
 }
 
 /// XML metadata that is deep, or grows.
-fn metadata() -> Vec<Named> {
+fn metadata() -> Vec<NamedPaper> {
     let with_metadata = |xml: &str| {
         pdf(
             &[

@@ -10,17 +10,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Connection, pause};
 use crate::ledger::Arrival;
-use crate::origin::Web;
-use crate::reply::{Framing, Piece, Reply};
+use crate::origin::SimulatedWeb;
+use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
 /// The largest request head that is read.
 const HEAD_LIMIT: usize = 64 << 10;
 /// From this size on, a piece of a body is sent without a copy.
-const LARGE: usize = 1 << 20;
+const LARGE_PIECE_BYTES: usize = 1 << 20;
 
-pub(super) async fn converse(
+pub(super) async fn serve_connection(
     mut stream: impl Connection,
-    web: Web,
+    web: SimulatedWeb,
     address: SocketAddr,
 ) -> io::Result<()> {
     let clock = SystemClock;
@@ -107,23 +107,23 @@ async fn read_request(
 /// Writes an answer; returns whether the connection can be reused.
 async fn write_reply(
     stream: &mut impl Connection,
-    reply: &Reply,
+    reply: &ScriptedReply,
     is_head: bool,
     clock: SystemClock,
 ) -> io::Result<bool> {
     if let Some(how) = &reply.dead {
         return end_badly(stream, how).await;
     }
-    let mut out = if reply.framing == Framing::Verbatim {
+    let mut out = if reply.framing == BodyFraming::Verbatim {
         Vec::new()
     } else {
         head_of(reply, clock)
     };
     for piece in reply.pieces.iter().filter(|_| !is_head) {
         match piece {
-            Piece::Bytes(bytes) if reply.framing == Framing::Chunked => chunk(bytes, &mut out),
+            Piece::Bytes(bytes) if reply.framing == BodyFraming::Chunked => chunk(bytes, &mut out),
             // A large one is sent as it is: a body of gigabytes is not copied first.
-            Piece::Bytes(bytes) if bytes.len() >= LARGE => {
+            Piece::Bytes(bytes) if bytes.len() >= LARGE_PIECE_BYTES => {
                 stream.write_all(&std::mem::take(&mut out)).await?;
                 stream.write_all(bytes).await?;
             }
@@ -135,7 +135,7 @@ async fn write_reply(
             }
             Piece::Endless(bytes, length) => {
                 let mut again = Vec::new();
-                if reply.framing == Framing::Chunked {
+                if reply.framing == BodyFraming::Chunked {
                     chunk(bytes, &mut again);
                 } else {
                     again.extend_from_slice(bytes);
@@ -149,16 +149,16 @@ async fn write_reply(
             }
         }
     }
-    if reply.framing == Framing::Chunked && !is_head {
+    if reply.framing == BodyFraming::Chunked && !is_head {
         out.extend_from_slice(b"0\r\n\r\n");
     }
     stream.write_all(&out).await?;
     stream.flush().await?;
     // After a false length the connection cannot be reused.
     Ok(match reply.framing {
-        Framing::Claimed(length) => length == reply.length(),
-        Framing::Verbatim => false,
-        Framing::Length | Framing::Chunked => true,
+        BodyFraming::Claimed(length) => length == reply.length(),
+        BodyFraming::Verbatim => false,
+        BodyFraming::Length | BodyFraming::Chunked => true,
     })
 }
 
@@ -182,7 +182,7 @@ fn chunk(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes the status line and the headers.
-fn head_of(reply: &Reply, clock: SystemClock) -> Vec<u8> {
+fn head_of(reply: &ScriptedReply, clock: SystemClock) -> Vec<u8> {
     let reason = http::StatusCode::from_u16(reply.status)
         .ok()
         .and_then(|status| status.canonical_reason())

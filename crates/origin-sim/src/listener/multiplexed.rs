@@ -12,8 +12,8 @@ use http::{HeaderName, HeaderValue, Request, Response};
 
 use super::{Connection, pause};
 use crate::ledger::Arrival;
-use crate::origin::Web;
-use crate::reply::{Framing, Piece, Reply};
+use crate::origin::SimulatedWeb;
+use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
 /// Serves a connection until the client closes it, or until `most` requests have come: then it sends
 /// GOAWAY.
@@ -21,9 +21,9 @@ use crate::reply::{Framing, Piece, Reply};
     clippy::disallowed_methods,
     reason = "each stream has a task of its own"
 )]
-pub(super) async fn converse(
+pub(super) async fn serve_connection(
     stream: impl Connection,
-    web: Web,
+    web: SimulatedWeb,
     address: SocketAddr,
     most: u32,
 ) -> io::Result<()> {
@@ -47,7 +47,7 @@ pub(super) async fn converse(
     Ok(())
 }
 
-fn arrival(request: &Request<h2::RecvStream>, web: &Web, address: SocketAddr) -> Arrival {
+fn arrival(request: &Request<h2::RecvStream>, web: &SimulatedWeb, address: SocketAddr) -> Arrival {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let authority = request
         .uri()
@@ -79,11 +79,11 @@ fn arrival(request: &Request<h2::RecvStream>, web: &Web, address: SocketAddr) ->
 async fn answer(
     arrival: Arrival,
     mut respond: SendResponse<Bytes>,
-    web: &Web,
+    web: &SimulatedWeb,
 ) -> Result<(), h2::Error> {
     let is_head = arrival.method == "HEAD";
     let Some(served) = web.serve(arrival, SystemClock.wall()) else {
-        respond.send_response(head(&Reply::status(404)), true)?;
+        respond.send_response(head(&ScriptedReply::status(404)), true)?;
         return Ok(());
     };
     pause(served.latency).await;
@@ -94,10 +94,10 @@ async fn answer(
 
 async fn write_reply(
     respond: &mut SendResponse<Bytes>,
-    reply: &Reply,
+    reply: &ScriptedReply,
     is_head: bool,
 ) -> Result<(), h2::Error> {
-    let broken = (reply.framing == Framing::Verbatim).then_some(&Piece::Reset);
+    let broken = (reply.framing == BodyFraming::Verbatim).then_some(&Piece::Reset);
     if let Some(how) = reply.dead.as_ref().or(broken) {
         respond.send_reset(reason(how));
         return Ok(());
@@ -132,7 +132,7 @@ fn reason(how: &Piece) -> Reason {
     }
 }
 
-fn head(reply: &Reply) -> Response<()> {
+fn head(reply: &ScriptedReply) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = http::StatusCode::from_u16(reply.status).unwrap_or_default();
     let mut set = |name: &str, value: &str| {

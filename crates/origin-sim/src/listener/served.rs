@@ -3,12 +3,12 @@
 use docstokg_hub::clock::{Clock, SystemClock};
 
 use super::{Listener, Security};
-use crate::origin::{Origin, Web};
+use crate::origin::{OriginScript, SimulatedWeb};
 
 /// A web on loopback, in a runtime of its own. Stops when dropped.
 pub struct ServedWeb {
     /// The origins.
-    pub web: Web,
+    pub web: SimulatedWeb,
     /// Where it listens: address and port.
     pub address: String,
     _listener: Listener,
@@ -25,7 +25,7 @@ impl ServedWeb {
     /// # Panics
     /// If no port can be had.
     #[must_use]
-    pub fn start(origin: Origin) -> Self {
+    pub fn start(origin: OriginScript) -> Self {
         Self::start_all([origin])
     }
 
@@ -34,13 +34,13 @@ impl ServedWeb {
     /// # Panics
     /// If no port can be had.
     #[must_use]
-    pub fn start_all(origins: impl IntoIterator<Item = Origin>) -> Self {
+    pub fn start_all(origins: impl IntoIterator<Item = OriginScript>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime");
-        let web = Web::new(origins, SystemClock.boot());
+        let web = SimulatedWeb::new(origins, SystemClock.boot());
         let listener = runtime
             .block_on(Listener::start(&web, Security::Plain))
             .expect("a port");

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::{Connection, Security, http1, multiplexed, pause};
-use crate::origin::Web;
+use crate::origin::SimulatedWeb;
 
 impl Security {
     /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for clients that
@@ -56,22 +56,22 @@ impl Security {
 /// Serves a connection that begins with a TLS handshake, by the protocol that was agreed on.
 pub(super) async fn serve(
     stream: TcpStream,
-    web: Web,
+    web: SimulatedWeb,
     config: Arc<rustls::ServerConfig>,
     requests_per_connection: u32,
     address: SocketAddr,
 ) -> io::Result<()> {
     let stream = shake_hands(stream, &web, config).await?;
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        multiplexed::converse(stream, web, address, requests_per_connection).await
+        multiplexed::serve_connection(stream, web, address, requests_per_connection).await
     } else {
-        http1::converse(stream, web, address).await
+        http1::serve_connection(stream, web, address).await
     }
 }
 
 async fn shake_hands(
     stream: TcpStream,
-    web: &Web,
+    web: &SimulatedWeb,
     config: Arc<rustls::ServerConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     let delay = web

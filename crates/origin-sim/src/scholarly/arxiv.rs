@@ -1,18 +1,18 @@
 //! arXiv: the Atom API, the files and the abstract pages.
 
-use super::asked::{self, Asked};
-use super::file::{self, Version, escaped};
+use super::decoded_request::{self, DecodedRequest};
+use super::file::{self, TextVersion, escaped};
 use super::hosts::ARXIV;
 use super::paper::Paper;
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 /// Works of a feed, unless asked for more.
 const DEFAULT_RESULTS: usize = 10;
 
-pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     if asked.path == "/api/query" {
         return feed(world, &asked);
     }
@@ -25,20 +25,20 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
     if let Some(paper) = found("/pdf/") {
         return file::serve(
             arrival,
-            &world.pdf(paper, Version::Submitted),
+            &world.pdf(paper, TextVersion::Submitted),
             "application/pdf",
         );
     }
     match found("/abs/") {
         Some(paper) => abstract_page(paper),
-        None => asked::page(
+        None => decoded_request::page(
             404,
             "<html><head><title>Not found</title></head><body>No such paper</body></html>",
         ),
     }
 }
 
-fn abstract_page(paper: &Paper) -> Reply {
+fn abstract_page(paper: &Paper) -> ScriptedReply {
     let (id, _) = paper.arxiv.clone().unwrap_or_default();
     let title = escaped(&paper.title);
     let metas = format!(
@@ -46,7 +46,7 @@ fn abstract_page(paper: &Paper) -> Reply {
          <meta name=\"citation_arxiv_id\" content=\"{id}\">\
          <meta name=\"citation_pdf_url\" content=\"http://{ARXIV}/pdf/{id}\">"
     );
-    asked::page(
+    decoded_request::page(
         200,
         format!(
             "<!DOCTYPE html><html><head><title>{title}</title>{metas}</head>\
@@ -55,7 +55,7 @@ fn abstract_page(paper: &Paper) -> Reply {
     )
 }
 
-fn feed(world: &World, asked: &Asked) -> Reply {
+fn feed(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     let ids: Vec<&str> = asked
         .get("id_list")
         .unwrap_or_default()
@@ -84,7 +84,7 @@ fn feed(world: &World, asked: &Asked) -> Reply {
         entries.join("\n"),
         count = entries.len(),
     );
-    asked::text(200, "application/atom+xml", text)
+    decoded_request::text(200, "application/atom+xml", text)
 }
 
 fn entry(paper: &Paper) -> String {

@@ -3,29 +3,29 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{self, Asked};
-use super::file::{self, Version};
+use super::decoded_request::{self, DecodedRequest};
+use super::file::{self, TextVersion};
 use super::hosts::PMC;
 use super::paper::{Central, Paper};
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 /// Most ids of one conversion.
 const MAX_IDS: usize = 200;
 
 /// The converter; the article pages want work proved, as they do.
-pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn converter(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     if asked.path.starts_with("/articles/") {
-        return asked::page(
+        return decoded_request::page(
             200,
             "<html><head><title>Preparing to download ...</title></head>\
              <body><script>pow_challenge()</script></body></html>",
         );
     }
     if asked.path != "/tools/idconv/api/v1/articles/" {
-        return Reply::status(404);
+        return ScriptedReply::status(404);
     }
     let ids: Vec<&str> = asked
         .get("ids")
@@ -34,13 +34,13 @@ pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
         .filter(|id| !id.is_empty())
         .collect();
     if ids.is_empty() || ids.len() > MAX_IDS {
-        return asked::json(
+        return decoded_request::json(
             400,
             &json!({"status": "error", "message": "between 1 and 200 ids are required"}),
         );
     }
     let records: Vec<Value> = ids.iter().map(|id| converted(world, id)).collect();
-    asked::json(
+    decoded_request::json(
         200,
         &json!({
             "status": "ok",
@@ -51,7 +51,7 @@ pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
     )
 }
 
-fn converted(world: &World, id: &str) -> Value {
+fn converted(world: &ScholarlyWorld, id: &str) -> Value {
     let paper = match id {
         id if id.starts_with("10.") => world.with_doi(id),
         id if id.to_ascii_uppercase().starts_with("PMC") => {
@@ -85,8 +85,8 @@ fn doi(paper: &Paper) -> Option<&str> {
 }
 
 /// The bucket: listings, metadata, files.
-pub(super) fn bucket(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn bucket(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     if asked.path == "/" {
         return listing(world, asked.get("prefix").unwrap_or_default());
     }
@@ -108,11 +108,11 @@ pub(super) fn bucket(world: &World, arrival: &Arrival) -> Reply {
     let in_folder = asked.path == format!("/{stem}/{name}");
     match ending {
         "json" if in_folder || asked.path == format!("/metadata/{name}") => {
-            asked::json(200, &metadata(world, paper, central, version))
+            decoded_request::json(200, &metadata(world, paper, central, version))
         }
         "pdf" if in_folder && central.pdf => file::serve(
             arrival,
-            &world.pdf(paper, Version::Published),
+            &world.pdf(paper, TextVersion::Published),
             "application/pdf",
         ),
         "xml" if in_folder => file::serve(arrival, &world.jats(paper, central), "application/xml"),
@@ -120,15 +120,15 @@ pub(super) fn bucket(world: &World, arrival: &Arrival) -> Reply {
     }
 }
 
-fn no_such_key() -> Reply {
-    asked::text(
+fn no_such_key() -> ScriptedReply {
+    decoded_request::text(
         404,
         "application/xml",
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code></Error>",
     )
 }
 
-fn listing(world: &World, prefix: &str) -> Reply {
+fn listing(world: &ScholarlyWorld, prefix: &str) -> ScriptedReply {
     let folders = |central: Central| {
         (1..=central.version).map(move |version| format!("PMC{}.{version}/", central.pmcid))
     };
@@ -153,15 +153,15 @@ fn listing(world: &World, prefix: &str) -> Reply {
         found.len(),
         prefixes.join("")
     );
-    asked::text(200, "application/xml", text)
+    decoded_request::text(200, "application/xml", text)
 }
 
-fn metadata(world: &World, paper: &Paper, central: Central, version: &str) -> Value {
+fn metadata(world: &ScholarlyWorld, paper: &Paper, central: Central, version: &str) -> Value {
     let stem = format!("PMC{}.{version}", central.pmcid);
     let object =
         |ending: &str, md5: &str| format!("s3://pmc-oa-opendata/{stem}/{stem}.{ending}?md5={md5}");
     let pdf = central.pdf.then(|| {
-        let true_sum = file::md5(&world.pdf(paper, Version::Published));
+        let true_sum = file::md5(&world.pdf(paper, TextVersion::Published));
         object(
             "pdf",
             &if central.wrong_checksum {
@@ -192,21 +192,21 @@ fn metadata(world: &World, paper: &Paper, central: Central, version: &str) -> Va
 }
 
 /// The search of Europe PMC, and the articles as XML.
-pub(super) fn europe_search(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn europe_search(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let Some(path) = asked.path.strip_prefix("/europepmc/webservices/rest/") else {
-        return Reply::status(404);
+        return ScriptedReply::status(404);
     };
     if let Some(id) = path.strip_suffix("/fullTextXML") {
         return match world.with_pmcid(id) {
             Some((paper, central)) => {
                 file::serve(arrival, &world.jats(paper, central), "application/xml")
             }
-            None => asked::text(404, "application/xml", "<error>not found</error>"),
+            None => decoded_request::text(404, "application/xml", "<error>not found</error>"),
         };
     }
     if path != "search" {
-        return Reply::status(404);
+        return ScriptedReply::status(404);
     }
     let query = asked.get("query").unwrap_or_default();
     let value = |field: &str| {
@@ -239,7 +239,7 @@ pub(super) fn europe_search(world: &World, arrival: &Arrival) -> Reply {
         "sort": "",
         "synonym": false,
     });
-    asked::json(
+    decoded_request::json(
         200,
         &json!({
             "version": "6.9",
@@ -294,28 +294,32 @@ fn result(paper: &Paper, central: Central, core: bool) -> Value {
 }
 
 /// The articles of Europe PMC as PDF.
-pub(super) fn europe_articles(world: &World, arrival: &Arrival, nth: usize) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn europe_articles(
+    world: &ScholarlyWorld,
+    arrival: &Arrival,
+    nth: usize,
+) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let found = asked
         .path
         .strip_prefix("/articles/")
         .and_then(|id| world.with_pmcid(id.trim_end_matches('/')));
     match found {
         Some((_, central)) if central.stumbles && nth == 0 => {
-            asked::page(500, "<html><title>Internal Server Error</title></html>")
+            decoded_request::page(500, "<html><title>Internal Server Error</title></html>")
         }
         Some((paper, central)) if central.pdf && asked.get("pdf") == Some("render") => file::serve(
             arrival,
-            &world.pdf(paper, Version::Published),
+            &world.pdf(paper, TextVersion::Published),
             "application/pdf",
         ),
-        Some((paper, _)) => asked::page(
+        Some((paper, _)) => decoded_request::page(
             200,
             format!(
                 "<html><head><title>{}</title></head><body></body></html>",
                 file::escaped(&paper.title)
             ),
         ),
-        None => asked::page(404, "<html><title>Not found</title></html>"),
+        None => decoded_request::page(404, "<html><title>Not found</title></html>"),
     }
 }

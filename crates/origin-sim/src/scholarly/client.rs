@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Library, hosts};
+use super::{WorkLibrary, hosts};
 
 /// The services, as clients name them.
 const SERVICES: [&str; 17] = [
@@ -25,7 +25,7 @@ const SERVICES: [&str; 17] = [
     "doaj",
 ];
 
-impl Library {
+impl WorkLibrary {
     /// Writes a configuration file for the `docstokg` program: the same limits as the hosts keep,
     /// one budget for all that a host counts together, and the addresses of the services.
     #[must_use]
@@ -59,10 +59,10 @@ impl Library {
 }
 
 /// Host, what for, and the rate.
-type Limit = (String, String, String);
+type ClientRate = (String, String, String);
 
 /// Writes the limits of a host by role and kind.
-fn write_host(text: &mut String, host: &str, limits: &[Limit]) {
+fn write_host(text: &mut String, host: &str, limits: &[ClientRate]) {
     let own = |what: &str| {
         limits
             .iter()
@@ -87,7 +87,7 @@ fn write_host(text: &mut String, host: &str, limits: &[Limit]) {
 }
 
 /// Writes the site of a host that counts all its requests together.
-fn write_site(text: &mut String, (host, what, rates): &Limit) {
+fn write_site(text: &mut String, (host, what, rates): &ClientRate) {
     let (name, hosts) = match host.as_str() {
         _ if what != "all" => return,
         // These belong to the site of their operator.

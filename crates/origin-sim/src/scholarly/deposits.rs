@@ -7,17 +7,17 @@
 
 use bytes::Bytes;
 
-use super::file::{self, Version};
+use super::file::{self, TextVersion};
 use super::hosts::{FIGSHARE_FILES, HAL, OPEN_JOURNAL, OSF, ZENODO};
-use super::input::{InputLine, Names};
-use super::truth::{Because, Copied, FileKind, Truth};
-use super::world::World;
+use super::input::{InputLine, LineNames};
+use super::truth::{AbsenceCause, ObtainableFile, TruthFileKind, WorkTruth};
+use super::world::ScholarlyWorld;
 
 pub(super) mod services;
 
 /// Where a work is deposited, and as what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum DepositKind {
     Zenodo,
     Figshare,
     Osf,
@@ -29,14 +29,14 @@ pub(super) enum Held {
     Embargoed,
 }
 
-const KINDS: [Held; 7] = [
-    Held::Zenodo,
-    Held::Figshare,
-    Held::Osf,
-    Held::Hal,
-    Held::Doaj,
-    Held::Dataset,
-    Held::Embargoed,
+const KINDS: [DepositKind; 7] = [
+    DepositKind::Zenodo,
+    DepositKind::Figshare,
+    DepositKind::Osf,
+    DepositKind::Hal,
+    DepositKind::Doaj,
+    DepositKind::Dataset,
+    DepositKind::Embargoed,
 ];
 
 /// A deposited work.
@@ -44,7 +44,7 @@ const KINDS: [Held; 7] = [
 pub(super) struct Deposit {
     /// Its number among all works, those of the catalogues first.
     pub(super) number: usize,
-    pub(super) held: Held,
+    pub(super) held: DepositKind,
     pub(super) doi: String,
 }
 
@@ -54,13 +54,15 @@ pub(super) fn generate(works: usize, deposits: usize) -> Vec<Deposit> {
         .map(|at| {
             let (number, held) = (works + at, KINDS[at % KINDS.len()]);
             let doi = match held {
-                Held::Zenodo | Held::Dataset => format!("10.5281/zenodo.{}", record(number)),
-                Held::Figshare | Held::Embargoed => {
+                DepositKind::Zenodo | DepositKind::Dataset => {
+                    format!("10.5281/zenodo.{}", record(number))
+                }
+                DepositKind::Figshare | DepositKind::Embargoed => {
                     format!("10.6084/m9.figshare.{}", record(number))
                 }
-                Held::Osf => format!("10.31234/osf.io/{}", guid(number)),
-                Held::Hal => format!("10.99931/closed.{number}"),
-                Held::Doaj => format!("10.99932/open.{number}"),
+                DepositKind::Osf => format!("10.31234/osf.io/{}", guid(number)),
+                DepositKind::Hal => format!("10.99931/closed.{number}"),
+                DepositKind::Doaj => format!("10.99932/open.{number}"),
             };
             Deposit { number, held, doi }
         })
@@ -87,11 +89,11 @@ impl Deposit {
         format!("Deposited Findings on Open Questions ({})", self.number)
     }
 
-    fn bytes(&self, world: &World) -> Bytes {
+    fn bytes(&self, world: &ScholarlyWorld) -> Bytes {
         file::pdf(
             world.plan.seed,
             self.number,
-            Version::Submitted,
+            TextVersion::Submitted,
             &world.plan.file_bytes,
         )
     }
@@ -100,40 +102,44 @@ impl Deposit {
     fn article(&self) -> Option<(String, &'static str)> {
         let (number, id) = (self.number, record(self.number));
         match self.held {
-            Held::Zenodo => Some((
+            DepositKind::Zenodo => Some((
                 format!("http://{ZENODO}/api/records/{id}/files/article.pdf/content"),
                 "zenodo",
             )),
-            Held::Figshare => Some((format!("http://{FIGSHARE_FILES}/files/{id}"), "figshare")),
-            Held::Osf => Some((format!("http://{OSF}/download/f{number}/"), "osf")),
-            Held::Hal => Some((format!("http://{HAL}/{}/document", document(number)), "hal")),
-            Held::Doaj => Some((
+            DepositKind::Figshare => {
+                Some((format!("http://{FIGSHARE_FILES}/files/{id}"), "figshare"))
+            }
+            DepositKind::Osf => Some((format!("http://{OSF}/download/f{number}/"), "osf")),
+            DepositKind::Hal => {
+                Some((format!("http://{HAL}/{}/document", document(number)), "hal"))
+            }
+            DepositKind::Doaj => Some((
                 format!("http://{OPEN_JOURNAL}/article/download/{number}"),
                 "doaj",
             )),
-            Held::Dataset | Held::Embargoed => None,
+            DepositKind::Dataset | DepositKind::Embargoed => None,
         }
     }
 
     /// Writes down the truth about it.
-    pub(super) fn truth(&self, world: &World) -> Truth {
+    pub(super) fn truth(&self, world: &ScholarlyWorld) -> WorkTruth {
         let bytes = self.bytes(world);
-        let copies: Vec<Copied> = self
+        let copies: Vec<ObtainableFile> = self
             .article()
             .into_iter()
-            .map(|(url, finder)| Copied {
-                kind: FileKind::Pdf,
+            .map(|(url, finder)| ObtainableFile {
+                kind: TruthFileKind::Pdf,
                 url,
                 sha256: file::sha256(&bytes),
                 bytes: bytes.len(),
                 found_by: vec![finder],
             })
             .collect();
-        Truth {
+        WorkTruth {
             id: format!("doi:{}", self.doi),
             title: self.title(),
             year: 2024,
-            because: copies.is_empty().then_some(Because::Closed),
+            because: copies.is_empty().then_some(AbsenceCause::Closed),
             copies,
             gone: Vec::new(),
         }
@@ -141,20 +147,20 @@ impl Deposit {
 }
 
 /// Writes the lines that a user would type for the deposits of a world.
-pub(super) fn lines(world: &World) -> impl Iterator<Item = InputLine> {
+pub(super) fn lines(world: &ScholarlyWorld) -> impl Iterator<Item = InputLine> {
     world
         .deposits
         .iter()
         .enumerate()
         .map(|(at, deposit)| InputLine {
             text: deposit.doi.clone(),
-            names: Names::Work(world.papers.len() + at),
+            names: LineNames::Work(world.papers.len() + at),
         })
 }
 
-impl World {
+impl ScholarlyWorld {
     /// Finds the deposit of one of some kinds with a number in its id.
-    fn deposit(&self, kinds: &[Held], is_it: impl Fn(&Deposit) -> bool) -> Option<&Deposit> {
+    fn deposit(&self, kinds: &[DepositKind], is_it: impl Fn(&Deposit) -> bool) -> Option<&Deposit> {
         self.deposits
             .iter()
             .filter(|deposit| kinds.contains(&deposit.held))

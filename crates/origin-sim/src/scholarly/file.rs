@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::ledger::Arrival;
 use crate::pdf;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 /// Which text of a work a file has. Copies of the same version are the same bytes, wherever they
 /// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Version {
+pub(super) enum TextVersion {
     /// As published.
     Published,
     /// As accepted, in a repository.
@@ -22,7 +22,7 @@ pub(super) enum Version {
     Submitted,
 }
 
-impl Version {
+impl TextVersion {
     /// Returns the word that catalogues have for it.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Version {
 }
 
 /// Returns the bytes of a PDF that carries noise.
-pub(super) fn pdf(seed: u64, work: usize, version: Version, sizes: &Range<usize>) -> Bytes {
+pub(super) fn pdf(seed: u64, work: usize, version: TextVersion, sizes: &Range<usize>) -> Bytes {
     let mut random = random(seed, work, version as u64 + 1);
     let length = if sizes.is_empty() {
         sizes.start
@@ -111,9 +111,9 @@ pub(super) fn md5(bytes: &[u8]) -> String {
 const CHANGED: &str = "Tue, 03 Mar 2026 08:00:00 GMT";
 
 /// Serves a file: whole, in part (RFC 9110, section 14), or as not modified.
-pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> Reply {
+pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> ScriptedReply {
     let etag = format!("\"{}\"", &md5(bytes)[..20]);
-    let known = |reply: Reply| {
+    let known = |reply: ScriptedReply| {
         reply
             .header("etag", &etag)
             .header("last-modified", CHANGED)
@@ -123,7 +123,7 @@ pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> Reply {
         .header("if-none-match")
         .is_some_and(|value| value == "*" || value.split(',').any(|known| known.trim() == etag))
     {
-        return known(Reply::status(304));
+        return known(ScriptedReply::status(304));
     }
     let same = arrival
         .header("if-range")
@@ -131,26 +131,25 @@ pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> Reply {
     let wanted = arrival
         .header("range")
         .filter(|_| same)
-        .map_or(Part::Whole, |value| part(value, bytes.len()));
+        .map_or(RangePart::Whole, |value| part(value, bytes.len()));
     match wanted {
-        Part::Whole => known(Reply::status(200))
+        RangePart::Whole => known(ScriptedReply::status(200))
             .header("content-type", kind)
             .body(bytes.clone()),
-        Part::Some(range) => known(Reply::status(206))
+        RangePart::Some(range) => known(ScriptedReply::status(206))
             .header("content-type", kind)
             .header(
                 "content-range",
                 &format!("bytes {}-{}/{}", range.start, range.end - 1, bytes.len()),
             )
             .body(bytes.slice(range)),
-        Part::Beyond => {
-            known(Reply::status(416)).header("content-range", &format!("bytes */{}", bytes.len()))
-        }
+        RangePart::Beyond => known(ScriptedReply::status(416))
+            .header("content-range", &format!("bytes */{}", bytes.len())),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum RangePart {
     Whole,
     Some(Range<usize>),
     Beyond,
@@ -158,24 +157,24 @@ enum Part {
 
 /// Reads a `Range` header. What is not understood, and more than one range, is as if it were not
 /// there.
-fn part(value: &str, length: usize) -> Part {
+fn part(value: &str, length: usize) -> RangePart {
     let Some((first, last)) = value
         .trim()
         .strip_prefix("bytes=")
         .and_then(|range| range.split_once('-'))
     else {
-        return Part::Whole;
+        return RangePart::Whole;
     };
     let range = match (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
         (Ok(first), Ok(last)) if first <= last => first..length.min(last.saturating_add(1)),
         (Ok(first), Err(_)) if last.trim().is_empty() => first..length,
         (Err(_), Ok(count)) if first.trim().is_empty() => length.saturating_sub(count)..length,
-        _ => return Part::Whole,
+        _ => return RangePart::Whole,
     };
     if range.is_empty() {
-        Part::Beyond
+        RangePart::Beyond
     } else {
-        Part::Some(range)
+        RangePart::Some(range)
     }
 }
 
@@ -188,16 +187,16 @@ mod tests {
     #[test]
     fn parts_are_read_as_the_rfc_has_them() {
         for (value, wanted) in [
-            ("bytes=0-9", Part::Some(0..10)),
-            ("bytes=90-", Part::Some(90..100)),
-            ("bytes=90-500", Part::Some(90..100)),
-            ("bytes=-10", Part::Some(90..100)),
-            ("bytes=-500", Part::Some(0..100)),
-            ("bytes=100-", Part::Beyond),
-            ("bytes=-0", Part::Beyond),
-            ("bytes=9-1", Part::Whole),
-            ("bytes=0-1,5-6", Part::Whole),
-            ("pages=1-2", Part::Whole),
+            ("bytes=0-9", RangePart::Some(0..10)),
+            ("bytes=90-", RangePart::Some(90..100)),
+            ("bytes=90-500", RangePart::Some(90..100)),
+            ("bytes=-10", RangePart::Some(90..100)),
+            ("bytes=-500", RangePart::Some(0..100)),
+            ("bytes=100-", RangePart::Beyond),
+            ("bytes=-0", RangePart::Beyond),
+            ("bytes=9-1", RangePart::Whole),
+            ("bytes=0-1,5-6", RangePart::Whole),
+            ("pages=1-2", RangePart::Whole),
         ] {
             assert_eq!(part(value, 100), wanted, "{value}");
         }
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_part_fits_the_whole_and_only_the_same_file_is_continued() {
-        let bytes = pdf(1, 2, Version::Published, &(4000..5000));
+        let bytes = pdf(1, 2, TextVersion::Published, &(4000..5000));
         let ask = |headers: &[(&str, &str)]| {
             let plain = Arrival::get("a", "/x.pdf", BootInstant::ZERO);
             serve(
@@ -243,17 +242,17 @@ mod tests {
     #[test]
     fn a_pdf_begins_and_ends_as_one_and_follows_from_its_seed() {
         let file = |seed, work, version| pdf(seed, work, version, &(2000..3000));
-        let one = file(1, 1, Version::Published);
+        let one = file(1, 1, TextVersion::Published);
         assert!(
             one.starts_with(b"%PDF-1.7\n")
                 && one.ends_with(b"%%EOF\n")
                 && (2000..3000).contains(&one.len())
         );
-        assert_eq!(one, file(1, 1, Version::Published));
+        assert_eq!(one, file(1, 1, TextVersion::Published));
         for other in [
-            file(2, 1, Version::Published),
-            file(1, 2, Version::Published),
-            file(1, 1, Version::Accepted),
+            file(2, 1, TextVersion::Published),
+            file(1, 2, TextVersion::Published),
+            file(1, 1, TextVersion::Accepted),
         ] {
             assert_ne!(one, other);
         }

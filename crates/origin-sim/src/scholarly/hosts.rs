@@ -241,7 +241,7 @@ pub(super) const OPEN_JOURNAL: &str = "open-journal.example";
 
 /// One limit of a host: the role or kind it is for, the beginning of the paths it is for, how many,
 /// in what time.
-pub(super) struct Limit {
+pub(super) struct PathLimit {
     pub(super) host: &'static str,
     pub(super) role: &'static str,
     pub(super) prefix: &'static str,
@@ -249,15 +249,15 @@ pub(super) struct Limit {
     per: &'static str,
 }
 
-impl Limit {
+impl PathLimit {
     /// Writes the limit as a rate.
     pub(super) fn rate(&self, scale: u32) -> String {
         format!("{}/{}", self.count.saturating_mul(scale.max(1)), self.per)
     }
 }
 
-const fn all(host: &'static str, count: u32, per: &'static str) -> Limit {
-    Limit {
+const fn all(host: &'static str, count: u32, per: &'static str) -> PathLimit {
+    PathLimit {
         host,
         role: "all",
         prefix: "",
@@ -267,12 +267,12 @@ const fn all(host: &'static str, count: u32, per: &'static str) -> Limit {
 }
 
 /// Returns what every host allows.
-pub(super) fn limits() -> Vec<Limit> {
+pub(super) fn limits() -> Vec<PathLimit> {
     let mut limits = vec![
         all(OPENALEX, 10, "SECOND"),
         all(UNPAYWALL, 10, "SECOND"),
         all(CROSSREF, 10, "SECOND"),
-        Limit {
+        PathLimit {
             host: CROSSREF,
             role: "list",
             prefix: "/works?",
@@ -287,14 +287,14 @@ pub(super) fn limits() -> Vec<Limit> {
         all(EBI, 5, "SECOND"),
         all(EUROPE_PMC, 5, "SECOND"),
         all(DOI, 5, "SECOND"),
-        Limit {
+        PathLimit {
             host: WAYBACK,
             role: "metadata",
             prefix: "/cdx/",
             count: 24,
             per: "MINUTE",
         },
-        Limit {
+        PathLimit {
             host: WAYBACK,
             role: "artifact",
             prefix: "/web/",

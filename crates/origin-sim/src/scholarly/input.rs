@@ -2,7 +2,7 @@
 
 use super::paper::{InputKind, Paper};
 use super::truth;
-use super::world::World;
+use super::world::ScholarlyWorld;
 
 /// One line of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,12 +10,12 @@ pub struct InputLine {
     /// What it says.
     pub text: String,
     /// What it is.
-    pub names: Names,
+    pub names: LineNames,
 }
 
 /// What a line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum LineNames {
     /// The work with this index in the truth, for the first time.
     Work(usize),
     /// The work with this index in the truth once more, perhaps spelt differently.
@@ -36,23 +36,23 @@ const BAD: [&str; 4] = [
 ];
 
 /// Writes the lines.
-pub(super) fn lines(world: &World) -> Vec<InputLine> {
+pub(super) fn lines(world: &ScholarlyWorld) -> Vec<InputLine> {
     let mut lines = Vec::new();
     for (at, paper) in world.papers.iter().enumerate() {
         lines.push(InputLine {
             text: spelt(paper, at),
-            names: Names::Work(at),
+            names: LineNames::Work(at),
         });
         if at % DUPLICATES_EVERY == DUPLICATES_EVERY / 2 {
             lines.push(InputLine {
                 text: spelt(paper, at + 1),
-                names: Names::Again(at),
+                names: LineNames::Again(at),
             });
         }
         if world.has_faults() && at % BAD_EVERY == 10 {
             lines.push(InputLine {
                 text: BAD[at / BAD_EVERY % BAD.len()].to_owned(),
-                names: Names::Nothing,
+                names: LineNames::Nothing,
             });
         }
     }

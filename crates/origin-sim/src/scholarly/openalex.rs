@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{self, Asked};
+use super::decoded_request::{self, DecodedRequest};
 use super::paper::{Paper, TOPICS};
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 mod filter;
 mod work;
@@ -21,12 +21,12 @@ const PER_PAGE: usize = 25;
 /// How cursors begin. They are not for reading.
 const CURSOR: &str = "IlsxMDAuMCwgJ2h0dHBz";
 
-pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     match asked.path.as_str() {
         "/works" => list(world, &asked),
         "/topics" => topics(world, &asked),
-        "/rate-limit" => asked::json(
+        "/rate-limit" => decoded_request::json(
             200,
             &json!({"rate_limit": {
                 "daily_budget_usd": 0.1,
@@ -41,21 +41,21 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
     }
 }
 
-fn missing() -> Reply {
-    asked::json(
+fn missing() -> ScriptedReply {
+    decoded_request::json(
         404,
         &json!({"error": "Not Found", "message": "the requested entity does not exist"}),
     )
 }
 
-fn refused(message: &str) -> Reply {
-    asked::json(
+fn refused(message: &str) -> ScriptedReply {
+    decoded_request::json(
         400,
         &json!({"error": "Invalid query parameters error.", "message": message}),
     )
 }
 
-fn single(world: &World, id: &str, asked: &Asked) -> Reply {
+fn single(world: &ScholarlyWorld, id: &str, asked: &DecodedRequest) -> ScriptedReply {
     let id = id
         .trim_start_matches("https://openalex.org/")
         .trim_start_matches("http://openalex.org/");
@@ -69,20 +69,20 @@ fn single(world: &World, id: &str, asked: &Asked) -> Reply {
         (None, Some(_)) => None,
         (None, None) => world.with_openalex(id),
     };
-    found
-        .and_then(work)
-        .map_or_else(missing, |work| asked::json(200, &selected(work, asked)))
+    found.and_then(work).map_or_else(missing, |work| {
+        decoded_request::json(200, &selected(work, asked))
+    })
 }
 
 /// Keeps the fields that were selected.
-fn selected(mut work: Value, asked: &Asked) -> Value {
+fn selected(mut work: Value, asked: &DecodedRequest) -> Value {
     if let (Some(select), Some(fields)) = (asked.get("select"), work.as_object_mut()) {
         fields.retain(|name, _| select.split(',').any(|wanted| wanted.trim() == name));
     }
     work
 }
 
-fn list(world: &World, asked: &Asked) -> Reply {
+fn list(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     let (filters, per_page, start) = match read_list(asked) {
         Ok(list) => list,
         Err(message) => return refused(&message),
@@ -117,14 +117,14 @@ fn list(world: &World, asked: &Asked) -> Reply {
         Some(_) => meta["next_cursor"] = Value::Null,
         None => meta["page"] = (start / per_page + 1).into(),
     }
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"meta": meta, "results": results, "group_by": []}),
     )
 }
 
 /// Reads the filters of a list, the works per page, and the first work of the page.
-fn read_list(asked: &Asked) -> Result<(Vec<Filter>, usize, usize), String> {
+fn read_list(asked: &DecodedRequest) -> Result<(Vec<Filter>, usize, usize), String> {
     let filters = asked.get("filter").map(|text| {
         text.split(',')
             .map(Filter::parse)
@@ -156,7 +156,7 @@ fn read_list(asked: &Asked) -> Result<(Vec<Filter>, usize, usize), String> {
     Ok((filters, per_page, start))
 }
 
-fn topics(world: &World, asked: &Asked) -> Reply {
+fn topics(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     let search = asked.get("search").unwrap_or_default().to_ascii_lowercase();
     let fits = |name: &str| {
         search
@@ -182,7 +182,7 @@ fn topics(world: &World, asked: &Asked) -> Reply {
         .map(topic)
         .collect();
     let meta = json!({"count": results.len(), "page": 1, "per_page": PER_PAGE});
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"meta": meta, "results": results, "group_by": []}),
     )

@@ -1,7 +1,7 @@
 //! The works of the simulated web: their identifiers, their copies, and the faults of each.
 
 use super::Faults;
-use super::file::Version;
+use super::file::TextVersion;
 use super::hosts::{BOT_CHALLENGE, DOWN, OLD, PRESSES, Publisher, REPOSITORIES, STRICT, STUB};
 
 mod case;
@@ -9,7 +9,7 @@ mod copy;
 
 pub(super) use case::Case;
 use copy::page_path;
-pub(super) use copy::{Copy, Mention, Trouble};
+pub(super) use copy::{Copy, CopyMention, Trouble};
 
 /// Who registered a DOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) const TOPICS: [(&str, &str); 4] = [
     ("T10404", "Medieval Trade Networks"),
 ];
 
-const MANNERS: [&str; 6] = [
+const TITLE_BEGINNINGS: [&str; 6] = [
     "A Survey of",
     "Towards",
     "Scaling",
@@ -104,7 +104,7 @@ impl Paper {
         let topic = random.usize(..TOPICS.len());
         let title = format!(
             "{} {} from {} ({number})",
-            MANNERS[random.usize(..6)],
+            TITLE_BEGINNINGS[random.usize(..6)],
             TOPICS[topic].1,
             ANGLES[random.usize(..7)]
         );
@@ -145,7 +145,7 @@ impl Paper {
             }
             Case::Green => {
                 self.published_by(press, nth);
-                self.copy(repository, Version::Accepted);
+                self.copy(repository, TextVersion::Accepted);
                 self.input_kind = if nth % 5 == 2 {
                     InputKind::OpenAlex
                 } else {
@@ -157,23 +157,23 @@ impl Paper {
             Case::BotChallenge => {
                 self.kept_back_by(&BOT_CHALLENGE, nth);
                 if nth % 3 != 2 {
-                    self.copy(repository, Version::Accepted);
+                    self.copy(repository, TextVersion::Accepted);
                 }
             }
             Case::Down => {
                 self.kept_back_by(&DOWN, nth);
-                self.copy(repository, Version::Accepted);
+                self.copy(repository, TextVersion::Accepted);
             }
             Case::Stub => {
                 self.kept_back_by(&STUB, nth);
                 if nth % 3 != 2 {
-                    self.copy(repository, Version::Accepted);
+                    self.copy(repository, TextVersion::Accepted);
                 }
             }
             Case::Strict => {
                 self.kept_back_by(&STRICT, nth);
                 if nth.is_multiple_of(2) {
-                    self.copy(repository, Version::Accepted);
+                    self.copy(repository, TextVersion::Accepted);
                 }
             }
             Case::Closed => self.published_by(press, nth),
@@ -192,7 +192,7 @@ impl Paper {
         faults: Faults,
     ) {
         self.published_by(press, nth);
-        self.copy(press, Version::Published);
+        self.copy(press, TextVersion::Published);
         self.input_kind = if nth % 10 == 3 {
             InputKind::OpenAlex
         } else {
@@ -202,7 +202,7 @@ impl Paper {
             3 if faults == Faults::Usual => self.copies[0].trouble = Trouble::CutOnce,
             6 if faults == Faults::Usual => {
                 self.copies[0].trouble = Trouble::Spoilt;
-                self.copy(repository, Version::Accepted);
+                self.copy(repository, TextVersion::Accepted);
             }
             _ => {}
         }
@@ -211,7 +211,7 @@ impl Paper {
     fn central_at(&mut self, press: &'static Publisher, nth: usize, faults: Faults) {
         self.published_by(press, nth);
         if self.case == Case::Central && nth.is_multiple_of(2) {
-            self.copy(press, Version::Published);
+            self.copy(press, TextVersion::Published);
         }
         self.in_central(nth, faults);
         self.input_kind = [
@@ -225,7 +225,7 @@ impl Paper {
     fn in_registering_repository(&mut self, nth: usize) {
         let repository = &REPOSITORIES[2];
         self.home = Some(repository);
-        self.copy(repository, Version::Accepted);
+        self.copy(repository, TextVersion::Accepted);
         if self.case == Case::Registered {
             let doi = format!("{}/record.{}", repository.prefix, self.number);
             self.doi = Some((doi, Agency::DataCite));
@@ -241,9 +241,9 @@ impl Paper {
 
     fn removed_by(&mut self, publisher: &'static Publisher, nth: usize) {
         self.published_by(publisher, nth);
-        self.copy(publisher, Version::Published);
+        self.copy(publisher, TextVersion::Published);
         // A client that asks the Wayback Machine has to know which file is gone.
-        self.copies[0].openalex = Mention::File;
+        self.copies[0].openalex = CopyMention::File;
         self.copies[0].archived =
             (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
     }
@@ -262,13 +262,13 @@ impl Paper {
         self.home = Some(publisher);
     }
 
-    fn copy(&mut self, publisher: &'static Publisher, version: Version) {
+    fn copy(&mut self, publisher: &'static Publisher, version: TextVersion) {
         self.copies.push(Copy::new(publisher, self.number, version));
     }
 
     fn kept_back_by(&mut self, publisher: &'static Publisher, nth: usize) {
         self.published_by(publisher, nth);
-        self.copy(publisher, Version::Published);
+        self.copy(publisher, TextVersion::Published);
     }
 
     fn in_central(&mut self, nth: usize, faults: Faults) {

@@ -2,24 +2,29 @@
 
 use std::time::Duration;
 
-use super::asked::{Asked, page};
+use super::decoded_request::{DecodedRequest, page};
 use super::file::{self, escaped};
 use super::hosts::{Behaviour, Publisher, Signal};
 use super::paper::{Copy, Paper, Trouble};
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::{Piece, Reply};
+use crate::reply::{Piece, ScriptedReply};
 
 /// How much a slow host sends at once, and how long it pauses then.
 const DRIP_BYTES: usize = 16 << 10;
 const DRIP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Answers for a publisher. `nth` is the number of earlier requests of the path.
-pub(super) fn answer(world: &World, publisher: &Publisher, arrival: &Arrival, nth: usize) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn answer(
+    world: &ScholarlyWorld,
+    publisher: &Publisher,
+    arrival: &Arrival,
+    nth: usize,
+) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let faults = world.has_faults();
     match publisher.behaviour {
-        Behaviour::Down if faults => return Reply::dead(Piece::Reset),
+        Behaviour::Down if faults => return ScriptedReply::dead(Piece::Reset),
         _ if asked.path == "/robots.txt" => return robots(publisher, faults),
         Behaviour::BotChallenge if faults => return bot_challenge(),
         _ => {}
@@ -38,8 +43,8 @@ pub(super) fn answer(world: &World, publisher: &Publisher, arrival: &Arrival, nt
 }
 
 /// Answers for the host at which the second publisher has its files.
-pub(super) fn cdn(world: &World, arrival: &Arrival, nth: usize) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(super) fn cdn(world: &ScholarlyWorld, arrival: &Arrival, nth: usize) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let number = path
         .strip_prefix("/files/")
         .and_then(|name| name.strip_suffix(".pdf")?.parse::<usize>().ok());
@@ -52,12 +57,13 @@ pub(super) fn cdn(world: &World, arrival: &Arrival, nth: usize) -> Reply {
     };
     match paper.and_then(|paper| Some((paper, copy(paper)?))) {
         Some((paper, at)) => transfer(world, paper, &paper.copies[at], arrival, nth),
-        None => Reply::status(404),
+        None => ScriptedReply::status(404),
     }
 }
 
-fn robots(publisher: &Publisher, faults: bool) -> Reply {
-    let plain = |body: &str| Reply::ok(body.to_owned()).header("content-type", "text/plain");
+fn robots(publisher: &Publisher, faults: bool) -> ScriptedReply {
+    let plain =
+        |body: &str| ScriptedReply::ok(body.to_owned()).header("content-type", "text/plain");
     match publisher.behaviour {
         Behaviour::CrawlDelay => plain("User-agent: *\nCrawl-delay: 1\nDisallow: /admin/\n"),
         Behaviour::Disallows if faults => plain("User-agent: *\nDisallow: /pdf/\n"),
@@ -66,7 +72,7 @@ fn robots(publisher: &Publisher, faults: bool) -> Reply {
 }
 
 /// The bot challenge that robots get.
-fn bot_challenge() -> Reply {
+fn bot_challenge() -> ScriptedReply {
     let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head>\
                 <body><noscript>Enable JavaScript and cookies to continue</noscript>\
                 <script src=\"/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1\"></script>\
@@ -77,10 +83,16 @@ fn bot_challenge() -> Reply {
 }
 
 /// Serves a file, or what this publisher serves instead.
-fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize) -> Reply {
+fn give(
+    world: &ScholarlyWorld,
+    paper: &Paper,
+    copy: &Copy,
+    arrival: &Arrival,
+    nth: usize,
+) -> ScriptedReply {
     let faults = world.has_faults();
     match copy.publisher.behaviour {
-        Behaviour::SendsOn(elsewhere) => Reply::redirect(
+        Behaviour::SendsOn(elsewhere) => ScriptedReply::redirect(
             302,
             &format!(
                 "http://{elsewhere}/files/{}.pdf?token={:08x}",
@@ -98,19 +110,27 @@ fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize
         ),
         Behaviour::Stub if faults => {
             let filler = "<p>You are being taken to the article.</p>".repeat(60);
-            Reply::ok(format!(
+            ScriptedReply::ok(format!(
                 "<!DOCTYPE html><html><head><title>{}</title></head><body>{filler}</body></html>",
                 escaped(&paper.title)
             ))
             .header("content-type", "application/pdf")
         }
-        Behaviour::Prepares if faults && nth < 2 => Reply::status(202).header("retry-after", "1"),
+        Behaviour::Prepares if faults && nth < 2 => {
+            ScriptedReply::status(202).header("retry-after", "1")
+        }
         _ => transfer(world, paper, copy, arrival, nth),
     }
 }
 
 /// Transfers the file, well or badly.
-fn transfer(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize) -> Reply {
+fn transfer(
+    world: &ScholarlyWorld,
+    paper: &Paper,
+    copy: &Copy,
+    arrival: &Arrival,
+    nth: usize,
+) -> ScriptedReply {
     let bytes = world.file(paper, copy);
     let reply = file::serve(arrival, &bytes, "application/pdf");
     let [Piece::Bytes(body)] = reply.pieces.as_slice() else {
@@ -131,7 +151,12 @@ fn transfer(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: u
 }
 
 /// Shows the page of a work, with the signal of this publisher where it has the file.
-fn describe(paper: &Paper, publisher: &Publisher, copy: Option<&Copy>, path: &str) -> Reply {
+fn describe(
+    paper: &Paper,
+    publisher: &Publisher,
+    copy: Option<&Copy>,
+    path: &str,
+) -> ScriptedReply {
     if publisher.signal == Signal::Refresh && !path.ends_with("/full") {
         let refresh = format!("<meta http-equiv=\"refresh\" content=\"0; url={path}/full\">");
         let html = format!("<html><head>{refresh}</head><body>One moment</body></html>");

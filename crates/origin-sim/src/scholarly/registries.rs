@@ -3,21 +3,21 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{self, Asked};
+use super::decoded_request::{self, DecodedRequest};
 use super::paper::{Agency, Paper};
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
-pub(super) fn crossref(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn crossref(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let path = asked.path.strip_prefix("/v1").unwrap_or(&asked.path);
     let reply = match path.strip_prefix("/works/") {
         Some(doi) => match world
             .with_doi(doi)
             .filter(|paper| paper.doi_of(Agency::Crossref).is_some())
         {
-            Some(paper) => asked::json(
+            Some(paper) => decoded_request::json(
                 200,
                 &json!({
                     "status": "ok",
@@ -26,10 +26,10 @@ pub(super) fn crossref(world: &World, arrival: &Arrival) -> Reply {
                     "message": work(paper),
                 }),
             ),
-            None => asked::text(404, "text/plain", "Resource not found."),
+            None => decoded_request::text(404, "text/plain", "Resource not found."),
         },
         None if path == "/works" => list(world, &asked),
-        None => asked::text(404, "text/plain", "Resource not found."),
+        None => decoded_request::text(404, "text/plain", "Resource not found."),
     };
     let (pool, rate) = if path == "/works" {
         ("polite-array", 3)
@@ -44,7 +44,7 @@ pub(super) fn crossref(world: &World, arrival: &Arrival) -> Reply {
         .header("x-concurrency-limit", "3")
 }
 
-fn list(world: &World, asked: &Asked) -> Reply {
+fn list(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     let rows = asked
         .get("rows")
         .and_then(|rows| rows.parse().ok())
@@ -69,7 +69,7 @@ fn list(world: &World, asked: &Asked) -> Reply {
         "query": query,
         "items": items,
     });
-    asked::json(
+    decoded_request::json(
         200,
         &json!({
             "status": "ok",
@@ -80,7 +80,7 @@ fn list(world: &World, asked: &Asked) -> Reply {
     )
 }
 
-fn selected(mut work: Value, asked: &Asked) -> Value {
+fn selected(mut work: Value, asked: &DecodedRequest) -> Value {
     if let (Some(select), Some(fields)) = (asked.get("select"), work.as_object_mut()) {
         fields.retain(|name, _| select.split(',').any(|wanted| wanted == name));
     }
@@ -147,8 +147,8 @@ fn link(url: &str, kind: &str, application: &str) -> Value {
     })
 }
 
-pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn datacite(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let paper = asked
         .path
         .strip_prefix("/dois/")
@@ -156,7 +156,7 @@ pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
         .filter(|paper| paper.doi_of(Agency::DataCite).is_some());
     let Some(paper) = paper else {
         let title = "The resource you are looking for doesn't exist.";
-        return asked::json(404, &json!({"errors": [{"status": "404", "title": title}]}));
+        return decoded_request::json(404, &json!({"errors": [{"status": "404", "title": title}]}));
     };
     let doi = paper.doi_of(Agency::DataCite).unwrap_or_default();
     // Many repositories never say where the file is.
@@ -178,20 +178,20 @@ pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
         }],
         "relatedIdentifiers": [],
     });
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"data": {"id": doi, "type": "dois", "attributes": attributes}}),
     )
 }
 
-pub(super) fn doi_org(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn doi_org(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     match world
         .with_doi(asked.path.trim_start_matches('/'))
         .and_then(Paper::home_page)
     {
-        Some(page) => Reply::redirect(302, &page).header("vary", "Accept"),
-        None => asked::page(
+        Some(page) => ScriptedReply::redirect(302, &page).header("vary", "Accept"),
+        None => decoded_request::page(
             404,
             "<html><head><title>Error: DOI Not Found</title></head>\
              <body><h1>DOI Not Found</h1></body></html>",

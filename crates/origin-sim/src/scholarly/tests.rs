@@ -5,34 +5,34 @@ use std::collections::{BTreeMap, HashSet};
 use docstokg_policy::time::{BootInstant, Timestamp};
 
 use super::*;
-use crate::origin::Web;
+use crate::origin::SimulatedWeb;
 
 mod services;
 
-fn plan() -> Plan {
-    Plan {
+fn plan() -> LibraryPlan {
+    LibraryPlan {
         works: 200,
         scale: 1000,
         file_bytes: 2000..4000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     }
 }
 
 /// Asks with a second between requests, so that no limit matters.
 struct Visitor {
-    web: Web,
+    web: SimulatedWeb,
     seconds: std::cell::Cell<u64>,
 }
 
 impl Visitor {
-    fn new(library: &Library) -> Self {
+    fn new(library: &WorkLibrary) -> Self {
         Self {
-            web: Web::new(library.origins(), BootInstant::ZERO),
+            web: SimulatedWeb::new(library.origins(), BootInstant::ZERO),
             seconds: std::cell::Cell::new(100),
         }
     }
 
-    fn get(&self, url: &str) -> Reply {
+    fn get(&self, url: &str) -> ScriptedReply {
         let (host, path) = url
             .strip_prefix("http://")
             .unwrap()
@@ -63,7 +63,7 @@ impl Visitor {
     }
 }
 
-fn body(reply: &Reply) -> Vec<u8> {
+fn body(reply: &ScriptedReply) -> Vec<u8> {
     let bytes = |piece: &crate::Piece| {
         if let crate::Piece::Bytes(bytes) = piece {
             bytes.to_vec()
@@ -80,15 +80,18 @@ fn json(visitor: &Visitor, url: &str) -> serde_json::Value {
 
 #[test]
 fn the_same_seed_gives_the_same_world() {
-    let (one, same) = (Library::generate(&plan()), Library::generate(&plan()));
+    let (one, same) = (
+        WorkLibrary::generate(&plan()),
+        WorkLibrary::generate(&plan()),
+    );
     assert_eq!((one.truth(), one.input()), (same.truth(), same.input()));
-    let other = Library::generate(&Plan { seed: 2, ..plan() });
+    let other = WorkLibrary::generate(&LibraryPlan { seed: 2, ..plan() });
     assert_ne!(one.truth(), other.truth());
 }
 
 #[test]
 fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         works: 300,
         ..plan()
     });
@@ -110,7 +113,7 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
         *reasons.entry(format!("{:?}", truth.because)).or_default() += 1;
     }
     assert_eq!(reasons.len(), 8, "{reasons:?}");
-    let kind = |names: fn(&Names) -> bool| {
+    let kind = |names: fn(&LineNames) -> bool| {
         library
             .input()
             .iter()
@@ -119,8 +122,8 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
     };
     assert_eq!(
         (
-            kind(|names| matches!(names, Names::Again(_))),
-            kind(|names| *names == Names::Nothing)
+            kind(|names| matches!(names, LineNames::Again(_))),
+            kind(|names| *names == LineNames::Nothing)
         ),
         (10, 5)
     );
@@ -128,14 +131,14 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
 
 #[test]
 fn without_faults_everything_can_be_had() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         faults: Faults::None,
         ..plan()
     });
     let visitor = Visitor::new(&library);
     for truth in library.truth() {
         assert!(truth.has_pdf(), "{}", truth.id);
-        for copy in truth.of_kind(FileKind::Pdf) {
+        for copy in truth.of_kind(TruthFileKind::Pdf) {
             assert_eq!(
                 file::sha256(&visitor.fetch(&copy.url).1),
                 copy.sha256,
@@ -148,13 +151,13 @@ fn without_faults_everything_can_be_had() {
         library
             .input()
             .iter()
-            .all(|line| line.names != Names::Nothing)
+            .all(|line| line.names != LineNames::Nothing)
     );
 }
 
 #[test]
 fn every_copy_of_the_truth_has_the_bytes_that_the_truth_says() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     for copy in library.truth().iter().flat_map(|truth| &truth.copies) {
         let (status, bytes) = visitor.fetch(&copy.url);
@@ -170,7 +173,7 @@ fn every_copy_of_the_truth_has_the_bytes_that_the_truth_says() {
 
 #[test]
 fn copies_that_are_kept_back_are_kept_back() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     for paper in &library.world.papers {
         for copy in paper
@@ -209,9 +212,9 @@ fn copies_that_are_kept_back_are_kept_back() {
 
 #[test]
 fn every_usual_fault_happens_somewhere() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         file_bytes: 2000..4000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
     let papers = &library.world.papers;
     for publisher in hosts::publishers() {
@@ -238,7 +241,7 @@ fn every_usual_fault_happens_somewhere() {
 
 #[test]
 fn a_transfer_that_broke_off_can_be_continued() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     let cut = library
         .world

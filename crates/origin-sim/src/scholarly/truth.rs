@@ -1,15 +1,15 @@
 //! The truth about works: which can be had, as which bytes, from where, and who leads there.
 
 use super::Faults;
-use super::file::{Version, sha256};
+use super::file::{TextVersion, sha256};
 use super::hosts::{ARXIV, EBI, EUROPE_PMC, PMC_BUCKET};
-use super::paper::{Agency, Case, Copy, InputKind, Mention, Paper};
+use super::paper::{Agency, Case, Copy, CopyMention, InputKind, Paper};
 use super::wayback;
-use super::world::World;
+use super::world::ScholarlyWorld;
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FileKind {
+pub enum TruthFileKind {
     /// A PDF.
     Pdf,
     /// The article as JATS XML.
@@ -18,9 +18,9 @@ pub enum FileKind {
 
 /// A file that a client which keeps to the rules gets, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct ObtainableFile {
     /// What it is.
-    pub kind: FileKind,
+    pub kind: TruthFileKind,
     /// Where it is, as catalogues and pages have it; a redirect may lead on.
     pub url: String,
     /// The SHA-256 of its bytes, in lower-case hex.
@@ -34,7 +34,7 @@ pub struct Copied {
 
 /// Why no PDF of a work can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Because {
+pub enum AbsenceCause {
     /// There is no open copy.
     Closed,
     /// The identifier is unknown to every service.
@@ -53,7 +53,7 @@ pub enum Because {
 
 /// The truth about one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Truth {
+pub struct WorkTruth {
     /// The canonical text of its user-supplied identifier: `doi:10.…`, `arxiv:…`, `pmid:…`,
     /// `pmcid:PMC…`, `openalex:W…`, or a URL.
     pub id: String,
@@ -62,36 +62,36 @@ pub struct Truth {
     /// Its year.
     pub year: i32,
     /// The files that can be had.
-    pub copies: Vec<Copied>,
+    pub copies: Vec<ObtainableFile>,
     /// URLs of files that are gone, and that the Wayback Machine may have kept.
     pub gone: Vec<String>,
     /// Why there is no PDF, when there is none.
-    pub because: Option<Because>,
+    pub because: Option<AbsenceCause>,
 }
 
-impl Truth {
+impl WorkTruth {
     /// Returns the files of a kind.
-    pub fn of_kind(&self, kind: FileKind) -> impl Iterator<Item = &Copied> {
+    pub fn of_kind(&self, kind: TruthFileKind) -> impl Iterator<Item = &ObtainableFile> {
         self.copies.iter().filter(move |copy| copy.kind == kind)
     }
 
     /// Returns whether a PDF can be had.
     #[must_use]
     pub fn has_pdf(&self) -> bool {
-        self.of_kind(FileKind::Pdf).next().is_some()
+        self.of_kind(TruthFileKind::Pdf).next().is_some()
     }
 
     /// Returns whether JATS XML can be had.
     #[must_use]
     pub fn has_xml(&self) -> bool {
-        self.of_kind(FileKind::Xml).next().is_some()
+        self.of_kind(TruthFileKind::Xml).next().is_some()
     }
 }
 
 /// Returns the truth about a work.
-pub(super) fn of(world: &World, paper: &Paper) -> Truth {
+pub(super) fn of(world: &ScholarlyWorld, paper: &Paper) -> WorkTruth {
     let faults = world.plan.faults;
-    let copies: Vec<Copied> = at_publishers(world, paper)
+    let copies: Vec<ObtainableFile> = at_publishers(world, paper)
         .into_iter()
         .chain(on_arxiv(world, paper))
         .chain(in_central(world, paper))
@@ -102,9 +102,9 @@ pub(super) fn of(world: &World, paper: &Paper) -> Truth {
         .filter(|copy| paper.case == Case::Gone && !copy.is_obtainable(faults))
         .map(Copy::url)
         .collect();
-    let has_pdf = copies.iter().any(|copy| copy.kind == FileKind::Pdf);
+    let has_pdf = copies.iter().any(|copy| copy.kind == TruthFileKind::Pdf);
     let because = (!has_pdf).then(|| because(paper, faults));
-    Truth {
+    WorkTruth {
         id: id(paper),
         title: paper.title.clone(),
         year: paper.year,
@@ -114,8 +114,8 @@ pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     }
 }
 
-impl Copied {
-    fn new(kind: FileKind, url: String, bytes: &[u8], found_by: Vec<&'static str>) -> Self {
+impl ObtainableFile {
+    fn new(kind: TruthFileKind, url: String, bytes: &[u8], found_by: Vec<&'static str>) -> Self {
         Self {
             kind,
             url,
@@ -127,7 +127,7 @@ impl Copied {
 }
 
 /// Returns the copies at publishers and in repositories, and the archived ones.
-fn at_publishers(world: &World, paper: &Paper) -> Vec<Copied> {
+fn at_publishers(world: &ScholarlyWorld, paper: &Paper) -> Vec<ObtainableFile> {
     let copies = paper.copies.iter().filter_map(|copy| {
         let bytes = world.pdf(paper, copy.version);
         let (url, found_by) = if copy.is_obtainable(world.plan.faults) {
@@ -135,43 +135,73 @@ fn at_publishers(world: &World, paper: &Paper) -> Vec<Copied> {
         } else {
             (wayback::url(copy)?, vec!["wayback"])
         };
-        Some(Copied::new(FileKind::Pdf, url, &bytes, found_by))
+        Some(ObtainableFile::new(
+            TruthFileKind::Pdf,
+            url,
+            &bytes,
+            found_by,
+        ))
     });
     copies.collect()
 }
 
-fn on_arxiv(world: &World, paper: &Paper) -> Option<Copied> {
+fn on_arxiv(world: &ScholarlyWorld, paper: &Paper) -> Option<ObtainableFile> {
     let (id, _) = paper.arxiv.as_ref()?;
     let published = paper.doi_of(Agency::Crossref).map(|_| "unpaywall");
     let found_by = ["arxiv", "openalex"].into_iter().chain(published).collect();
     let spelt = spelt_arxiv(paper).unwrap_or_else(|| id.clone());
     let url = format!("http://{ARXIV}/pdf/{spelt}");
-    let bytes = world.pdf(paper, Version::Submitted);
-    Some(Copied::new(FileKind::Pdf, url, &bytes, found_by))
+    let bytes = world.pdf(paper, TextVersion::Submitted);
+    Some(ObtainableFile::new(
+        TruthFileKind::Pdf,
+        url,
+        &bytes,
+        found_by,
+    ))
 }
 
 /// Returns the files in `PubMed` Central and Europe PMC.
-fn in_central(world: &World, paper: &Paper) -> Vec<Copied> {
+fn in_central(world: &ScholarlyWorld, paper: &Paper) -> Vec<ObtainableFile> {
     let Some(central) = paper.central else {
         return Vec::new();
     };
     let pmcid = central.pmcid;
     let stem = format!("PMC{pmcid}.{}", central.version);
-    let pdf = world.pdf(paper, Version::Published);
+    let pdf = world.pdf(paper, TextVersion::Published);
     let xml = world.jats(paper, central);
     let mut copies = Vec::new();
     if central.pdf && !central.wrong_checksum {
         let url = format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf");
-        copies.push(Copied::new(FileKind::Pdf, url, &pdf, vec!["pmc"]));
+        copies.push(ObtainableFile::new(
+            TruthFileKind::Pdf,
+            url,
+            &pdf,
+            vec!["pmc"],
+        ));
     }
     if central.pdf {
         let url = format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render");
-        copies.push(Copied::new(FileKind::Pdf, url, &pdf, vec!["europe_pmc"]));
+        copies.push(ObtainableFile::new(
+            TruthFileKind::Pdf,
+            url,
+            &pdf,
+            vec!["europe_pmc"],
+        ));
     }
     let url = format!("http://{PMC_BUCKET}/{stem}/{stem}.xml");
-    copies.push(Copied::new(FileKind::Xml, url, &xml, vec!["pmc"]));
+    copies.push(ObtainableFile::new(
+        TruthFileKind::Xml,
+        url,
+        &xml,
+        vec!["pmc"],
+    ));
     let url = format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML");
-    copies.push(Copied::new(FileKind::Xml, url, &xml, vec!["europe_pmc"]));
+    copies.push(ObtainableFile::new(
+        TruthFileKind::Xml,
+        url,
+        &xml,
+        vec!["europe_pmc"],
+    ));
     copies
 }
 
@@ -182,11 +212,11 @@ fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
     let known = [
         (
             "openalex",
-            paper.openalex.is_some() && copy.openalex != Mention::No,
+            paper.openalex.is_some() && copy.openalex != CopyMention::No,
         ),
         (
             "unpaywall",
-            paper.doi_of(Agency::Crossref).is_some() && copy.unpaywall != Mention::No,
+            paper.doi_of(Agency::Crossref).is_some() && copy.unpaywall != CopyMention::No,
         ),
         ("crossref", doi && at_home),
         (
@@ -201,15 +231,15 @@ fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
         .collect()
 }
 
-fn because(paper: &Paper, faults: Faults) -> Because {
+fn because(paper: &Paper, faults: Faults) -> AbsenceCause {
     match paper.case {
-        Case::Unknown => Because::Unknown,
-        Case::CentralText => Because::XmlOnly,
-        Case::Gone => Because::Gone,
-        Case::BotChallenge if faults == Faults::Usual => Because::BotChallenge,
-        Case::Stub => Because::Stub,
-        Case::Strict => Because::Disallowed,
-        _ => Because::Closed,
+        Case::Unknown => AbsenceCause::Unknown,
+        Case::CentralText => AbsenceCause::XmlOnly,
+        Case::Gone => AbsenceCause::Gone,
+        Case::BotChallenge if faults == Faults::Usual => AbsenceCause::BotChallenge,
+        Case::Stub => AbsenceCause::Stub,
+        Case::Strict => AbsenceCause::Disallowed,
+        _ => AbsenceCause::Closed,
     }
 }
 

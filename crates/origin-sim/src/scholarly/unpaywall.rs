@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{self, Asked};
+use super::decoded_request::{self, DecodedRequest};
 use super::hosts::ARXIV_PAGES;
-use super::paper::{Agency, Copy, Mention, Paper};
-use super::world::World;
+use super::paper::{Agency, Copy, CopyMention, Paper};
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
-pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let complaint = |status: u16, message: &str| {
-        asked::json(
+        decoded_request::json(
             status,
             &json!({"HTTP_status_code": status, "error": true, "message": message}),
         )
@@ -34,7 +34,7 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
         .with_doi(doi)
         .filter(|paper| paper.doi_of(Agency::Crossref).is_some())
     {
-        Some(paper) => asked::json(200, &record(paper)),
+        Some(paper) => decoded_request::json(200, &record(paper)),
         None => complaint(
             404,
             &format!("'{doi}' isn't in Unpaywall. See http://unpaywall.org/products/api"),
@@ -47,7 +47,7 @@ fn record(paper: &Paper) -> Value {
     let mut copies: Vec<Value> = paper
         .copies
         .iter()
-        .filter(|copy| copy.unpaywall != Mention::No)
+        .filter(|copy| copy.unpaywall != CopyMention::No)
         .map(of_copy)
         .collect();
     if let Some((id, _)) = &paper.arxiv {
@@ -102,7 +102,7 @@ fn of_copy(found: &Copy) -> Value {
         "publisher"
     };
     match found.unpaywall {
-        Mention::File => copy(&file, Some(&file), &page, host, found.version.word()),
+        CopyMention::File => copy(&file, Some(&file), &page, host, found.version.word()),
         _ => copy(&page, None, &page, host, found.version.word()),
     }
 }

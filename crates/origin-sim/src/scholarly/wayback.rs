@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::asked::{self, Asked};
+use super::decoded_request::{self, DecodedRequest};
 use super::file;
 use super::hosts::WAYBACK;
 use super::paper::{Copy, Paper};
-use super::world::World;
+use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 /// Returns the URL of the archived copy, if there is one.
 pub(super) fn url(copy: &Copy) -> Option<String> {
@@ -17,8 +17,8 @@ pub(super) fn url(copy: &Copy) -> Option<String> {
         .map(|when| format!("http://{WAYBACK}/web/{when}id_/{}", copy.url()))
 }
 
-pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     if asked.path.starts_with("/cdx/search/cdx") {
         return index(world, asked.get("url").unwrap_or_default());
     }
@@ -32,7 +32,7 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
             file::serve(arrival, &world.pdf(paper, copy.version), "application/pdf")
                 .header("memento-datetime", "kept")
         }
-        None => asked::page(
+        None => decoded_request::page(
             404,
             "<html><title>Wayback Machine</title>\
              <p>The Wayback Machine has not archived that URL.</p></html>",
@@ -41,7 +41,7 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
 }
 
 /// Finds the archived copy of a URL.
-fn kept<'a>(world: &'a World, original: &str) -> Option<(&'a Paper, &'a Copy)> {
+fn kept<'a>(world: &'a ScholarlyWorld, original: &str) -> Option<(&'a Paper, &'a Copy)> {
     let bare = |url: &str| {
         url.trim_start_matches("https://")
             .trim_start_matches("http://")
@@ -56,9 +56,9 @@ fn kept<'a>(world: &'a World, original: &str) -> Option<(&'a Paper, &'a Copy)> {
         .find(|(_, copy)| bare(&copy.url()) == bare(original))
 }
 
-fn index(world: &World, original: &str) -> Reply {
+fn index(world: &ScholarlyWorld, original: &str) -> ScriptedReply {
     let Some((paper, copy)) = kept(world, original) else {
-        return asked::text(200, "application/json", "");
+        return decoded_request::text(200, "application/json", "");
     };
     let when = copy.archived.clone().unwrap_or_default();
     let bytes = world.pdf(paper, copy.version);
@@ -82,5 +82,5 @@ fn index(world: &World, original: &str) -> Reply {
         ],
         [when, copy.url(), "warc/revisit", "-", digest, "512"],
     ]);
-    asked::json(200, &rows)
+    decoded_request::json(200, &rows)
 }

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::deposits::{self, Deposit};
-use super::file::{self, Version};
+use super::file::{self, TextVersion};
 use super::hosts::Publisher;
 use super::paper::{Case, Central, Copy, Paper};
-use super::{Faults, Plan};
+use super::{Faults, LibraryPlan};
 
 /// The works of a plan, with their indexes.
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) plan: Plan,
+pub(super) struct ScholarlyWorld {
+    pub(super) plan: LibraryPlan,
     pub(super) papers: Vec<Paper>,
     pub(super) deposits: Vec<Deposit>,
     by_doi: HashMap<String, usize>,
@@ -23,8 +23,8 @@ pub(super) struct World {
     by_openalex: HashMap<u64, usize>,
 }
 
-impl World {
-    pub(super) fn generate(plan: &Plan) -> Self {
+impl ScholarlyWorld {
+    pub(super) fn generate(plan: &LibraryPlan) -> Self {
         let mut random = fastrand::Rng::with_seed(plan.seed);
         let mut cases: Vec<Case> = (0..plan.works)
             .map(|number| Case::of(number, plan.faults))
@@ -135,7 +135,7 @@ impl World {
         (paper.home == Some(publisher) || paper.copy_at(publisher).is_some()).then_some(paper)
     }
 
-    pub(super) fn pdf(&self, paper: &Paper, version: Version) -> Bytes {
+    pub(super) fn pdf(&self, paper: &Paper, version: TextVersion) -> Bytes {
         file::pdf(self.plan.seed, paper.number, version, &self.plan.file_bytes)
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{BootInstant, BoxFuture, Clock, Runtime, Sleep, Timestamp};
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{
-    Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError,
+    BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError, StoreReply,
 };
 use docstokg_policy::site::{SiteOperation, SiteResult};
 use parking_lot::Mutex;
@@ -115,7 +115,7 @@ impl StateStore for LateStore {
         })
     }
 
-    fn list(&self) -> Answer<Vec<SiteKey>> {
+    fn list(&self) -> StoreReply<Vec<SiteKey>> {
         self.inner.list()
     }
 
@@ -127,7 +127,7 @@ impl StateStore for LateStore {
         self.round_trip.is_some()
     }
 
-    fn flush(&self) -> Answer<()> {
+    fn flush(&self) -> StoreReply<()> {
         self.inner.flush()
     }
 }
@@ -185,13 +185,13 @@ impl SiteHandle for LateSite {
     }
 
     /// Applies an operation now, and delivers its answer later; that to an operator at once.
-    fn apply(&self, operation: &SiteOperation<'_>) -> Answer<SiteResult> {
+    fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let is_late = matches!(
             operation,
             SiteOperation::Request(..) | SiteOperation::Renew { .. }
         );
         match self.inner.apply(operation) {
-            Answer::Ready(result) if is_late => Answer::Later(Box::pin(LateAnswer {
+            StoreReply::Ready(result) if is_late => StoreReply::Later(Box::pin(LateAnswer {
                 sleep: self.delivery(),
                 result: Some(result),
                 operation: operation.to_static(),
@@ -201,7 +201,7 @@ impl SiteHandle for LateSite {
         }
     }
 
-    fn view(&self) -> Answer<SiteView> {
+    fn view(&self) -> StoreReply<SiteView> {
         self.inner.view()
     }
 }

@@ -12,7 +12,7 @@ use super::{Simulation, Task};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ProcessState {
     Running,
     /// It is paused, as by SIGSTOP.
     Paused,
@@ -22,7 +22,7 @@ enum State {
 
 /// The processes of a world, and the tasks that wait for them to run.
 #[derive(Default)]
-pub(super) struct Processes(Mutex<Vec<(State, Vec<Arc<Task>>)>>);
+pub(super) struct Processes(Mutex<Vec<(ProcessState, Vec<Arc<Task>>)>>);
 
 impl Processes {
     /// Returns a task that may run now; keeps it otherwise.
@@ -33,7 +33,7 @@ impl Processes {
             .checked_sub(1)
             .and_then(|index| all.get_mut(index))
         {
-            Some((State::Paused | State::Dead, kept)) => {
+            Some((ProcessState::Paused | ProcessState::Dead, kept)) => {
                 kept.push(task);
                 None
             }
@@ -43,19 +43,19 @@ impl Processes {
 
     fn add(&self) -> usize {
         let mut all = self.0.lock();
-        all.push((State::Running, Vec::new()));
+        all.push((ProcessState::Running, Vec::new()));
         all.len()
     }
 
     /// Changes the state of a process, and returns what may run again.
-    fn set(&self, process: usize, state: State) -> Vec<Arc<Task>> {
+    fn set(&self, process: usize, state: ProcessState) -> Vec<Arc<Task>> {
         let mut all = self.0.lock();
         let (was, kept) = &mut all[process - 1];
-        if *was == State::Dead {
+        if *was == ProcessState::Dead {
             return Vec::new();
         }
         *was = state;
-        if state == State::Running {
+        if state == ProcessState::Running {
             std::mem::take(kept)
         } else {
             Vec::new()
@@ -101,16 +101,22 @@ impl Process {
 
     /// Kills the process as `kill -9` does.
     pub fn kill(&self) {
-        self.simulation.0.processes.set(self.number, State::Dead);
+        self.simulation
+            .0
+            .processes
+            .set(self.number, ProcessState::Dead);
     }
 
     /// Pauses the process for a time.
     pub fn pause(&self, length: Duration) {
-        self.simulation.0.processes.set(self.number, State::Paused);
+        self.simulation
+            .0
+            .processes
+            .set(self.number, ProcessState::Paused);
         let (simulation, number) = (self.simulation.clone(), self.number);
         self.simulation.start(async move {
             simulation.sleep(length).await;
-            let resumed = simulation.0.processes.set(number, State::Running);
+            let resumed = simulation.0.processes.set(number, ProcessState::Running);
             simulation.0.ready.lock().extend(resumed);
         });
     }

@@ -1,22 +1,22 @@
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::scholarly::{FileKind, Library, Plan};
-use docstokg_origin_sim::{Listener, Security, Web};
+use docstokg_origin_sim::scholarly::{LibraryPlan, TruthFileKind, WorkLibrary};
+use docstokg_origin_sim::{Listener, Security, SimulatedWeb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn files_come_in_parts_over_a_socket() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         works: 30,
         file_bytes: 2000..4000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
-    let web = Web::new(library.origins(), SystemClock.boot());
+    let web = SimulatedWeb::new(library.origins(), SystemClock.boot());
     let listener = Listener::start(&web, Security::Plain).await.unwrap();
     let mut pdfs = library
         .truth()
         .iter()
-        .flat_map(|truth| truth.of_kind(FileKind::Pdf));
+        .flat_map(|truth| truth.of_kind(TruthFileKind::Pdf));
     let copy = pdfs
         .find(|copy| copy.url.contains("amazonaws.com"))
         .unwrap();

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::super::asked::{self, Asked, page};
+use super::super::decoded_request::{self, DecodedRequest, page};
 use super::super::file;
 use super::super::hosts::{FIGSHARE_FILES, HAL, OPEN_JOURNAL, OSF, OSF_FILES, ZENODO};
-use super::super::world::World;
-use super::{Deposit, Held, document, guid, record};
+use super::super::world::ScholarlyWorld;
+use super::{Deposit, DepositKind, document, guid, record};
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
-fn not_found() -> Reply {
-    asked::json(404, &json!({"status": 404, "message": "Not found"}))
+fn not_found() -> ScriptedReply {
+    decoded_request::json(404, &json!({"status": 404, "message": "Not found"}))
 }
 
 /// What robots see of pages that are made by scripts.
-fn script_page() -> Reply {
+fn script_page() -> ScriptedReply {
     page(
         200,
         "<!DOCTYPE html><html><head><title>Loading</title></head><body><div id=\"root\"></div><script src=\"/app.js\"></script></body></html>",
@@ -23,25 +23,25 @@ fn script_page() -> Reply {
 }
 
 /// Answers for zenodo.org: the API, its files, and pages of scripts.
-pub(in crate::scholarly) fn zenodo(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn zenodo(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let Some(rest) = path.strip_prefix("/api/records/") else {
         return script_page();
     };
     let (id, file) = rest.split_once('/').unwrap_or((rest, ""));
-    let found = world.deposit(&[Held::Zenodo, Held::Dataset], |deposit| {
+    let found = world.deposit(&[DepositKind::Zenodo, DepositKind::Dataset], |deposit| {
         record(deposit.number).to_string() == id
     });
     match (found, file) {
-        (Some(deposit), "") => asked::json(200, &zenodo_record(world, deposit)),
-        (Some(deposit), "files/article.pdf/content") if deposit.held == Held::Zenodo => {
+        (Some(deposit), "") => decoded_request::json(200, &zenodo_record(world, deposit)),
+        (Some(deposit), "files/article.pdf/content") if deposit.held == DepositKind::Zenodo => {
             file::serve(arrival, &deposit.bytes(world), "application/pdf")
         }
         _ => not_found(),
     }
 }
 
-fn zenodo_record(world: &World, deposit: &Deposit) -> Value {
+fn zenodo_record(world: &ScholarlyWorld, deposit: &Deposit) -> Value {
     let id = record(deposit.number);
     let file = |key: &str, bytes: &[u8]| {
         json!({
@@ -51,7 +51,7 @@ fn zenodo_record(world: &World, deposit: &Deposit) -> Value {
             "links": {"self": format!("http://{ZENODO}/api/records/{id}/files/{key}/content")},
         })
     };
-    let (kind, article) = if deposit.held == Held::Zenodo {
+    let (kind, article) = if deposit.held == DepositKind::Zenodo {
         (
             "publication",
             Some(file("article.pdf", &deposit.bytes(world))),
@@ -79,16 +79,17 @@ fn zenodo_record(world: &World, deposit: &Deposit) -> Value {
 }
 
 /// Answers for the API of figshare.
-pub(in crate::scholarly) fn figshare(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn figshare(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let id = path.strip_prefix("/v2/articles/").unwrap_or_default();
-    let found = world.deposit(&[Held::Figshare, Held::Embargoed], |deposit| {
-        record(deposit.number).to_string() == id
-    });
+    let found = world.deposit(
+        &[DepositKind::Figshare, DepositKind::Embargoed],
+        |deposit| record(deposit.number).to_string() == id,
+    );
     let Some(deposit) = found else {
         return not_found();
     };
-    let is_embargoed = deposit.held == Held::Embargoed;
+    let is_embargoed = deposit.held == DepositKind::Embargoed;
     let bytes = deposit.bytes(world);
     let file = json!({
         "id": record(deposit.number),
@@ -99,7 +100,7 @@ pub(in crate::scholarly) fn figshare(world: &World, arrival: &Arrival) -> Reply 
         "computed_md5": file::md5(&bytes),
     });
     let files: Vec<Value> = (!is_embargoed).then_some(file).into_iter().collect();
-    asked::json(
+    decoded_request::json(
         200,
         &json!({
             "id": record(deposit.number),
@@ -115,21 +116,25 @@ pub(in crate::scholarly) fn figshare(world: &World, arrival: &Arrival) -> Reply 
 }
 
 /// Answers for the files of figshare: prepared first, then behind a redirect.
-pub(in crate::scholarly) fn figshare_files(world: &World, arrival: &Arrival, nth: usize) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn figshare_files(
+    world: &ScholarlyWorld,
+    arrival: &Arrival,
+    nth: usize,
+) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let (is_signed, id) = match path.strip_prefix("/signed/") {
         Some(id) => (true, id),
         None => (false, path.strip_prefix("/files/").unwrap_or_default()),
     };
-    let found = world.deposit(&[Held::Figshare], |deposit| {
+    let found = world.deposit(&[DepositKind::Figshare], |deposit| {
         record(deposit.number).to_string() == id
     });
     match found {
         None => not_found(),
         Some(_) if !is_signed && nth == 0 && world.has_faults() => {
-            Reply::status(202).header("retry-after", "1")
+            ScriptedReply::status(202).header("retry-after", "1")
         }
-        Some(_) if !is_signed => Reply::redirect(
+        Some(_) if !is_signed => ScriptedReply::redirect(
             302,
             &format!("http://{FIGSHARE_FILES}/signed/{id}?X-Amz-Signature=0"),
         ),
@@ -138,15 +143,16 @@ pub(in crate::scholarly) fn figshare_files(world: &World, arrival: &Arrival, nth
 }
 
 /// Answers for the API of OSF.
-pub(in crate::scholarly) fn osf_api(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(in crate::scholarly) fn osf_api(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let id = asked
         .path
         .strip_prefix("/v2/preprints/")
         .map(|id| id.trim_end_matches('/'));
-    let found = id.and_then(|id| world.deposit(&[Held::Osf], |deposit| guid(deposit.number) == id));
+    let found =
+        id.and_then(|id| world.deposit(&[DepositKind::Osf], |deposit| guid(deposit.number) == id));
     let Some(deposit) = found else {
-        return asked::json(404, &json!({"errors": [{"detail": "Not found."}]}));
+        return decoded_request::json(404, &json!({"errors": [{"detail": "Not found."}]}));
     };
     let number = deposit.number;
     let bytes = deposit.bytes(world);
@@ -157,7 +163,7 @@ pub(in crate::scholarly) fn osf_api(world: &World, arrival: &Arrival) -> Reply {
             "links": {"download": format!("http://{OSF}/download/f{number}/")},
         }}})
     });
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"data": {
             "id": guid(number),
@@ -170,8 +176,8 @@ pub(in crate::scholarly) fn osf_api(world: &World, arrival: &Arrival) -> Reply {
 }
 
 /// Answers for osf.io and the host of its files.
-pub(in crate::scholarly) fn osf(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn osf(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let number = |prefix: &str| -> Option<usize> {
         path.strip_prefix(prefix)?
             .trim_end_matches('/')
@@ -179,10 +185,10 @@ pub(in crate::scholarly) fn osf(world: &World, arrival: &Arrival) -> Reply {
             .ok()
     };
     if let Some(number) = number("/download/f") {
-        return Reply::redirect(302, &format!("http://{OSF_FILES}/v1/f{number}"));
+        return ScriptedReply::redirect(302, &format!("http://{OSF_FILES}/v1/f{number}"));
     }
     let found = number("/v1/f")
-        .and_then(|number| world.deposit(&[Held::Osf], |deposit| deposit.number == number));
+        .and_then(|number| world.deposit(&[DepositKind::Osf], |deposit| deposit.number == number));
     match found {
         Some(deposit) => file::serve(arrival, &deposit.bytes(world), "application/pdf"),
         None => script_page(),
@@ -190,8 +196,8 @@ pub(in crate::scholarly) fn osf(world: &World, arrival: &Arrival) -> Reply {
 }
 
 /// Answers for the API of HAL: documents by their DOI or their own id.
-pub(in crate::scholarly) fn hal_api(world: &World, arrival: &Arrival) -> Reply {
-    let asked = Asked::of(arrival);
+pub(in crate::scholarly) fn hal_api(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let asked = DecodedRequest::of(arrival);
     let query = asked.get("q").unwrap_or_default();
     let quoted = |field: &str| {
         query
@@ -199,7 +205,7 @@ pub(in crate::scholarly) fn hal_api(world: &World, arrival: &Arrival) -> Reply {
             .strip_prefix(":\"")?
             .strip_suffix('"')
     };
-    let found = world.deposit(&[Held::Hal], |deposit| {
+    let found = world.deposit(&[DepositKind::Hal], |deposit| {
         quoted("doiId_s") == Some(&deposit.doi)
             || quoted("halId_s") == Some(&document(deposit.number))
     });
@@ -220,20 +226,22 @@ pub(in crate::scholarly) fn hal_api(world: &World, arrival: &Arrival) -> Reply {
         })
         .into_iter()
         .collect();
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"response": {"numFound": documents.len(), "start": 0, "docs": documents}}),
     )
 }
 
 /// Answers for the files of HAL; its pages are a bot challenge.
-pub(in crate::scholarly) fn hal(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn hal(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let id = path
         .trim_start_matches('/')
         .strip_suffix("/document")
         .unwrap_or_default();
-    match world.deposit(&[Held::Hal], |deposit| document(deposit.number) == id) {
+    match world.deposit(&[DepositKind::Hal], |deposit| {
+        document(deposit.number) == id
+    }) {
         Some(deposit) => file::serve(arrival, &deposit.bytes(world), "application/pdf"),
         None => page(
             403,
@@ -243,8 +251,8 @@ pub(in crate::scholarly) fn hal(world: &World, arrival: &Arrival) -> Reply {
 }
 
 /// Answers for the API of DOAJ.
-pub(in crate::scholarly) fn doaj(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn doaj(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let Some(query) = path.strip_prefix("/api/v4/search/articles/") else {
         return page(403, "<html><title>403 Forbidden</title></html>");
     };
@@ -253,7 +261,7 @@ pub(in crate::scholarly) fn doaj(world: &World, arrival: &Arrival) -> Reply {
         .map(|doi| doi.trim_matches('"'))
         .unwrap_or_default();
     let results: Vec<Value> = world
-        .deposit(&[Held::Doaj], |deposit| deposit.doi == doi)
+        .deposit(&[DepositKind::Doaj], |deposit| deposit.doi == doi)
         .map(|deposit| {
             let number = deposit.number;
             json!({"id": format!("a{number}"), "bibjson": {
@@ -268,19 +276,24 @@ pub(in crate::scholarly) fn doaj(world: &World, arrival: &Arrival) -> Reply {
         })
         .into_iter()
         .collect();
-    asked::json(
+    decoded_request::json(
         200,
         &json!({"total": results.len(), "page": 1, "pageSize": 5, "query": query, "results": results}),
     )
 }
 
 /// Answers for the journal that DOAJ lists.
-pub(in crate::scholarly) fn open_journal(world: &World, arrival: &Arrival) -> Reply {
-    let path = Asked::of(arrival).path;
+pub(in crate::scholarly) fn open_journal(
+    world: &ScholarlyWorld,
+    arrival: &Arrival,
+) -> ScriptedReply {
+    let path = DecodedRequest::of(arrival).path;
     let number: Option<usize> = path
         .strip_prefix("/article/download/")
         .and_then(|number| number.parse().ok());
-    match world.deposit(&[Held::Doaj], |deposit| Some(deposit.number) == number) {
+    match world.deposit(&[DepositKind::Doaj], |deposit| {
+        Some(deposit.number) == number
+    }) {
         Some(deposit) => file::serve(arrival, &deposit.bytes(world), "application/pdf"),
         None => script_page(),
     }

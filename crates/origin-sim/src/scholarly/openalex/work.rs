@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::hosts::ARXIV_PAGES;
-use super::super::paper::{Agency, Copy, Mention, Paper, TOPICS};
+use super::super::paper::{Agency, Copy, CopyMention, Paper, TOPICS};
 
 /// Writes a work; `None` when it is not in the catalogue.
 pub(super) fn work(paper: &Paper) -> Option<Value> {
@@ -56,14 +56,17 @@ pub(super) fn work(paper: &Paper) -> Option<Value> {
 pub(super) fn is_open(paper: &Paper) -> bool {
     paper.arxiv.is_some()
         || paper.central.is_some()
-        || paper.copies.iter().any(|copy| copy.openalex != Mention::No)
+        || paper
+            .copies
+            .iter()
+            .any(|copy| copy.openalex != CopyMention::No)
 }
 
 /// Lists where a work is: at its publisher, in repositories, on arXiv.
 fn locations(paper: &Paper, id: &str) -> Vec<Value> {
     let mut locations: Vec<Value> = Vec::new();
     if paper.home.is_some_and(|home| paper.copy_at(home).is_none()) {
-        locations.push(location(&Location {
+        locations.push(location(&WorkLocation {
             id,
             page: paper.home_page(),
             file: None,
@@ -75,7 +78,7 @@ fn locations(paper: &Paper, id: &str) -> Vec<Value> {
         paper
             .copies
             .iter()
-            .filter(|copy| copy.openalex != Mention::No)
+            .filter(|copy| copy.openalex != CopyMention::No)
             .map(|copy| of_copy(id, copy)),
     );
     if let Some((arxiv, _)) = &paper.arxiv {
@@ -84,7 +87,7 @@ fn locations(paper: &Paper, id: &str) -> Vec<Value> {
             .number
             .is_multiple_of(2)
             .then(|| format!("http://{ARXIV_PAGES}/pdf/{arxiv}"));
-        locations.push(location(&Location {
+        locations.push(location(&WorkLocation {
             id: &format!("pmh:oai:arXiv.org:{arxiv}"),
             page: Some(format!("http://{ARXIV_PAGES}/abs/{arxiv}")),
             file,
@@ -143,17 +146,17 @@ fn of_copy(id: &str, copy: &Copy) -> Value {
     } else {
         "journal"
     };
-    location(&Location {
+    location(&WorkLocation {
         id,
         page: Some(copy.page_url()),
-        file: (copy.openalex == Mention::File).then(|| copy.url()),
+        file: (copy.openalex == CopyMention::File).then(|| copy.url()),
         version: Some(copy.version.word()),
         kind,
     })
 }
 
 /// Where a work is. Open if it has a version.
-struct Location<'a> {
+struct WorkLocation<'a> {
     id: &'a str,
     page: Option<String>,
     file: Option<String>,
@@ -161,7 +164,7 @@ struct Location<'a> {
     kind: &'static str,
 }
 
-fn location(location: &Location<'_>) -> Value {
+fn location(location: &WorkLocation<'_>) -> Value {
     let version = location.version;
     let open = version.is_some();
     json!({

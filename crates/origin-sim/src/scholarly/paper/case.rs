@@ -38,7 +38,7 @@ pub(in super::super) enum Case {
 }
 
 /// How many of a hundred works have which story.
-const SHARES: [(Case, usize); 15] = [
+const CASE_SHARES: [(Case, usize); 15] = [
     (Case::Gold, 20),
     (Case::Central, 14),
     (Case::CentralText, 2),
@@ -57,13 +57,13 @@ const SHARES: [(Case, usize); 15] = [
 ];
 
 /// Coprime to a hundred, so that the first few works are of many kinds.
-const STRIDE: usize = 37;
+const CASE_STRIDE: usize = 37;
 
 impl Case {
     /// Returns the story of the work with this number.
     pub(in super::super) fn of(number: usize, faults: Faults) -> Self {
-        let mut rest = number * STRIDE % 100;
-        let found = SHARES.iter().find(|(_, share)| {
+        let mut rest = number * CASE_STRIDE % 100;
+        let found = CASE_SHARES.iter().find(|(_, share)| {
             let here = rest < *share;
             rest = rest.saturating_sub(*share);
             here

@@ -1,12 +1,12 @@
 //! A copy at a publisher or in a repository, and what is wrong with it.
 
 use super::super::Faults;
-use super::super::file::Version;
+use super::super::file::TextVersion;
 use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
 
 /// How a catalogue mentions a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Mention {
+pub(in super::super) enum CopyMention {
     No,
     /// By its page alone.
     Page,
@@ -30,16 +30,16 @@ pub(in super::super) struct Copy {
     pub(in super::super) publisher: &'static Publisher,
     pub(in super::super) page: String,
     pub(in super::super) path: String,
-    pub(in super::super) version: Version,
+    pub(in super::super) version: TextVersion,
     pub(in super::super) trouble: Trouble,
-    pub(in super::super) openalex: Mention,
-    pub(in super::super) unpaywall: Mention,
+    pub(in super::super) openalex: CopyMention,
+    pub(in super::super) unpaywall: CopyMention,
     /// When the Wayback Machine kept it, if it did.
     pub(in super::super) archived: Option<String>,
 }
 
 impl Copy {
-    pub(super) fn new(publisher: &'static Publisher, number: usize, version: Version) -> Self {
+    pub(super) fn new(publisher: &'static Publisher, number: usize, version: TextVersion) -> Self {
         Self {
             publisher,
             page: page_path(publisher, number),
@@ -47,14 +47,14 @@ impl Copy {
             version,
             trouble: Trouble::Nothing,
             openalex: if number.is_multiple_of(2) {
-                Mention::File
+                CopyMention::File
             } else {
-                Mention::Page
+                CopyMention::Page
             },
             unpaywall: if number.is_multiple_of(3) {
-                Mention::Page
+                CopyMention::Page
             } else {
-                Mention::File
+                CopyMention::File
             },
             archived: None,
         }

@@ -7,12 +7,12 @@ use docstokg_policy::time::{BootInstant, Timestamp};
 
 use super::{Visitor, json, plan};
 use crate::ledger::Arrival;
-use crate::origin::Web;
-use crate::scholarly::{Library, Plan, file, hosts};
+use crate::origin::SimulatedWeb;
+use crate::scholarly::{LibraryPlan, WorkLibrary, file, hosts};
 
 #[test]
 fn checksums_of_pubmed_central_are_right_but_for_a_few() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     for (paper, central) in library
         .world
@@ -45,7 +45,7 @@ fn checksums_of_pubmed_central_are_right_but_for_a_few() {
 
 #[test]
 fn limits_are_kept_and_reported_in_the_manner_of_each_host() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         scale: 5,
         works: 10,
         ..plan()
@@ -61,7 +61,7 @@ fn limits_are_kept_and_reported_in_the_manner_of_each_host() {
         "15/SECOND".to_owned()
     )));
     let after = |host: &str, path: &str, allowed: usize| {
-        let web = Web::new(library.origins(), BootInstant::ZERO);
+        let web = SimulatedWeb::new(library.origins(), BootInstant::ZERO);
         let at = BootInstant::ZERO + Duration::from_secs(60);
         let ask = || {
             web.ask(Arrival::get(host, path, at), Timestamp::from_micros(0))
@@ -99,8 +99,8 @@ fn limits_are_kept_and_reported_in_the_manner_of_each_host() {
 
 #[test]
 fn one_api_is_down_for_a_while() {
-    let library = Library::generate(&plan());
-    let web = Web::new(library.origins(), BootInstant::ZERO);
+    let library = WorkLibrary::generate(&plan());
+    let web = SimulatedWeb::new(library.origins(), BootInstant::ZERO);
     let status = |milliseconds: u64| {
         let at = BootInstant::ZERO + Duration::from_millis(milliseconds);
         web.ask(
@@ -118,7 +118,7 @@ fn one_api_is_down_for_a_while() {
 
 #[test]
 fn a_catalogue_can_be_paged_through_by_topic_and_year() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     let topics = json(
         &visitor,
@@ -183,7 +183,7 @@ fn walk(value: &serde_json::Value, visit: &mut impl FnMut(&str, &str)) {
 
 #[test]
 fn every_url_is_http_at_a_host_of_the_library() {
-    let library = Library::generate(&plan());
+    let library = WorkLibrary::generate(&plan());
     let visitor = Visitor::new(&library);
     let hosts: HashSet<String> = library.hosts().into_iter().collect();
     assert_eq!(hosts.len(), library.origins().len());

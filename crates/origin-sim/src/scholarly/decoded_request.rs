@@ -4,15 +4,15 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::ledger::Arrival;
-use crate::reply::Reply;
+use crate::reply::ScriptedReply;
 
 /// The path and the parameters of a request, decoded.
-pub(super) struct Asked {
+pub(super) struct DecodedRequest {
     pub(super) path: String,
     parameters: Vec<(String, String)>,
 }
 
-impl Asked {
+impl DecodedRequest {
     pub(super) fn of(arrival: &Arrival) -> Self {
         let (path, query) = arrival.path.split_once('?').unwrap_or((&arrival.path, ""));
         let parameters = url::form_urlencoded::parse(query.as_bytes())
@@ -34,20 +34,20 @@ impl Asked {
 }
 
 /// Answers with JSON.
-pub(super) fn json(status: u16, value: &Value) -> Reply {
-    Reply::status(status)
+pub(super) fn json(status: u16, value: &Value) -> ScriptedReply {
+    ScriptedReply::status(status)
         .header("content-type", "application/json")
         .body(value.to_string())
 }
 
 /// Answers with a text of some kind.
-pub(super) fn text(status: u16, kind: &str, text: impl Into<String>) -> Reply {
-    Reply::status(status)
+pub(super) fn text(status: u16, kind: &str, text: impl Into<String>) -> ScriptedReply {
+    ScriptedReply::status(status)
         .header("content-type", kind)
         .body(text.into())
 }
 
 /// Answers with a page.
-pub(super) fn page(status: u16, html: impl Into<String>) -> Reply {
+pub(super) fn page(status: u16, html: impl Into<String>) -> ScriptedReply {
     text(status, "text/html; charset=utf-8", html)
 }

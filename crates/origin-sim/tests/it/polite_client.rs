@@ -2,43 +2,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{ConfigSources, load};
 use docstokg_hub::{Hub, Patience, RateWait, Request};
-use docstokg_origin_sim::scholarly::{Faults, Library, Plan};
-use docstokg_origin_sim::{SimTransport, Simulation, Web};
+use docstokg_origin_sim::scholarly::{Faults, LibraryPlan, WorkLibrary};
+use docstokg_origin_sim::{SimTransport, SimulatedWeb, Simulation};
 use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 
 /// Writes the limits of the hosts as command line arguments of a hub.
-fn limits_as_flags(library: &Library) -> Flags {
+fn limits_as_flags(library: &WorkLibrary) -> CommandLineFlags {
     let limits = library.limits();
     let files = limits
         .iter()
         .filter(|(_, role, _)| role == "all" || role == "artifact");
-    Flags {
+    CommandLineFlags {
         rate: files
             .map(|(host, _, rate)| format!("{host}:artifact=rates:{rate},max_delay_ms:3600000"))
             .collect(),
-        ..Flags::default()
+        ..CommandLineFlags::default()
     }
 }
 
 #[test]
 fn a_hub_that_is_told_the_limits_is_never_told_to_slow_down() {
-    let plan = Plan {
+    let plan = LibraryPlan {
         works: 100,
         scale: 2,
         faults: Faults::None,
         file_bytes: 2000..4000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     };
-    let library = Library::generate(&plan);
+    let library = WorkLibrary::generate(&plan);
     let simulation = Simulation::new();
-    let web = Web::new(library.origins(), simulation.boot());
-    let config = load(&Sources {
+    let web = SimulatedWeb::new(library.origins(), simulation.boot());
+    let config = load(&ConfigSources {
         flags: limits_as_flags(&library),
-        ..Sources::default()
+        ..ConfigSources::default()
     })
     .unwrap()
     .0;
