@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, Piece, ScriptedReply, Security, SimulatedWeb};
 
 const FILES: usize = 2_000;
 const SMALL: usize = 256 << 10;
@@ -34,14 +34,13 @@ fn main() {
         .expect("a runtime");
     let (small, block) = (Bytes::from(content(SMALL)), Bytes::from(content(1 << 20)));
     let origin =
-        Origin::new("bulk.example").handler(move |arrival, _| match arrival.path.as_str() {
-            "/robots.txt" => Reply::status(404),
-            "/large.bin" => {
-                Reply::status(200).pieces((0..LARGE >> 20).map(|_| Piece::Bytes(block.clone())))
-            }
-            _ => Reply::ok(small.clone()),
+        OriginScript::new("bulk.example").handler(move |arrival, _| match arrival.path.as_str() {
+            "/robots.txt" => ScriptedReply::status(404),
+            "/large.bin" => ScriptedReply::status(200)
+                .pieces((0..LARGE >> 20).map(|_| Piece::Bytes(block.clone()))),
+            _ => ScriptedReply::ok(small.clone()),
         });
-    let web = Web::new([origin], SystemClock.boot());
+    let web = SimulatedWeb::new([origin], SystemClock.boot());
     let listener = runtime
         .block_on(Listener::start(&web, Security::Plain))
         .expect("a port");

@@ -22,14 +22,14 @@ const MAX_MEMORY: u64 = 64 << 10;
 
 fn main() {
     let directory = tempfile::tempdir().expect("a directory");
-    let nginx = Nginx::start(directory.path());
+    let nginx = BenchNginx::start(directory.path());
     let mut met = true;
     for (what, telemetry, port) in [
         ("neither logs", "enabled: false", nginx.quiet),
         ("both log", "enabled: true", nginx.logged),
     ] {
         let state = directory.path().join(what.replace(' ', "-"));
-        let gateway = Gateway::start(&state, &nginx.origin, telemetry);
+        let gateway = BenchGateway::start(&state, &nginx.origin, telemetry);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             theirs.push(load(&format!("http://127.0.0.1:{port}/k.txt")));
@@ -46,7 +46,7 @@ fn main() {
         );
     }
     let state = directory.path().join("large");
-    let gateway = Gateway::start(&state, &nginx.origin, "enabled: true");
+    let gateway = BenchGateway::start(&state, &nginx.origin, "enabled: true");
     for (what, range, pause) in [
         ("stored on its way", "", Duration::ZERO),
         ("from the cache", "", Duration::ZERO),
@@ -140,14 +140,14 @@ impl Drop for Pinned {
 }
 
 /// An nginx that serves files, and caches them on two ports.
-struct Nginx {
+struct BenchNginx {
     _process: Pinned,
     origin: String,
     quiet: u16,
     logged: u16,
 }
 
-impl Nginx {
+impl BenchNginx {
     fn start(directory: &Path) -> Self {
         let www = directory.join("www");
         std::fs::create_dir(&www).expect("a directory");
@@ -185,12 +185,12 @@ impl Nginx {
     }
 }
 
-struct Gateway {
+struct BenchGateway {
     process: Pinned,
     address: String,
 }
 
-impl Gateway {
+impl BenchGateway {
     fn start(state: &Path, origin: &str, telemetry: &str) -> Self {
         std::fs::create_dir_all(state).expect("a directory");
         let config = state.join("config.yaml");

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
 
 const LINES: usize = 1_000_000;
 /// The list whose first request is timed.
@@ -31,11 +31,12 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let origin = Origin::new("many.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        path => Reply::ok(path.repeat(50)),
-    });
-    let web = Web::new([origin], SystemClock.boot());
+    let origin =
+        OriginScript::new("many.example").handler(|arrival, _| match arrival.path.as_str() {
+            "/robots.txt" => ScriptedReply::status(404),
+            path => ScriptedReply::ok(path.repeat(50)),
+        });
+    let web = SimulatedWeb::new([origin], SystemClock.boot());
     let listener = runtime
         .block_on(Listener::start(&web, Security::Plain))
         .expect("a port");
@@ -72,7 +73,7 @@ struct Watched {
 }
 
 /// Downloads a list until all its lines are read, and kills the run.
-fn watch(list: &Path, directory: &Path, web: &Web) -> Watched {
+fn watch(list: &Path, directory: &Path, web: &SimulatedWeb) -> Watched {
     let before = web.ledger().arrivals().len();
     let start = Instant::now();
     let mut child = download(list, directory);

@@ -12,18 +12,18 @@ mod serve;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use docstokg_config::bounded::read_bytes;
+use docstokg_config::read_limited::read_bytes;
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
 
-use crate::exit::Failure;
-pub(crate) use download::{Download, ResolverFlags};
+use crate::exit::CommandFailure;
+pub(crate) use download::{DownloadArguments, ResolverFlags};
 pub(crate) use inspect::{
-    Breaker, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand, Limits,
-    LimitsCommand, SummaryArguments,
+    BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
+    LimitsArguments, LimitsCommand, SummaryArguments,
 };
-pub(crate) use serve::{CacheMode, Serve};
+pub(crate) use serve::{ServeArguments, ServeCacheMode};
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
 #[derive(Debug, Parser)]
@@ -33,30 +33,30 @@ pub(crate) use serve::{CacheMode, Serve};
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
                   3 refused for now by breaker or limiter."
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DocstokgArguments {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArguments,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: DocstokgCommand,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum DocstokgCommand {
     /// Fetch one URL through the hub
-    Fetch(Fetch),
+    Fetch(FetchArguments),
     /// Download works: DOIs, arXiv ids, PMCIDs, URLs, files of them
-    Download(Box<Download>),
+    Download(Box<DownloadArguments>),
     /// Show which sources would be tried for a work, and why
-    Explain(Explain),
+    Explain(ExplainArguments),
     /// Run the main job against a built-in simulated web; no internet is used
-    Demo(Demo),
+    Demo(DemoArguments),
     /// Serve the hub to other programs, as an HTTP proxy or in front of one origin
-    Serve(Serve),
+    Serve(ServeArguments),
     /// Show the limits in force and what waits for them
-    Limits(Limits),
+    Limits(LimitsArguments),
     /// Show, open and close circuit breakers, for all processes
-    Breaker(Breaker),
+    Breaker(BreakerArguments),
     /// Show, check and empty the cache of answers
     Cache(CacheArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
@@ -68,7 +68,7 @@ pub(crate) enum Command {
 /// Flags that every command takes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArguments {
     /// Configuration file [env: DOCSTOKG_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub(crate) struct CacheFlags {
 
 /// Arguments of `fetch`.
 #[derive(Debug, Args)]
-pub(crate) struct Fetch {
+pub(crate) struct FetchArguments {
     /// The URL
     pub url: String,
     /// What the request is for: metadata, landing or artifact
@@ -167,7 +167,7 @@ pub(crate) struct Fetch {
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainArguments {
     /// A DOI, arXiv id, PMCID, PMID, OpenAlex id or URL
     pub id: String,
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub(crate) struct Explain {
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
-pub(crate) struct Demo {
+pub(crate) struct DemoArguments {
     /// Directory for files, manifest and report [default: a new temporary directory]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -201,17 +201,17 @@ pub(crate) struct Demo {
     pub scale: u32,
 }
 
-impl Global {
+impl GlobalArguments {
     /// Returns how connections are made.
-    pub(crate) fn wire(&self) -> Result<WireOptions, Failure> {
+    pub(crate) fn wire(&self) -> Result<WireOptions, CommandFailure> {
         let connect_to = self.connect_to.iter().map(|text| {
             text.parse::<ConnectTo>()
-                .map_err(|error| Failure::Usage(format!("--connect-to: {error}")))
+                .map_err(|error| CommandFailure::Usage(format!("--connect-to: {error}")))
         });
         let certificates = self.cacert.iter().map(|path| {
             let hint = "which no file of certificates is";
             read_bytes(path, MAX_CERTIFICATES_BYTES, hint).map_err(|error| {
-                Failure::Usage(format!(
+                CommandFailure::Usage(format!(
                     "--cacert: {} cannot be read: {error}",
                     path.display()
                 ))

@@ -3,18 +3,18 @@
 
 use std::path::PathBuf;
 
-use docstokg_config::{Problem, Source, Sourced, both, section};
+use docstokg_config::{ConfigProblem, SourcedValue, ValueSource, both, section};
 use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{self, Problems, Sources};
-use docstokg_hub::config::settings::Warnings;
+use docstokg_hub::config::flags::CommandLineFlags;
+use docstokg_hub::config::load::{self, ConfigProblems, ConfigSources};
+use docstokg_hub::config::settings::ConfigWarnings;
 use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config};
 use docstokg_hub::store::SQLITE_FILE;
 use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
 
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::{output, program};
 
 section! {
@@ -29,7 +29,7 @@ section! {
 
 /// The configuration that holds, and what it was written as.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedConfig {
     /// The hub's.
     pub(crate) config: Config,
     /// What is recorded.
@@ -57,14 +57,14 @@ impl AsRef<hub::settings::Settings> for Settings {
     }
 }
 
-impl Global {
+impl GlobalArguments {
     /// Reads all layers of the configuration.
-    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+    pub(crate) fn load(&self) -> Result<LoadedConfig, CommandFailure> {
         self.load_with(self.config.clone())
     }
 
     /// Reads all layers of the configuration, with this file.
-    pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<Loaded, Failure> {
+    pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<LoadedConfig, CommandFailure> {
         let mut loaded = resolve(&self.sources(file))?;
         if program::runs_ontofetch() {
             share_state(&loaded.settings, &mut loaded.config)?;
@@ -72,17 +72,17 @@ impl Global {
         self.set_cache_access(&mut loaded.config.cache);
         if !self.quiet {
             for warning in loaded.settings.hub.warnings.iter() {
-                output::note(&format!("warning: {warning}"));
+                output::print_note(&format!("warning: {warning}"));
             }
         }
         Ok(loaded)
     }
 
-    fn sources(&self, file: Option<PathBuf>) -> Sources {
+    fn sources(&self, file: Option<PathBuf>) -> ConfigSources {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        Sources {
+        ConfigSources {
             file,
             environment: environment.collect(),
             flags: self.flags(),
@@ -96,14 +96,14 @@ impl Global {
     ///
     /// # Errors
     /// One of them is not an ordinary file.
-    pub(crate) fn check_files(&self) -> Result<(), Failure> {
+    pub(crate) fn check_files(&self) -> Result<(), CommandFailure> {
         let mut files = load::files(&self.sources(self.config.clone()));
         files.extend(self.cacert.iter().cloned());
         // One that is missing is reported where it is read.
         let is_odd = |path: &&PathBuf| path.metadata().is_ok_and(|found| !found.is_file());
         match files.iter().find(is_odd) {
             None => Ok(()),
-            Some(path) => Err(Failure::Usage(format!(
+            Some(path) => Err(CommandFailure::Usage(format!(
                 "{} is not an ordinary file, and is not read again; name a file",
                 path.display()
             ))),
@@ -119,8 +119,8 @@ impl Global {
         }
     }
 
-    fn flags(&self) -> Flags {
-        Flags {
+    fn flags(&self) -> CommandLineFlags {
+        CommandLineFlags {
             rate: self.rate.clone(),
             rate_backend: self.rate_backend.clone(),
             rate_dsn: self.rate_dsn.clone(),
@@ -135,7 +135,7 @@ impl Global {
 
 /// Moves the state of limits to the directory that `ontology.ratelimit.shared_dir` names, where
 /// programs that use the library keep theirs.
-fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems> {
+fn share_state(settings: &Settings, config: &mut Config) -> Result<(), ConfigProblems> {
     let Some(directory) = &settings.ontology.ratelimit.shared_dir else {
         return Ok(());
     };
@@ -146,20 +146,20 @@ fn share_state(settings: &Settings, config: &mut Config) -> Result<(), Problems>
             "{section} ({source}) names another place for the state of limits; remove one of the two"
         );
         let key = "ontology.ratelimit.shared_dir";
-        return Err(Problems(vec![Problem::new(
+        return Err(ConfigProblems(vec![ConfigProblem::new(
             &directory.source,
             key,
             message,
         )]));
     }
     let file = PathBuf::from(&directory.value).join(SQLITE_FILE);
-    backend.kind = Sourced::new(BackendKind::Sqlite, directory.source.clone());
+    backend.kind = SourcedValue::new(BackendKind::Sqlite, directory.source.clone());
     backend.dsn = file.display().to_string();
     Ok(())
 }
 
 /// Returns the section that says where the state of limits is kept, and its source, if one does.
-fn written_backend(settings: &Settings) -> Option<(&'static str, &Source)> {
+fn written_backend(settings: &Settings) -> Option<(&'static str, &ValueSource)> {
     let sections = [
         ("limits.backend", &settings.hub.limits.backend),
         (
@@ -176,11 +176,11 @@ fn written_backend(settings: &Settings) -> Option<(&'static str, &Source)> {
 }
 
 /// Reads and resolves every section: the problems of all of them come at once.
-fn resolve(sources: &Sources) -> Result<Loaded, Problems> {
+fn resolve(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
     let mut layers = load::layers::<Settings>(sources);
     layers.add(|_, problems| Settings {
         hub: hub::settings::Settings {
-            warnings: Warnings(ontology::unknown_variables(&sources.environment)),
+            warnings: ConfigWarnings(ontology::unknown_variables(&sources.environment)),
             ..hub::settings::Settings::default()
         },
         resolvers: content::environment(&sources.environment, problems),
@@ -193,7 +193,7 @@ fn resolve(sources: &Sources) -> Result<Loaded, Problems> {
         both(settings.hub.resolve(), others)
     });
     let ((config, (telemetry, (resolvers, ontology))), settings) = resolved?;
-    Ok(Loaded {
+    Ok(LoadedConfig {
         config,
         telemetry,
         resolvers,

@@ -2,42 +2,42 @@
 
 use std::process::ExitCode;
 
-use docstokg_config::Problems;
+use docstokg_config::ConfigProblems;
 use serde_json::json;
 
 use crate::output;
 
 /// Something failed: a 404, one item of a download.
-pub(crate) const FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 /// Wrong flags or configuration; nothing was sent.
-pub(crate) const USAGE: u8 = 2;
+pub(crate) const EXIT_USAGE: u8 = 2;
 /// Refused for now by a breaker or the limiter.
-pub(crate) const REFUSED: u8 = 3;
+pub(crate) const EXIT_REFUSED: u8 = 3;
 
 /// Why a command ended early.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// The configuration has problems.
-    Config(Problems),
+    Config(ConfigProblems),
     /// The flags do not fit together, or a file named by one cannot be used.
     Usage(String),
     /// Any other failure.
     Failed(anyhow::Error),
 }
 
-impl From<Problems> for Failure {
-    fn from(problems: Problems) -> Self {
+impl From<ConfigProblems> for CommandFailure {
+    fn from(problems: ConfigProblems) -> Self {
         Self::Config(problems)
     }
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CommandFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Failure {
+impl CommandFailure {
     /// Returns the failure as a part of other output.
     pub(crate) fn message(&self) -> String {
         match self {
@@ -50,13 +50,13 @@ impl Failure {
     /// Prints the failure once, and returns the exit code.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
         let (code, class, messages) = match &self {
-            Self::Config(Problems(problems)) => (
-                USAGE,
+            Self::Config(ConfigProblems(problems)) => (
+                EXIT_USAGE,
                 "config",
                 problems.iter().map(ToString::to_string).collect(),
             ),
-            Self::Usage(message) => (USAGE, "usage", vec![message.clone()]),
-            Self::Failed(error) => (FAILED, "failed", vec![format!("{error:#}")]),
+            Self::Usage(message) => (EXIT_USAGE, "usage", vec![message.clone()]),
+            Self::Failed(error) => (EXIT_FAILED, "failed", vec![format!("{error:#}")]),
         };
         for message in &messages {
             output::complain(message);

@@ -7,8 +7,8 @@ use docstokg_hub::Host;
 use docstokg_hub::config::{Config, resolver_key};
 use docstokg_hub::stores::SiteKey;
 
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// The breaker that an operator names.
@@ -25,8 +25,8 @@ impl<'a> Target<'a> {
     }
 
     /// Reads the name of a host.
-    pub(crate) fn host(config: &Config, name: &'a str) -> Result<Self, Failure> {
-        let host = Host::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    pub(crate) fn host(config: &Config, name: &'a str) -> Result<Self, CommandFailure> {
+        let host = Host::parse(name).map_err(|error| CommandFailure::Usage(error.to_string()))?;
         let key = config.site_key(&host);
         Ok(Self { name, key })
     }
@@ -56,18 +56,23 @@ fn hosts(config: &Config) -> impl Iterator<Item = &Host> {
 }
 
 /// Warns about a host or resolver that neither the configuration nor the store knows.
-pub(crate) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], target: &Target<'_>) {
+pub(crate) fn warn(
+    global: &GlobalArguments,
+    config: &Config,
+    recorded: &[SiteKey],
+    target: &Target<'_>,
+) {
     let is_known = recorded.contains(&target.key) || is_configured(config, &target.key);
     if global.quiet || is_known {
         return;
     }
     if let Some(resolver) = target.key.strip_prefix("resolver:") {
         if let Err(message) = resolver.parse::<ResolverId>() {
-            output::note(&format!("warning: {message}"));
+            output::print_note(&format!("warning: {message}"));
         }
         return;
     }
-    output::note(&format!(
+    output::print_note(&format!(
         "warning: nothing with this state directory has sent a request to {}, and no \
          configuration names it{}",
         target.name,
@@ -77,11 +82,11 @@ pub(crate) fn warn(global: &Global, config: &Config, recorded: &[SiteKey], targe
 
 /// Warns about a host whose limits are those of all hosts without an entry, if a configured one has
 /// nearly the same name.
-pub(crate) fn warn_unless_configured(global: &Global, config: &Config, host: &Host) {
+pub(crate) fn warn_unless_configured(global: &GlobalArguments, config: &Config, host: &Host) {
     let key = config.site_key(host);
     let meant = meant(config, &key);
     if !global.quiet && !is_configured(config, &key) && !meant.is_empty() {
-        output::note(&format!("warning: no configuration names {host}{meant}"));
+        output::print_note(&format!("warning: no configuration names {host}{meant}"));
     }
 }
 

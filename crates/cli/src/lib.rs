@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{DocstokgArguments, DocstokgCommand};
 
 /// Reads a command line. One that cannot be read is explained, and ends the program.
 fn parse<T: Parser>() -> Result<T, ExitCode> {
@@ -41,7 +41,7 @@ fn parse<T: Parser>() -> Result<T, ExitCode> {
         } else {
             let _ = error.print();
         }
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE))
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::EXIT_USAGE))
     })
 }
 
@@ -56,23 +56,23 @@ fn prepare() {
 /// Runs `docstokg`.
 #[must_use]
 pub fn docstokg() -> ExitCode {
-    let arguments: Arguments = match parse() {
+    let arguments: DocstokgArguments = match parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     prepare();
     let global = &arguments.global;
     let outcome = match &arguments.command {
-        Command::Fetch(fetch) => commands::fetch::run(global, fetch),
-        Command::Download(download) => commands::download::run(global, download),
-        Command::Explain(explain) => commands::explain::run(global, explain),
-        Command::Demo(demo) => commands::demo::run(global, demo),
-        Command::Serve(serve) => commands::serve::run(global, serve),
-        Command::Limits(limits) => commands::limits::run(global, limits),
-        Command::Breaker(breaker) => commands::breaker::run(global, breaker),
-        Command::Cache(cache) => commands::cache::run(global, cache),
-        Command::Summary(summary) => commands::summary::run(global, summary),
-        Command::Config(config) => commands::config::run(global, config),
+        DocstokgCommand::Fetch(fetch) => commands::fetch::run(global, fetch),
+        DocstokgCommand::Download(download) => commands::download::run(global, download),
+        DocstokgCommand::Explain(explain) => commands::explain::run(global, explain),
+        DocstokgCommand::Demo(demo) => commands::demo::run(global, demo),
+        DocstokgCommand::Serve(serve) => commands::serve::run(global, serve),
+        DocstokgCommand::Limits(limits) => commands::limits::run(global, limits),
+        DocstokgCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
+        DocstokgCommand::Cache(cache) => commands::cache::run(global, cache),
+        DocstokgCommand::Summary(summary) => commands::summary::run(global, summary),
+        DocstokgCommand::Config(config) => commands::config::run(global, config),
     };
     output::exit_code(outcome.unwrap_or_else(|failure| failure.report(global.json)))
 }

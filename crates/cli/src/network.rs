@@ -13,7 +13,7 @@ use docstokg_hub::transport::{ConnectTo, environment_proxies};
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the resolver and the routing table of the system.
-struct System {
+struct SystemNetwork {
     /// Hosts whose connections go to another address.
     mapped: Vec<String>,
     runtime: TokioRuntime,
@@ -29,13 +29,13 @@ pub(crate) fn reachability(mappings: &[ConnectTo]) -> Option<Arc<dyn Reachabilit
         .iter()
         .map(|mapping| mapping.name.clone())
         .collect();
-    Some(Arc::new(System {
+    Some(Arc::new(SystemNetwork {
         mapped,
         runtime: TokioRuntime::default(),
     }))
 }
 
-impl Reachability for System {
+impl Reachability for SystemNetwork {
     fn is_reachable<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();

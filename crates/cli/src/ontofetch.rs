@@ -24,35 +24,35 @@ mod validate;
 use std::process::ExitCode;
 
 use crate::{commands, program};
-use arguments::{Arguments, Command, RlCommand};
+use arguments::{OntofetchArguments, OntofetchCommand, RlCommand};
 
 /// Runs `ontofetch`.
 #[must_use]
 pub fn main() -> ExitCode {
     program::run_as_ontofetch();
-    let arguments: Arguments = match crate::parse() {
+    let arguments: OntofetchArguments = match crate::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     crate::prepare();
     let global = &arguments.global;
     let outcome = match &arguments.command {
-        Command::Pull(pull) => pull::run(global, pull),
-        Command::Plan(plan) => plan::run(global, plan),
-        Command::PlanDiff(diff) => plan::diff(global, diff),
-        Command::Show(show) => show::run(global, show),
-        Command::List(list) => show::list(global, list),
-        Command::Diff(arguments) => diff::run(global, arguments),
-        Command::Validate(validate) => validate::run(global, validate),
-        Command::Prune(prune) => prune::run(global, prune),
-        Command::Doctor(arguments) => doctor::run(global, arguments),
-        Command::Rl(rl) => match &rl.command {
+        OntofetchCommand::Pull(pull) => pull::run(global, pull),
+        OntofetchCommand::Plan(plan) => plan::run(global, plan),
+        OntofetchCommand::PlanDiff(diff) => plan::diff(global, diff),
+        OntofetchCommand::Show(show) => show::run(global, show),
+        OntofetchCommand::List(list) => show::list(global, list),
+        OntofetchCommand::Diff(arguments) => diff::run(global, arguments),
+        OntofetchCommand::Validate(validate) => validate::run(global, validate),
+        OntofetchCommand::Prune(prune) => prune::run(global, prune),
+        OntofetchCommand::Doctor(arguments) => doctor::run(global, arguments),
+        OntofetchCommand::Rl(rl) => match &rl.command {
             RlCommand::Doctor { keys, events } => rl::run(global, keys, events.as_deref()),
         },
-        Command::Init(init) => init::run(global, init),
-        Command::Config(config) => commands::config::run(global, config),
-        Command::Summary(summary) => commands::summary::run(global, summary),
-        Command::Demo(demo) => demo::run(global, demo),
+        OntofetchCommand::Init(init) => init::run(global, init),
+        OntofetchCommand::Config(config) => commands::config::run(global, config),
+        OntofetchCommand::Summary(summary) => commands::summary::run(global, summary),
+        OntofetchCommand::Demo(demo) => demo::run(global, demo),
     };
     crate::output::exit_code(outcome.unwrap_or_else(|failure| failure.report(global.json)))
 }

@@ -81,13 +81,13 @@ pub(crate) fn tell(text: &str) {
 }
 
 /// Writes a message to stderr, after the name of the program.
-pub(crate) fn note(text: &str) {
+pub(crate) fn print_note(text: &str) {
     tell(&format!("{}: {text}", program::running().name));
 }
 
 /// Writes an error message.
 pub(crate) fn complain(message: &str) {
-    note(message);
+    print_note(message);
 }
 
 /// Writes what can be done about an error.

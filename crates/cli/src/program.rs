@@ -21,11 +21,11 @@ const ONTOFETCH: Program = Program {
     items: ["ontology", "ontologies"],
 };
 
-static RUNNING: OnceLock<&'static Program> = OnceLock::new();
+static RUNNING_PROGRAM: OnceLock<&'static Program> = OnceLock::new();
 
 /// Makes `ontofetch` the program that runs.
 pub(crate) fn run_as_ontofetch() {
-    let _ = RUNNING.set(&ONTOFETCH);
+    let _ = RUNNING_PROGRAM.set(&ONTOFETCH);
 }
 
 /// Returns whether `ontofetch` runs.
@@ -35,7 +35,7 @@ pub(crate) fn runs_ontofetch() -> bool {
 
 /// Returns the program that runs.
 pub(crate) fn running() -> &'static Program {
-    RUNNING.get_or_init(|| &DOCSTOKG)
+    RUNNING_PROGRAM.get_or_init(|| &DOCSTOKG)
 }
 
 impl Program {

@@ -2,22 +2,22 @@
 //! are asked.
 
 use docstokg_content::config::{ResolverConfig, split_names};
-use docstokg_content::resolver::order::{Choice, Preset};
+use docstokg_content::resolver::order::{Preset, ResolverChoice};
 use docstokg_content::resolver::settings::Settings as Services;
 use docstokg_content::resolver::{ResolverId, UnknownResolver, all};
-use docstokg_content::run::query::Query;
+use docstokg_content::run::query::WorkQuery;
 use docstokg_hub::config::{Config, is_email_address};
 use std::sync::Arc;
 
-use crate::arguments::{Download, ResolverFlags};
-use crate::exit::Failure;
+use crate::arguments::{DownloadArguments, ResolverFlags};
+use crate::exit::CommandFailure;
 
 /// Reads whom to ask: the configuration, and the flags over it.
 pub(crate) fn choice(
     arguments: &ResolverFlags,
     resolvers: &ResolverConfig,
-) -> Result<Choice, Failure> {
-    let Choice {
+) -> Result<ResolverChoice, CommandFailure> {
+    let ResolverChoice {
         preset,
         order,
         enable,
@@ -28,23 +28,23 @@ pub(crate) fn choice(
         Some("broad") => Preset::Broad,
         Some("fast") => Preset::Fast,
         Some(other) => {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "'{other}' is no preset of resolvers: fast or broad"
             )));
         }
     };
-    let names = |text: &str| -> Result<Vec<ResolverId>, Failure> {
-        let unknown = |error: UnknownResolver| Failure::Usage(error.to_string());
+    let names = |text: &str| -> Result<Vec<ResolverId>, CommandFailure> {
+        let unknown = |error: UnknownResolver| CommandFailure::Usage(error.to_string());
         let names = split_names(text).map(|name| name.parse().map_err(unknown));
         names.collect()
     };
     let list = |flags: &[String], configured: Vec<ResolverId>| {
         let mut given = names(&flags.join(","))?;
         given.extend(configured);
-        Ok::<_, Failure>(given)
+        Ok::<_, CommandFailure>(given)
     };
     let given = arguments.resolver_order.as_deref();
-    Ok(Choice {
+    Ok(ResolverChoice {
         preset,
         order: given.map(names).transpose()?.or(order),
         enable: list(&arguments.enable, enable)?,
@@ -53,9 +53,9 @@ pub(crate) fn choice(
 }
 
 /// Checks an address given on the command line.
-pub(crate) fn check_mailto(mailto: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn check_mailto(mailto: Option<&str>) -> Result<(), CommandFailure> {
     match mailto {
-        Some(mailto) if !is_email_address(mailto) => Err(Failure::Usage(format!(
+        Some(mailto) if !is_email_address(mailto) => Err(CommandFailure::Usage(format!(
             "--mailto: '{mailto}' is not an e-mail address such as you@example.org"
         ))),
         _ => Ok(()),
@@ -77,7 +77,7 @@ pub(crate) fn settings(
 }
 
 /// Says, one line each, which sources are skipped and why.
-pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<String> {
+pub(crate) fn unavailable(services: &Arc<Services>, choice: &ResolverChoice) -> Vec<String> {
     let resolvers = all(services);
     let wanted = resolvers
         .iter()
@@ -94,8 +94,8 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<Stri
 }
 
 /// Reads the query, if there is one.
-pub(crate) fn query(arguments: &Download) -> Option<Query> {
-    (arguments.topic.is_some() || arguments.filter.is_some()).then(|| Query {
+pub(crate) fn query(arguments: &DownloadArguments) -> Option<WorkQuery> {
+    (arguments.topic.is_some() || arguments.filter.is_some()).then(|| WorkQuery {
         topic: arguments.topic.clone(),
         filter: arguments.filter.clone(),
         year_start: arguments.year_start,

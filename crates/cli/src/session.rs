@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use docstokg_bulk::connectivity::Reachability;
-use docstokg_bulk::progress::Progress;
+use docstokg_bulk::progress::RunProgress;
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::StateStore;
@@ -14,12 +14,12 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, HubBuilder};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::interrupts::Interrupts;
-use crate::telemetry::{self, MetricsReader, Recording};
-use crate::view::View;
+use crate::telemetry::{self, MetricsReader, RunRecording};
+use crate::view::ProgressView;
 use crate::{network, state};
 
 /// Maximum name resolutions at once of a bulk run: each takes a thread, and the time that a request
@@ -38,7 +38,7 @@ pub(crate) enum TaskThreads {
 }
 
 /// Starts an async runtime.
-pub(crate) fn start_runtime(threads: TaskThreads) -> Result<Runtime, Failure> {
+pub(crate) fn start_runtime(threads: TaskThreads) -> Result<Runtime, CommandFailure> {
     let mut builder = match threads {
         TaskThreads::Caller => Builder::new_current_thread(),
         TaskThreads::Two | TaskThreads::PerCore => Builder::new_multi_thread(),
@@ -51,15 +51,17 @@ pub(crate) fn start_runtime(threads: TaskThreads) -> Result<Runtime, Failure> {
 }
 
 /// Runs the store operations of a command.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(
+    work: impl Future<Output = Result<T, CommandFailure>>,
+) -> Result<T, CommandFailure> {
     start_runtime(TaskThreads::Caller)?.block_on(work)
 }
 
 /// What a command needs to send requests.
 pub(crate) struct Session<'a> {
-    global: &'a Global,
+    global: &'a GlobalArguments,
     /// The configuration that applies.
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedConfig,
     /// The runtime that the requests run on.
     pub(crate) runtime: Runtime,
     /// The signals since the session was opened.
@@ -72,10 +74,10 @@ pub(crate) struct Session<'a> {
 impl<'a> Session<'a> {
     /// Catches the signals, and opens the store.
     pub(crate) fn open(
-        global: &'a Global,
-        loaded: Loaded,
+        global: &'a GlobalArguments,
+        loaded: LoadedConfig,
         threads: TaskThreads,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let runtime = start_runtime(threads)?;
         let interrupts = Interrupts::catch(&runtime)?;
         let store = state::open(global, &loaded.config)?;
@@ -94,7 +96,7 @@ impl<'a> Session<'a> {
         &self,
         command: &str,
         reader: MetricsReader,
-    ) -> Result<Recording, Failure> {
+    ) -> Result<RunRecording, CommandFailure> {
         telemetry::begin(self.global, command, &self.loaded, &self.store, reader)
     }
 
@@ -108,7 +110,7 @@ impl<'a> Session<'a> {
         &self,
         config: Config,
         observers: [Option<Arc<dyn Observer>>; 2],
-    ) -> Result<Hub, Failure> {
+    ) -> Result<Hub, CommandFailure> {
         let (store, wire) = (Arc::clone(&self.store), self.wire.clone());
         let observers = observers.into_iter().flatten();
         build_hub(self.global, config, store, wire, observers)
@@ -118,9 +120,9 @@ impl<'a> Session<'a> {
     /// to stop. Then closes the hub.
     pub(crate) fn show_run<T>(
         self,
-        view: &View,
+        view: &ProgressView,
         hub: &Hub,
-        progress: &Arc<Progress>,
+        progress: &Arc<RunProgress>,
         run: impl Future<Output = T>,
     ) -> Option<T> {
         let stop = stop_at_interrupts(self.interrupts, progress);
@@ -138,7 +140,7 @@ impl<'a> Session<'a> {
 }
 
 /// Opens the store and builds a hub whose requests are not recorded.
-pub(crate) fn connect(global: &Global, config: Config) -> Result<Hub, Failure> {
+pub(crate) fn connect(global: &GlobalArguments, config: Config) -> Result<Hub, CommandFailure> {
     let store = state::open(global, &config)?;
     build_hub(global, config, store, global.wire()?, None)
 }
@@ -146,12 +148,12 @@ pub(crate) fn connect(global: &Global, config: Config) -> Result<Hub, Failure> {
 /// Builds a hub whose files are in the state directory, and which tells the user what its parts
 /// report.
 pub(crate) fn build_hub(
-    global: &Global,
+    global: &GlobalArguments,
     config: Config,
     store: Arc<dyn StateStore>,
     wire: WireOptions,
     observers: impl IntoIterator<Item = Arc<dyn Observer>>,
-) -> Result<Hub, Failure> {
+) -> Result<Hub, CommandFailure> {
     let builder = Hub::builder(config)
         .store(store)
         .state_dir(state::directory(global))
@@ -161,11 +163,11 @@ pub(crate) fn build_hub(
         .into_iter()
         .fold(builder, HubBuilder::observer)
         .build();
-    built.map_err(|error| Failure::Usage(error.to_string()))
+    built.map_err(|error| CommandFailure::Usage(error.to_string()))
 }
 
 /// Ends at the second interrupt; the first only asks the run to stop.
-async fn stop_at_interrupts(mut interrupts: Interrupts, progress: &Progress) {
+async fn stop_at_interrupts(mut interrupts: Interrupts, progress: &RunProgress) {
     interrupts.next().await;
     progress.cancel();
     progress.notify(

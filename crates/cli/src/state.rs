@@ -7,17 +7,17 @@ use docstokg_hub::clock::SystemClock;
 use docstokg_hub::config::{BackendKind, Config, OnStoreFailure};
 use docstokg_hub::store;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::stores::fallback::Notice;
+use docstokg_hub::stores::fallback::AvailabilityNotice;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::private;
 
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// Returns the state directory: from the flag, the environment, or the directory of the system for
 /// state.
-pub(crate) fn directory(global: &Global) -> PathBuf {
+pub(crate) fn directory(global: &GlobalArguments) -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -36,7 +36,7 @@ pub(crate) fn directory(global: &Global) -> PathBuf {
 
 /// Records that something is done with this state directory, and returns whether it is the first
 /// time.
-pub(crate) fn mark_first_time(global: &Global, what: &str) -> bool {
+pub(crate) fn mark_first_time(global: &GlobalArguments, what: &str) -> bool {
     let directory = directory(global);
     let mark = directory.join(what);
     if mark.exists() {
@@ -48,24 +48,27 @@ pub(crate) fn mark_first_time(global: &Global, what: &str) -> bool {
 }
 
 /// Tells the user what stores report.
-pub(crate) fn notice(global: &Global) -> Notice {
+pub(crate) fn notice(global: &GlobalArguments) -> AvailabilityNotice {
     let quiet = global.quiet;
     Arc::new(move |text: &str| {
         if !quiet {
-            output::note(text);
+            output::print_note(text);
         }
     })
 }
 
 /// Opens the store for a run. A state directory that cannot be used is an error: limits would hold
 /// for this process alone.
-pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
-    share(global, config)?;
+pub(crate) fn open(
+    global: &GlobalArguments,
+    config: &Config,
+) -> Result<Arc<dyn StateStore>, CommandFailure> {
+    set_privacy(global, config)?;
     let notice = notice(global);
     match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
         Ok(store) => Ok(store),
         Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => {
-            Err(Failure::Failed(error.into()))
+            Err(CommandFailure::Failed(error.into()))
         }
         Err(error)
             if matches!(
@@ -73,7 +76,7 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
                 BackendKind::Sqlite | BackendKind::Multiprocess
             ) =>
         {
-            Err(Failure::Failed(anyhow::anyhow!(
+            Err(CommandFailure::Failed(anyhow::anyhow!(
                 "{error}, or use --rate-backend memory for limits that hold for this process \
                  alone"
             )))
@@ -88,17 +91,17 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
 
 /// Makes state private, or shared with the configured group; warns once about a directory that
 /// other users can read.
-fn share(global: &Global, config: &Config) -> Result<(), Failure> {
+fn set_privacy(global: &GlobalArguments, config: &Config) -> Result<(), CommandFailure> {
     if let Some(group) = &config.limits.backend.group {
         private::share_with(group)
-            .map_err(|error| Failure::Usage(format!("limits.backend.group: {error}")))?;
+            .map_err(|error| CommandFailure::Usage(format!("limits.backend.group: {error}")))?;
     }
     let directory = directory(global);
     if private::is_open_to_others(&directory)
         && !global.quiet
         && mark_first_time(global, "permissions-notice")
     {
-        output::note(&format!(
+        output::print_note(&format!(
             "warning: other users can read {}; chmod 700 makes it private, \
              limits.backend.group shares it with a group",
             directory.display()
@@ -108,7 +111,10 @@ fn share(global: &Global, config: &Config) -> Result<(), Failure> {
 }
 
 /// Opens the store for an operator's command, which fails where the store is unavailable.
-pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
+pub(crate) fn open_strict(
+    global: &GlobalArguments,
+    config: &Config,
+) -> Result<Arc<dyn StateStore>, CommandFailure> {
     let kinds = [
         Some(&config.limits.backend),
         config.breakers.backend.as_ref(),
@@ -118,14 +124,14 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
         .flatten()
         .all(|backend| backend.kind.value == BackendKind::Memory)
     {
-        return Err(Failure::Usage(
+        return Err(CommandFailure::Usage(
             "with the memory backend every process keeps its own state, and this command has none \
              to show; choose sqlite, multiprocess or redis (limits.backend.kind, \
              DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
                 .to_owned(),
         ));
     }
-    share(global, config)?;
-    store::reach_for(config, &directory(global), Arc::new(SystemClock))
-        .map_err(|error| Failure::Failed(error.into()))
+    set_privacy(global, config)?;
+    store::open_strict_for(config, &directory(global), Arc::new(SystemClock))
+        .map_err(|error| CommandFailure::Failed(error.into()))
 }

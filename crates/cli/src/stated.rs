@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use docstokg_hub::json::whole_millis;
-use docstokg_hub::policy::rate_headers::{Quota, Reading, Unit};
+use docstokg_hub::policy::rate_headers::{Quota, RateHeaderReading, Unit};
 use serde_json::{Value, json};
 
 /// Describes the headers of one answer.
-pub(crate) fn sentence(reading: &Reading) -> String {
+pub(crate) fn sentence(reading: &RateHeaderReading) -> String {
     format!("the host states {}", text(reading))
 }
 
 /// Describes what is stated: limits, what is left, when it is reset.
-pub(crate) fn text(reading: &Reading) -> String {
+pub(crate) fn text(reading: &RateHeaderReading) -> String {
     let mut parts: Vec<String> = reading.quotas.iter().map(quota_text).collect();
     if let Some(most) = reading.concurrency {
         parts.push(format!("at most {most} at a time"));
@@ -67,7 +67,7 @@ fn seconds(length: Duration) -> String {
 }
 
 /// Returns what is stated for a lane as JSON.
-pub(crate) fn json((lane, reading): &(String, Reading)) -> Value {
+pub(crate) fn json((lane, reading): &(String, RateHeaderReading)) -> Value {
     let quotas = reading.quotas.iter().map(|quota| {
         json!({
             "unit": unit(quota.unit),

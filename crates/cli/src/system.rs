@@ -2,7 +2,7 @@
 
 use std::panic::PanicHookInfo;
 
-use docstokg_bulk::contained::is_contained;
+use docstokg_bulk::panic_containment::is_contained;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::output;
@@ -58,7 +58,7 @@ fn sentence_of(panic: &PanicHookInfo<'_>) -> Option<String> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use docstokg_bulk::contained::contained;
+    use docstokg_bulk::panic_containment::contained;
 
     use super::*;
 

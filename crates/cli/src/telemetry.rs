@@ -8,23 +8,23 @@ use docstokg_hub::clock::SystemClock;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::{StateStore, private};
 use docstokg_telemetry::config::{Destination, TelemetryConfig};
-use docstokg_telemetry::recorder::Notice;
+use docstokg_telemetry::recorder::LossNotice;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
 use docstokg_telemetry::sink::metrics::{Metrics, MetricsSink};
 use docstokg_telemetry::sink::sqlite::SqliteSink;
 use docstokg_telemetry::sink::trace::TraceSink;
-use docstokg_telemetry::{Recorder, Run, serve};
+use docstokg_telemetry::{Recorder, RunIdentity, metrics_server};
 use parking_lot::Mutex;
 
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::{output, state};
 
 /// A run, and its recorder where telemetry is on.
-pub(crate) struct Recording {
-    pub(crate) run: Arc<Run>,
+pub(crate) struct RunRecording {
+    pub(crate) run: Arc<RunIdentity>,
     /// The metrics, where something reads them.
     pub(crate) metrics: Option<Arc<Mutex<Metrics>>>,
     recorder: Option<Recorder>,
@@ -41,7 +41,7 @@ pub(crate) enum MetricsReader {
 }
 
 /// Returns the path of the database of runs.
-pub(crate) fn database(global: &Global, telemetry: &TelemetryConfig) -> Option<PathBuf> {
+pub(crate) fn database(global: &GlobalArguments, telemetry: &TelemetryConfig) -> Option<PathBuf> {
     match &telemetry.sqlite {
         Destination::StateDirectory => Some(state::directory(global).join("telemetry.sqlite3")),
         Destination::File(path) => Some(path.clone()),
@@ -52,14 +52,14 @@ pub(crate) fn database(global: &Global, telemetry: &TelemetryConfig) -> Option<P
 /// Starts to record a run. A destination that cannot be written does not keep the run from
 /// starting; a metrics address that cannot be listened on is a mistake in the command.
 pub(crate) fn begin(
-    global: &Global,
+    global: &GlobalArguments,
     command: &str,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     store: &Arc<dyn StateStore>,
     reader: MetricsReader,
-) -> Result<Recording, Failure> {
-    let run = Arc::new(Run::begin(command, &loaded.settings, &SystemClock));
-    let mut recording = Recording {
+) -> Result<RunRecording, CommandFailure> {
+    let run = Arc::new(RunIdentity::begin(command, &loaded.settings, &SystemClock));
+    let mut recording = RunRecording {
         run: Arc::clone(&run),
         metrics: None,
         recorder: None,
@@ -85,7 +85,7 @@ pub(crate) fn begin(
         recording.metrics = Some(metrics);
     }
     let quiet = global.quiet;
-    let notice: Notice = Arc::new(move |text| tell(quiet, text));
+    let notice: LossNotice = Arc::new(move |text| tell(quiet, text));
     match Recorder::start(run, config, telemetry, sinks, notice) {
         Ok(recorder) => recording.recorder = Some(recorder),
         Err(error) => tell(
@@ -97,8 +97,8 @@ pub(crate) fn begin(
 }
 
 fn database_sink(
-    global: &Global,
-    run: &Arc<Run>,
+    global: &GlobalArguments,
+    run: &Arc<RunIdentity>,
     telemetry: &TelemetryConfig,
 ) -> Option<Box<dyn Sink>> {
     let path = database(global, telemetry)?;
@@ -118,8 +118,8 @@ fn database_sink(
 }
 
 fn jsonl_sink(
-    global: &Global,
-    run: &Arc<Run>,
+    global: &GlobalArguments,
+    run: &Arc<RunIdentity>,
     telemetry: &TelemetryConfig,
 ) -> Option<Box<dyn Sink>> {
     let path = telemetry.jsonl.as_ref()?;
@@ -134,25 +134,29 @@ fn jsonl_sink(
     }
 }
 
-fn metrics(run: &Arc<Run>, loaded: &Loaded, store: &Arc<dyn StateStore>) -> Arc<Mutex<Metrics>> {
+fn metrics(
+    run: &Arc<RunIdentity>,
+    loaded: &LoadedConfig,
+    store: &Arc<dyn StateStore>,
+) -> Arc<Mutex<Metrics>> {
     let mut metrics = Metrics::new(Arc::clone(run), &loaded.config, Arc::new(SystemClock));
     metrics.watch_store(Arc::clone(store));
     Arc::new(Mutex::new(metrics))
 }
 
-fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), Failure> {
+fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), CommandFailure> {
     let text = if text.starts_with(':') {
         format!("127.0.0.1{text}")
     } else {
         text.to_owned()
     };
     let address: SocketAddr = text.parse().map_err(|_| {
-        Failure::Usage(format!(
+        CommandFailure::Usage(format!(
             "--metrics: '{text}' is not an address and port such as 127.0.0.1:9464"
         ))
     })?;
-    let bound = serve::serve(address, Arc::clone(metrics)).map_err(|error| {
-        Failure::Usage(format!(
+    let bound = metrics_server::serve(address, Arc::clone(metrics)).map_err(|error| {
+        CommandFailure::Usage(format!(
             "--metrics: {address} cannot be listened on: {error}"
         ))
     })?;
@@ -169,11 +173,11 @@ fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), 
 
 fn tell(quiet: bool, text: &str) {
     if !quiet {
-        output::note(text);
+        output::print_note(text);
     }
 }
 
-impl Recording {
+impl RunRecording {
     /// Returns the observer to register with the hub, if the run is recorded.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.recorder.as_ref().map(Recorder::observer)

@@ -13,20 +13,20 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::progress::{Counters, Progress};
+use docstokg_bulk::progress::{Counters, RunProgress};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use serde_json::{Value, json};
 
-use crate::arguments::Global;
+use crate::arguments::GlobalArguments;
 use crate::{output, program};
 use files::LargeFiles;
-use hosts::Hosts;
-use screen::Screen;
+use hosts::HostObserver;
+use screen::TerminalScreen;
 pub(crate) use text::{clock_time, length, mebibytes, plural};
-use waits::Wait;
+use waits::WaitLine;
 
 /// How often a terminal is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ const MAX_PLAIN_WAITS: usize = 5;
 
 /// How progress is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum ProgressFormat {
     Terminal,
     Plain,
     Json,
@@ -49,25 +49,25 @@ enum Format {
 }
 
 /// Shows the progress of a run.
-pub(crate) struct View {
-    format: Format,
-    hosts: Arc<Hosts>,
+pub(crate) struct ProgressView {
+    format: ProgressFormat,
+    hosts: Arc<HostObserver>,
     files: LargeFiles,
     clock: TokioRuntime,
 }
 
-impl View {
+impl ProgressView {
     /// Starts with nothing to show.
-    pub(crate) fn new(global: &Global, config: &Config) -> Self {
+    pub(crate) fn new(global: &GlobalArguments, config: &Config) -> Self {
         let format = match () {
-            () if global.quiet => Format::Quiet,
-            () if global.json => Format::Json,
-            () if std::io::stderr().is_terminal() => Format::Terminal,
-            () => Format::Plain,
+            () if global.quiet => ProgressFormat::Quiet,
+            () if global.json => ProgressFormat::Json,
+            () if std::io::stderr().is_terminal() => ProgressFormat::Terminal,
+            () => ProgressFormat::Plain,
         };
         Self {
             format,
-            hosts: Arc::new(Hosts::new(config)),
+            hosts: Arc::new(HostObserver::new(config)),
             files: LargeFiles::default(),
             clock: TokioRuntime::default(),
         }
@@ -75,23 +75,23 @@ impl View {
 
     /// Returns the observer to register with the hub, unless nothing is shown.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
-        (self.format != Format::Quiet).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
+        (self.format != ProgressFormat::Quiet).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
     }
 
     /// Shows progress until the run ends, or until `enough` ends.
     pub(crate) async fn show<T>(
         &self,
         hub: &Hub,
-        progress: &Arc<Progress>,
+        progress: &Arc<RunProgress>,
         work: impl Future<Output = T>,
         enough: impl Future<Output = ()>,
     ) -> Option<T> {
         let started = self.clock.boot();
-        let mut screen = (self.format == Format::Terminal).then(Screen::new);
+        let mut screen = (self.format == ProgressFormat::Terminal).then(TerminalScreen::new);
         let mut work = std::pin::pin!(work);
         let mut enough = std::pin::pin!(enough);
         let mut watch = std::pin::pin!(other_limits::watch(hub, &self.hosts, progress));
-        let interval = if self.format == Format::Terminal {
+        let interval = if self.format == ProgressFormat::Terminal {
             DRAW_INTERVAL
         } else {
             PLAIN_INTERVAL
@@ -102,11 +102,11 @@ impl View {
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
                 () = &mut enough => break None,
-                () = &mut watch, if self.format != Format::Quiet => {}
+                () = &mut watch, if self.format != ProgressFormat::Quiet => {}
                 () = self.clock.sleep_until(wake) => {
                     self.tell_notices(progress, screen.as_ref());
-                    if self.format == Format::Plain {
-                        self.files.news(progress).iter().for_each(|line| output::note(line));
+                    if self.format == ProgressFormat::Plain {
+                        self.files.news(progress).iter().for_each(|line| output::print_note(line));
                     }
                     // A run that starts to wait for paused hosts shows that at once.
                     let only_waits = progress.is_only_waiting();
@@ -126,22 +126,27 @@ impl View {
         outcome
     }
 
-    fn tell_notices(&self, progress: &Progress, screen: Option<&Screen>) {
+    fn tell_notices(&self, progress: &RunProgress, screen: Option<&TerminalScreen>) {
         for text in progress.notices() {
             let text = format!("{}: {text}", program::running().name);
             match screen {
-                _ if self.format == Format::Quiet => {}
+                _ if self.format == ProgressFormat::Quiet => {}
                 Some(screen) => screen.tell(&text),
                 None => output::tell(&text),
             }
         }
     }
 
-    fn draw(&self, progress: &Progress, started: BootInstant, screen: Option<&mut Screen>) {
+    fn draw(
+        &self,
+        progress: &RunProgress,
+        started: BootInstant,
+        screen: Option<&mut TerminalScreen>,
+    ) {
         let now = self.clock.boot();
         let hosts = self.hosts.lines(now, MAX_HOST_LINES);
         let wall = self.clock.wall();
-        let state = State {
+        let state = ViewState {
             counters: progress.counters(),
             elapsed: now.since(started),
             left: progress.remaining_time(wall),
@@ -149,20 +154,22 @@ impl View {
             files: files::lines(progress),
         };
         match (self.format, screen) {
-            (Format::Terminal, Some(screen)) => screen.draw(&state, &hosts),
-            (Format::Plain, _) => {
+            (ProgressFormat::Terminal, Some(screen)) => screen.draw(&state, &hosts),
+            (ProgressFormat::Plain, _) => {
                 output::tell(&text::plain(&state));
                 for wait in state.waits.iter().take(MAX_PLAIN_WAITS) {
-                    output::note(&wait.sentence());
+                    output::print_note(&wait.sentence());
                 }
             }
-            (Format::Json, _) => output::tell(&progress_json(&state, progress, &hosts).to_string()),
+            (ProgressFormat::Json, _) => {
+                output::tell(&progress_json(&state, progress, &hosts).to_string());
+            }
             _ => {}
         }
     }
 }
 
-fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> Value {
+fn progress_json(state: &ViewState, progress: &RunProgress, hosts: &[hosts::HostLine]) -> Value {
     let counters = &state.counters;
     let waiting = progress.waiting();
     let waiting = waiting.iter().map(|wait| {
@@ -185,7 +192,7 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
         "elapsed_s": state.elapsed.as_secs_f64(),
         "left_s": state.left.map(|left| left.as_secs_f64()),
         "waiting": waiting.collect::<Vec<_>>(),
-        "hosts": hosts.iter().map(hosts::Line::json).collect::<Vec<_>>(),
+        "hosts": hosts.iter().map(hosts::HostLine::json).collect::<Vec<_>>(),
         "large_files": progress
             .files()
             .iter()
@@ -203,13 +210,13 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
 }
 
 /// The progress that is shown.
-struct State {
+struct ViewState {
     counters: Counters,
     elapsed: Duration,
     /// The remaining time, where it is known.
     left: Option<Duration>,
     /// What the run waits for.
-    waits: Vec<Wait>,
+    waits: Vec<WaitLine>,
     /// The largest files that it works on.
     files: Vec<String>,
 }

@@ -13,7 +13,7 @@ use docstokg_hub::policy::role::Role;
 /// Arguments of `download`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
-pub(crate) struct Download {
+pub(crate) struct DownloadArguments {
     /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL,
     /// BibTeX, RIS, CSL-JSON); - for stdin
     #[arg(value_name = "INPUT")]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 /// Arguments of `limits`.
 #[derive(Debug, Args)]
-pub(crate) struct Limits {
+pub(crate) struct LimitsArguments {
     #[command(subcommand)]
     pub command: LimitsCommand,
 }
@@ -40,7 +40,7 @@ pub(crate) enum LimitsCommand {
 
 /// Arguments of `breaker`.
 #[derive(Debug, Args)]
-pub(crate) struct Breaker {
+pub(crate) struct BreakerArguments {
     #[command(subcommand)]
     pub command: BreakerCommand,
 }

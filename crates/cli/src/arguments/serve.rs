@@ -13,7 +13,7 @@ A program uses it by its ordinary proxy setting for http, and by the explicit fo
   http_proxy=http://127.0.0.1:8100 curl http://export.arxiv.org/api/query?id_list=1706.03762
   curl http://127.0.0.1:8100/https://api.crossref.org/works/10.1038/nature14539
 SIGHUP reads the configuration again; SIGTERM and Ctrl-C finish current requests, twice ends at once.")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArguments {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8100")]
     pub listen: String,
@@ -21,8 +21,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL")]
     pub origin: Option<Url>,
     /// Whose answers the cache holds: those of one user, or those of all clients
-    #[arg(long, value_enum, default_value_t = CacheMode::Private)]
-    pub cache_mode: CacheMode,
+    #[arg(long, value_enum, default_value_t = ServeCacheMode::Private)]
+    pub cache_mode: ServeCacheMode,
     /// Directory of the cache [default: that of the configuration]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub(crate) struct Serve {
 
 /// Whose answers the cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CacheMode {
+pub(crate) enum ServeCacheMode {
     /// One user's
     Private,
     /// All clients'

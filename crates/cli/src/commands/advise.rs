@@ -18,15 +18,15 @@ use docstokg_telemetry::summary::limits::{self, UnreachedLimit};
 use docstokg_telemetry::summary::{RunChoice, SummaryError};
 use serde_json::{Value, json};
 
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::view::plural;
 use crate::{output, session, state, telemetry};
-use saved::Refusals;
+use saved::HostRefusals;
 
 /// What was learned of the limits of one site.
-struct Learned {
+struct LearnedSite {
     /// The name of the site, where the configuration joins hosts.
     site: Option<String>,
     /// Its hosts.
@@ -36,10 +36,10 @@ struct Learned {
     limits: Vec<Confirmed>,
     searching: bool,
     /// The refusals of the run.
-    refusals: Refusals,
+    refusals: HostRefusals,
 }
 
-impl Learned {
+impl LearnedSite {
     fn name(&self) -> String {
         match (&self.site, self.hosts.first()) {
             (Some(site), _) => format!("site {site}"),
@@ -54,38 +54,38 @@ impl Learned {
 }
 
 /// Everything that the command shows.
-struct Advice {
+struct AdviceView {
     /// The run that refusals are counted in; `None` without telemetry.
     run: Option<String>,
-    learned: Vec<Learned>,
+    learned: Vec<LearnedSite>,
     /// Hosts that refused requests of the run and of which nothing was learned.
     refused: Vec<(String, u64)>,
     unreached: Vec<UnreachedLimit>,
 }
 
 /// What the command was asked about.
-enum About {
+enum AdviceSubject {
     Run(RunChoice),
     Host(Host),
 }
 
 /// Runs the command.
 pub(crate) fn run(
-    global: &Global,
-    loaded: &Loaded,
+    global: &GlobalArguments,
+    loaded: &LoadedConfig,
     about: Option<&str>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let config = &loaded.config;
     let database = match telemetry::database(global, &loaded.telemetry) {
         Some(path) if path.exists() => {
-            Some(open_to_read(&path).map_err(|error| Failure::Failed(error.into()))?)
+            Some(open_to_read(&path).map_err(|error| CommandFailure::Failed(error.into()))?)
         }
         _ => None,
     };
     let about = read_about(database.as_ref(), about)?;
-    let store = state::reach(global, config)?;
+    let store = state::open_strict(global, config)?;
     let views = session::block_on(async {
-        let failed = |error: StoreError| Failure::Failed(error.into());
+        let failed = |error: StoreError| CommandFailure::Failed(error.into());
         let mut views = Vec::new();
         for key in store.list().await.map_err(failed)? {
             if !is_pace(&key) && read_network_key(&key).is_none() {
@@ -100,7 +100,7 @@ pub(crate) fn run(
         .filter_map(|(key, view)| learned_of(config, key, view))
         .collect();
     let advice = advise(database.as_ref(), &about, learned)
-        .map_err(|error| Failure::Failed(error.into()))?;
+        .map_err(|error| CommandFailure::Failed(error.into()))?;
     if global.json {
         output::json(&advice_json(&advice));
     } else {
@@ -110,14 +110,17 @@ pub(crate) fn run(
 }
 
 /// Reads the argument: a run by its id, the directory of a download, or a host.
-fn read_about(database: Option<&Database>, about: Option<&str>) -> Result<About, Failure> {
+fn read_about(
+    database: Option<&Database>,
+    about: Option<&str>,
+) -> Result<AdviceSubject, CommandFailure> {
     let Some(asked) = about else {
-        return Ok(About::Run(RunChoice::Latest));
+        return Ok(AdviceSubject::Run(RunChoice::Latest));
     };
     let path = Path::new(asked);
     if path.is_dir() {
         let run = run_of_directory(path)?;
-        return Ok(About::Run(RunChoice::Named(run)));
+        return Ok(AdviceSubject::Run(RunChoice::Named(run)));
     }
     let choice = RunChoice::parse(Some(asked));
     let is_run = match (database, &choice) {
@@ -125,24 +128,24 @@ fn read_about(database: Option<&Database>, about: Option<&str>) -> Result<About,
         (Some(database), RunChoice::Named(_)) => match limits::run_id(database, &choice) {
             Ok(_) => true,
             Err(SummaryError::Unknown { .. } | SummaryError::NoRun) => false,
-            Err(error) => return Err(Failure::Failed(error.into())),
+            Err(error) => return Err(CommandFailure::Failed(error.into())),
         },
         (None, RunChoice::Named(_)) => false,
     };
     if is_run {
-        return Ok(About::Run(choice));
+        return Ok(AdviceSubject::Run(choice));
     }
     match Host::parse(asked) {
-        Ok(host) if asked.contains(['.', ':']) => Ok(About::Host(host)),
-        _ => Err(Failure::Usage(format!(
+        Ok(host) if asked.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
+        _ => Err(CommandFailure::Usage(format!(
             "'{asked}' is neither a run, nor a download directory, nor a host; \
              docstokg summary --list names the runs"
         ))),
     }
 }
 
-fn run_of_directory(directory: &Path) -> Result<String, Failure> {
-    let works = summary_of(directory).map_err(Failure::Failed)?;
+fn run_of_directory(directory: &Path) -> Result<String, CommandFailure> {
+    let works = summary_of(directory).map_err(CommandFailure::Failed)?;
     Ok(works["run_id"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -154,7 +157,7 @@ fn summary_of(directory: &Path) -> anyhow::Result<Value> {
 }
 
 /// Returns what a site has learned, if it has learned anything.
-fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<Learned> {
+fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<LearnedSite> {
     let found = view.site.learned()?;
     let limits: Vec<Confirmed> = found.limits().copied().collect();
     let searching = found.is_searching();
@@ -166,26 +169,26 @@ fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<Learned
         Some(site) => site.hosts.clone(),
         None => vec![Host::parse(key).ok()?],
     };
-    Some(Learned {
+    Some(LearnedSite {
         site: joined.map(|site| site.name.to_string()),
         hosts,
         roles: Vec::new(),
         limits,
         searching,
-        refusals: Refusals::default(),
+        refusals: HostRefusals::default(),
     })
 }
 
 /// Joins what was learned with the requests of a run.
 fn advise(
     database: Option<&Database>,
-    about: &About,
-    mut learned: Vec<Learned>,
-) -> Result<Advice, SummaryError> {
-    if let About::Host(host) = about {
+    about: &AdviceSubject,
+    mut learned: Vec<LearnedSite>,
+) -> Result<AdviceView, SummaryError> {
+    if let AdviceSubject::Host(host) = about {
         learned.retain(|site| site.hosts.contains(host));
     }
-    let mut advice = Advice {
+    let mut advice = AdviceView {
         run: None,
         learned,
         refused: Vec::new(),
@@ -195,8 +198,8 @@ fn advise(
         return Ok(advice);
     };
     let choice = match about {
-        About::Run(choice) => choice.clone(),
-        About::Host(_) => RunChoice::Latest,
+        AdviceSubject::Run(choice) => choice.clone(),
+        AdviceSubject::Host(_) => RunChoice::Latest,
     };
     let run = match limits::run_id(database, &choice) {
         Ok(run) => run,
@@ -212,14 +215,14 @@ fn advise(
 fn add_run(
     database: &Database,
     run: Option<&str>,
-    about: &About,
-    advice: &mut Advice,
+    about: &AdviceSubject,
+    advice: &mut AdviceView,
 ) -> Result<(), SummaryError> {
     let used: Vec<(Host, u64)> = limits::hosts_used(database, run)?
         .into_iter()
         .filter_map(|(host, refused)| Some((Host::parse(&host).ok()?, refused)))
         .collect();
-    if matches!(about, About::Run(_)) {
+    if matches!(about, AdviceSubject::Run(_)) {
         let hosts: Vec<Host> = used.iter().map(|(host, _)| host.clone()).collect();
         advice.learned.retain(|site| site.is_of(&hosts));
     }
@@ -236,8 +239,8 @@ fn add_run(
         site.refusals = saved::count(&requests, &site.limits);
     }
     let is_asked = |host: &Host| match about {
-        About::Run(_) => true,
-        About::Host(asked) => asked == host,
+        AdviceSubject::Run(_) => true,
+        AdviceSubject::Host(asked) => asked == host,
     };
     let unknown = used.iter().filter(|(host, refused)| {
         *refused > 0
@@ -254,7 +257,7 @@ fn add_run(
     Ok(())
 }
 
-fn text(advice: &Advice) -> String {
+fn text(advice: &AdviceView) -> String {
     let mut text = String::new();
     let run = advice.run.as_deref();
     if advice.learned.is_empty() {
@@ -281,7 +284,7 @@ fn text(advice: &Advice) -> String {
     text
 }
 
-fn site_text(site: &Learned, run: Option<&str>) -> String {
+fn site_text(site: &LearnedSite, run: Option<&str>) -> String {
     let name = site.name();
     let mut text = String::new();
     for limit in &site.limits {
@@ -290,7 +293,7 @@ fn site_text(site: &Learned, run: Option<&str>) -> String {
     if site.searching {
         text += &format!("{name}: a search for its limit is under way\n");
     }
-    let Refusals { all, saved } = site.refusals;
+    let HostRefusals { all, saved } = site.refusals;
     if let Some(run) = run {
         text += &match (all, site.limits.is_empty()) {
             (0, _) => format!("  it refused no request of run {run}\n"),
@@ -303,7 +306,7 @@ fn site_text(site: &Learned, run: Option<&str>) -> String {
     text
 }
 
-fn advice_json(advice: &Advice) -> Value {
+fn advice_json(advice: &AdviceView) -> Value {
     let sites = advice.learned.iter().map(|site| {
         json!({
             "site": site.site,

@@ -9,29 +9,32 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::{BreakerConfig, Config, is_pace, read_network_key, resolver_key};
-use docstokg_hub::policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_hub::policy::breaker::{BreakerPolicy, BreakerState, OpenReason};
 use docstokg_hub::stores::process::may_run;
 use docstokg_hub::stores::{SiteKey, StateStore, StoreError};
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use crate::arguments::{Breaker, BreakerCommand, Global};
-use crate::exit::Failure;
+use crate::arguments::{BreakerArguments, BreakerCommand, GlobalArguments};
+use crate::exit::CommandFailure;
 use crate::known::{self, Target};
 use crate::{output, session, state};
-use row::Row;
+use row::BreakerRow;
 
 /// Longest pause that an operator may set, in seconds: a year.
 const MAX_PAUSE_S: f64 = 366.0 * 86_400.0;
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &BreakerArguments,
+) -> Result<ExitCode, CommandFailure> {
     let config = global.load()?.config;
     match &arguments.command {
         BreakerCommand::Show { open_only, host } => {
             let mut rows = read(global, &config, host.as_deref())?;
             if *open_only {
-                rows.retain(|row| row.state != State::Closed);
+                rows.retain(|row| row.state != BreakerState::Closed);
             }
             show(global, &rows);
             Ok(ExitCode::SUCCESS)
@@ -43,7 +46,7 @@ pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Fail
             resolver,
         } => {
             if !(seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_PAUSE_S) {
-                return Err(Failure::Usage(format!(
+                return Err(CommandFailure::Usage(format!(
                     "--seconds: expected more than 0 and at most {MAX_PAUSE_S}, found {seconds}"
                 )));
             }
@@ -54,7 +57,12 @@ pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Fail
             } else {
                 Target::host(&config, host)?
             };
-            change(global, &config, &target, &Change::Open(pause, reason))
+            change(
+                global,
+                &config,
+                &target,
+                &BreakerChange::Open(pause, reason),
+            )
         }
         BreakerCommand::Close { host, resolver } => {
             let target = if *resolver {
@@ -62,36 +70,36 @@ pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Fail
             } else {
                 Target::host(&config, host)?
             };
-            change(global, &config, &target, &Change::Close)
+            change(global, &config, &target, &BreakerChange::Close)
         }
     }
 }
 
 /// What an operator changes.
-enum Change {
+enum BreakerChange {
     Open(Duration, OpenReason),
     Close,
 }
 
-fn store_failure(error: StoreError) -> Failure {
-    Failure::Failed(error.into())
+fn store_failure(error: StoreError) -> CommandFailure {
+    CommandFailure::Failed(error.into())
 }
 
 fn change(
-    global: &Global,
+    global: &GlobalArguments,
     config: &Config,
     target: &Target<'_>,
-    change: &Change,
-) -> Result<ExitCode, Failure> {
-    let store = state::reach(global, config)?;
+    change: &BreakerChange,
+) -> Result<ExitCode, CommandFailure> {
+    let store = state::open_strict(global, config)?;
     let key = &target.key;
     let changed = session::block_on(async {
-        if matches!(change, Change::Close)
+        if matches!(change, BreakerChange::Close)
             && !store.list().await.map_err(store_failure)?.contains(key)
         {
             return Ok(None);
         }
-        if matches!(change, Change::Open(..)) {
+        if matches!(change, BreakerChange::Open(..)) {
             known::warn(
                 global,
                 config,
@@ -101,14 +109,14 @@ fn change(
         }
         let site = store.site(key);
         match change {
-            Change::Open(length, reason) => site.block(*length, reason).await,
-            Change::Close => site.unblock().await,
+            BreakerChange::Open(length, reason) => site.block(*length, reason).await,
+            BreakerChange::Close => site.unblock().await,
         }
         .map_err(store_failure)?;
         let view = site.view().await.map_err(store_failure)?;
         store.flush().await.map_err(store_failure)?;
         let policy = policy_of(config, key);
-        Ok(Some(Row::new(
+        Ok(Some(BreakerRow::new(
             key.to_string(),
             view.site.breaker(),
             &policy,
@@ -128,19 +136,19 @@ fn change(
 
 /// Reports that there is no breaker to close, and creates none.
 fn nothing_to_close(
-    global: &Global,
+    global: &GlobalArguments,
     config: &Config,
     target: &Target<'_>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let (name, key) = (target.name, &target.key);
     let is_configured = known::is_configured(config, key);
     if !is_configured {
-        return Err(Failure::Failed(anyhow::anyhow!(
+        return Err(CommandFailure::Failed(anyhow::anyhow!(
             "{name} is not known: no run with this state directory has sent it a request, \
              and no configuration names it; nothing was changed"
         )));
     }
-    let row = Row::untouched(key.to_string(), &policy_of(config, key));
+    let row = BreakerRow::untouched(key.to_string(), &policy_of(config, key));
     if global.json {
         output::json(&row.json());
     } else if !global.quiet {
@@ -152,9 +160,9 @@ fn nothing_to_close(
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(global: &Global, rows: &[Row]) {
+fn show(global: &GlobalArguments, rows: &[BreakerRow]) {
     if global.json {
-        output::json(&json!({ "breakers": rows.iter().map(Row::json).collect::<Vec<_>>() }));
+        output::json(&json!({ "breakers": rows.iter().map(BreakerRow::json).collect::<Vec<_>>() }));
     } else if rows.is_empty() {
         output::line("every breaker is closed");
     } else {
@@ -169,16 +177,20 @@ fn show(global: &Global, rows: &[Row]) {
             "probes (metadata / landing / artifact)",
             "opened by",
         ];
-        let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+        let cells: Vec<Vec<String>> = rows.iter().map(BreakerRow::cells).collect();
         output::text(&table(&header, &cells));
     }
 }
 
 /// Reads the breakers of all hosts and resolvers, or of one host.
-fn read(global: &Global, config: &Config, host: Option<&str>) -> Result<Vec<Row>, Failure> {
+fn read(
+    global: &GlobalArguments,
+    config: &Config,
+    host: Option<&str>,
+) -> Result<Vec<BreakerRow>, CommandFailure> {
     let only = host.map(|host| Target::host(config, host)).transpose()?;
     let only = only.map(|target| target.key);
-    let store = state::reach(global, config)?;
+    let store = state::open_strict(global, config)?;
     session::block_on(async {
         let keys = keys(&*store, config, only).await.map_err(store_failure)?;
         let mut rows = Vec::new();
@@ -192,7 +204,7 @@ fn read(global: &Global, config: &Config, host: Option<&str>) -> Result<Vec<Row>
 
 /// Whether the store has state of a breaker, or only the configuration names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Recorded {
+enum RecordedState {
     Yes,
     No,
 }
@@ -202,23 +214,23 @@ async fn keys(
     store: &dyn StateStore,
     config: &Config,
     only: Option<SiteKey>,
-) -> Result<BTreeMap<SiteKey, Recorded>, StoreError> {
+) -> Result<BTreeMap<SiteKey, RecordedState>, StoreError> {
     let hosts = config.breakers.hosts.keys();
     let resolvers = config.breakers.resolvers.keys();
-    let mut keys: BTreeMap<SiteKey, Recorded> = hosts
+    let mut keys: BTreeMap<SiteKey, RecordedState> = hosts
         .map(|host| config.site_key(host))
         .chain(resolvers.map(|name| resolver_key(name)))
-        .map(|key| (key, Recorded::No))
+        .map(|key| (key, RecordedState::No))
         .collect();
     let recorded = store.list().await?;
     keys.extend(
         recorded
             .into_iter()
             .filter(|key| !is_pace(key))
-            .map(|key| (key, Recorded::Yes)),
+            .map(|key| (key, RecordedState::Yes)),
     );
     if let Some(only) = only {
-        let recorded = keys.get(&only).copied().unwrap_or(Recorded::No);
+        let recorded = keys.get(&only).copied().unwrap_or(RecordedState::No);
         keys.retain(|key, _| {
             read_network_key(key).is_some_and(|(host, _)| config.site_key(&host) == only)
         });
@@ -232,8 +244,8 @@ async fn rows_of(
     store: &dyn StateStore,
     config: &Config,
     key: &SiteKey,
-    recorded: Recorded,
-) -> Result<Vec<Row>, StoreError> {
+    recorded: RecordedState,
+) -> Result<Vec<BreakerRow>, StoreError> {
     if let Some((host, process)) = read_network_key(key) {
         if !may_run(process) {
             return Ok(Vec::new());
@@ -242,18 +254,23 @@ async fn rows_of(
         return Ok(row.into_iter().collect());
     }
     let config = config_of(config, key);
-    if recorded == Recorded::No {
-        return Ok(vec![Row::untouched(key.to_string(), &config.policy)]);
+    if recorded == RecordedState::No {
+        return Ok(vec![BreakerRow::untouched(key.to_string(), &config.policy)]);
     }
     let view = store.site(key).view().await?;
     let breaker = view.site.breaker();
-    let mut rows = vec![Row::new(key.to_string(), breaker, &config.policy, &view)];
+    let mut rows = vec![BreakerRow::new(
+        key.to_string(),
+        breaker,
+        &config.policy,
+        &view,
+    )];
     for (role, breaker) in view.site.breakers().1 {
         let policy = config.roles[role.index()]
             .as_ref()
             .unwrap_or(&config.policy);
         let name = format!("{key} ({role} alone)");
-        rows.push(Row::new(name, breaker, policy, &view));
+        rows.push(BreakerRow::new(name, breaker, policy, &view));
     }
     Ok(rows)
 }
@@ -265,16 +282,16 @@ async fn unreachable(
     key: &SiteKey,
     host: &Host,
     process: &str,
-) -> Result<Option<Row>, StoreError> {
+) -> Result<Option<BreakerRow>, StoreError> {
     let view = store.site(key).view().await?;
-    let mut row = Row::new(
+    let mut row = BreakerRow::new(
         format!("network:{host}"),
         view.site.breaker(),
         &config.breakers.of(host).policy,
         &view,
     );
     row.opened_by = Some(process.to_owned());
-    Ok(Some(row).filter(|row| row.state == State::Open))
+    Ok(Some(row).filter(|row| row.state == BreakerState::Open))
 }
 
 /// Returns the configuration of a breaker: of its host, of the first host of its site, or of the

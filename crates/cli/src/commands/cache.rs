@@ -5,30 +5,35 @@ use std::sync::Arc;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::policy::freshness::Stored;
+use docstokg_hub::policy::freshness::StoredResponse;
 use docstokg_hub::policy::time::Timestamp;
 use docstokg_hub::store;
 use docstokg_hub::stores::StoreError;
-use docstokg_hub::stores::cache::{CacheStore, Listed, Position, Removed, Stats, Verified};
+use docstokg_hub::stores::cache::{
+    CacheStats, CacheStore, ListPosition, ListedEntry, RemovedEntries, VerificationReport,
+};
 use docstokg_telemetry::summary::table;
 use serde_json::{Value, json};
 
-use crate::arguments::{CacheArguments, CacheCommand, Global};
-use crate::exit::{self, Failure};
+use crate::arguments::{CacheArguments, CacheCommand, GlobalArguments};
+use crate::exit::{self, CommandFailure};
 use crate::view::text::plural;
 use crate::{output, session, state};
 
 /// How many entries are read at once.
-const PAGE: usize = 500;
+const ENTRIES_PER_PAGE: usize = 500;
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &CacheArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &CacheArguments,
+) -> Result<ExitCode, CommandFailure> {
     let config = global.load()?.config.cache;
     let directory = store::cache_directory(&config, Some(&state::directory(global)));
-    let directory =
-        directory.ok_or_else(|| Failure::Usage("no directory is set for the cache".to_owned()))?;
+    let directory = directory
+        .ok_or_else(|| CommandFailure::Usage("no directory is set for the cache".to_owned()))?;
     let limits = store::cache_limits(&config);
-    let failed = |error: StoreError| Failure::Failed(error.into());
+    let failed = |error: StoreError| CommandFailure::Failed(error.into());
     let cache =
         CacheStore::disk(&directory, limits, Arc::new(SystemClock), None).map_err(failed)?;
     session::block_on(async {
@@ -54,29 +59,29 @@ pub(crate) fn run(global: &Global, arguments: &CacheArguments) -> Result<ExitCod
     })
 }
 
-fn known(host: Option<&str>) -> Result<Option<Host>, Failure> {
+fn known(host: Option<&str>) -> Result<Option<Host>, CommandFailure> {
     host.map(Host::parse)
         .transpose()
-        .map_err(|error| Failure::Usage(error.to_string()))
+        .map_err(|error| CommandFailure::Usage(error.to_string()))
 }
 
 async fn show(
-    global: &Global,
+    global: &GlobalArguments,
     cache: &CacheStore,
     host: Option<&str>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let host = known(host)?;
     let name = host.as_ref().map(Host::as_str);
     let now = SystemClock.wall();
-    let mut after = Position::default();
+    let mut after = ListPosition::default();
     let (mut shown, mut rows): (Vec<Value>, Vec<Vec<String>>) = (Vec::new(), Vec::new());
     loop {
-        let page = cache.list(name, after, PAGE).await;
-        let page = page.map_err(|error| Failure::Failed(error.into()))?;
+        let page = cache.list(name, after, ENTRIES_PER_PAGE).await;
+        let page = page.map_err(|error| CommandFailure::Failed(error.into()))?;
         let Some(last) = page.last() else { break };
         after = last.position;
         for entry in &page {
-            let stored = serde_json::from_slice::<Stored>(&entry.metadata).ok();
+            let stored = serde_json::from_slice::<StoredResponse>(&entry.metadata).ok();
             shown.push(entry_json(entry, stored.as_ref(), now));
             rows.push(entry_row(entry, stored.as_ref(), now));
         }
@@ -92,7 +97,7 @@ async fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-fn entry_json(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Value {
+fn entry_json(entry: &ListedEntry, stored: Option<&StoredResponse>, now: Timestamp) -> Value {
     json!({
         "url": entry.url,
         "host": entry.host,
@@ -104,7 +109,7 @@ fn entry_json(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Value 
     })
 }
 
-fn entry_row(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Vec<String> {
+fn entry_row(entry: &ListedEntry, stored: Option<&StoredResponse>, now: Timestamp) -> Vec<String> {
     let unknown = || "?".to_owned();
     vec![
         entry.stored_at.to_string(),
@@ -115,7 +120,7 @@ fn entry_row(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Vec<Str
     ]
 }
 
-fn tell_stats(global: &Global, stats: &Stats, directory: &str) {
+fn tell_stats(global: &GlobalArguments, stats: &CacheStats, directory: &str) {
     if global.json {
         output::json(&json!({
             "directory": directory,
@@ -133,7 +138,7 @@ fn tell_stats(global: &Global, stats: &Stats, directory: &str) {
     ));
 }
 
-fn tell_removed(global: &Global, removed: Removed, host: Option<&str>) {
+fn tell_removed(global: &GlobalArguments, removed: RemovedEntries, host: Option<&str>) {
     if global.json {
         output::json(&json!({
             "host": host,
@@ -149,7 +154,7 @@ fn tell_removed(global: &Global, removed: Removed, host: Option<&str>) {
     ));
 }
 
-fn tell_verified(global: &Global, verified: &Verified) -> ExitCode {
+fn tell_verified(global: &GlobalArguments, verified: &VerificationReport) -> ExitCode {
     let is_intact = verified.damaged == 0 && !verified.index_replaced;
     if global.json {
         let list = verified.list.iter();
@@ -183,7 +188,7 @@ fn tell_verified(global: &Global, verified: &Verified) -> ExitCode {
     if is_intact {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::process::ExitCode;
 
-use docstokg_config::{Problem, Problems, document};
+use docstokg_config::{ConfigProblem, ConfigProblems, document};
 use serde_json::json;
 
 use super::import;
-use crate::arguments::{ConfigArguments, ConfigCommand, Global};
+use crate::arguments::{ConfigArguments, ConfigCommand, GlobalArguments};
 use crate::configuration::Settings;
-use crate::exit::{self, Failure};
+use crate::exit::{self, CommandFailure};
 use crate::output;
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &ConfigArguments,
+) -> Result<ExitCode, CommandFailure> {
     match &arguments.command {
         ConfigCommand::Show => {
             output::json(&document::show(&global.load()?.settings));
@@ -30,7 +33,10 @@ pub(crate) fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Failure> {
+fn check(
+    global: &GlobalArguments,
+    file: Option<&std::path::Path>,
+) -> Result<ExitCode, CommandFailure> {
     let checked = match file {
         Some(path) => global.load_with(Some(path.to_owned())),
         None => global.load(),
@@ -45,17 +51,17 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
             }
             Ok(ExitCode::SUCCESS)
         }
-        Err(Failure::Config(Problems(problems))) if global.json => {
+        Err(CommandFailure::Config(ConfigProblems(problems))) if global.json => {
             output::json(&json!({ "ok": false, "problems": list(&problems) }));
-            Ok(ExitCode::from(exit::USAGE))
+            Ok(ExitCode::from(exit::EXIT_USAGE))
         }
         Err(failure) => Err(failure),
     }
 }
 
 /// Formats problems as JSON.
-pub(super) fn list(problems: &[Problem]) -> Vec<serde_json::Value> {
-    let shown = |problem: &Problem| {
+pub(super) fn list(problems: &[ConfigProblem]) -> Vec<serde_json::Value> {
+    let shown = |problem: &ConfigProblem| {
         json!({
             "where": problem.source.to_string(),
             "key": problem.key,

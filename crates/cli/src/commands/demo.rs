@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::Parser;
 use docstokg_bulk::directory::Directory;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::scholarly::{Library, Plan};
-use docstokg_origin_sim::{Ledger, Listener, Origin, Security, Web};
+use docstokg_origin_sim::scholarly::{LibraryPlan, WorkLibrary};
+use docstokg_origin_sim::{Ledger, Listener, OriginScript, Security, SimulatedWeb};
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, Makespan, RunChoice};
@@ -16,26 +16,26 @@ use serde_json::json;
 
 use super::download;
 use super::summary::write_page;
-use crate::arguments::{Arguments, Command, Demo, Global};
-use crate::exit::{self, Failure};
+use crate::arguments::{DemoArguments, DocstokgArguments, DocstokgCommand, GlobalArguments};
+use crate::exit::{self, CommandFailure};
 use crate::output;
 use crate::session::{self, TaskThreads};
 
 /// A simulated web on loopback, in a runtime of its own.
-pub(crate) struct SimulatedWeb {
+pub(crate) struct DemoWeb {
     /// The web.
-    pub(crate) web: Web,
+    pub(crate) web: SimulatedWeb,
     /// The address that its hosts are reached at.
     pub(crate) address: String,
     _listener: Listener,
     _runtime: tokio::runtime::Runtime,
 }
 
-impl SimulatedWeb {
+impl DemoWeb {
     /// Starts to serve hosts.
-    pub(crate) fn start(origins: Vec<Origin>) -> Result<Self, Failure> {
+    pub(crate) fn start(origins: Vec<OriginScript>) -> Result<Self, CommandFailure> {
         let runtime = session::start_runtime(TaskThreads::Two)?;
-        let web = Web::new(origins, SystemClock.boot());
+        let web = SimulatedWeb::new(origins, SystemClock.boot());
         let listener = runtime
             .block_on(Listener::start(&web, Security::Plain))
             .context("no port on loopback can be listened on")?;
@@ -49,24 +49,27 @@ impl SimulatedWeb {
 }
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure> {
-    let plan = Plan {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &DemoArguments,
+) -> Result<ExitCode, CommandFailure> {
+    let plan = LibraryPlan {
         seed: arguments.seed,
         works: arguments.works as usize,
         scale: arguments.scale,
-        ..Plan::default()
+        ..LibraryPlan::default()
     };
-    let library = Library::generate(&plan);
+    let library = WorkLibrary::generate(&plan);
     let out = arguments.out.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("docstokg-demo-{}", std::process::id()))
     });
     if Directory::was_used(&out) {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{} holds an earlier run, whose files would be counted as well: choose another --out",
             out.display()
         )));
     }
-    let served = SimulatedWeb::start(library.origins())?;
+    let served = DemoWeb::start(library.origins())?;
     let prepared = prepare(&library, &out)?;
     if !global.quiet {
         output::tell(&format!(
@@ -78,28 +81,31 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
         ));
     }
     let words = command_line(global, &library, &served.address, &out, &prepared);
-    let parsed = Arguments::try_parse_from(words).map_err(|error| Failure::Failed(error.into()))?;
-    let Command::Download(job) = &parsed.command else {
-        return Err(Failure::Failed(anyhow::anyhow!("the demo is a download")));
+    let parsed = DocstokgArguments::try_parse_from(words)
+        .map_err(|error| CommandFailure::Failed(error.into()))?;
+    let DocstokgCommand::Download(job) = &parsed.command else {
+        return Err(CommandFailure::Failed(anyhow::anyhow!(
+            "the demo is a download"
+        )));
     };
     // Works without a file are part of the demonstration, so the download itself exits with 1.
     download::run(&parsed.global, job)?;
-    let achieved = Achieved::count(&library, served.web.ledger(), &out)?;
+    let achieved = DemoResult::count(&library, served.web.ledger(), &out)?;
     show(global, &achieved, &out, &prepared)
 }
 
 /// The files that a run needs.
-struct Prepared {
+struct DemoFiles {
     input: PathBuf,
     config: PathBuf,
     state: PathBuf,
 }
 
-fn prepare(library: &Library, out: &Path) -> anyhow::Result<Prepared> {
+fn prepare(library: &WorkLibrary, out: &Path) -> anyhow::Result<DemoFiles> {
     let directory = out.join("demo");
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("{} cannot be written", directory.display()))?;
-    let prepared = Prepared {
+    let prepared = DemoFiles {
         input: directory.join("works.txt"),
         config: directory.join("config.yaml"),
         state: directory.join("state"),
@@ -112,11 +118,11 @@ fn prepare(library: &Library, out: &Path) -> anyhow::Result<Prepared> {
 }
 
 fn command_line(
-    global: &Global,
-    library: &Library,
+    global: &GlobalArguments,
+    library: &WorkLibrary,
     address: &str,
     out: &Path,
-    prepared: &Prepared,
+    prepared: &DemoFiles,
 ) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let mut words: Vec<String> = ["docstokg", "download"].map(str::to_owned).into();
@@ -153,7 +159,7 @@ fn command_line(
 }
 
 /// What the demonstration achieved, by the truth of the simulated web and its hosts' own ledger.
-struct Achieved {
+struct DemoResult {
     files: usize,
     obtainable: usize,
     works: usize,
@@ -161,8 +167,8 @@ struct Achieved {
     requests: usize,
 }
 
-impl Achieved {
-    fn count(library: &Library, ledger: &Ledger, out: &Path) -> anyhow::Result<Self> {
+impl DemoResult {
+    fn count(library: &WorkLibrary, ledger: &Ledger, out: &Path) -> anyhow::Result<Self> {
         let manifest = std::fs::read_to_string(out.join("manifest.jsonl"))
             .context("the manifest cannot be read")?;
         let records = manifest
@@ -187,12 +193,12 @@ impl Achieved {
 }
 
 fn show(
-    global: &Global,
-    achieved: &Achieved,
+    global: &GlobalArguments,
+    achieved: &DemoResult,
     out: &Path,
-    prepared: &Prepared,
-) -> Result<ExitCode, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Failed(anyhow::anyhow!("{error}"));
+    prepared: &DemoFiles,
+) -> Result<ExitCode, CommandFailure> {
+    let failed = |error: &dyn std::fmt::Display| CommandFailure::Failed(anyhow::anyhow!("{error}"));
     let database =
         open_to_read(&prepared.state.join("telemetry.sqlite3")).map_err(|error| failed(&error))?;
     let found = summary::load(&database, &RunChoice::Latest).map_err(|error| failed(&error))?;
@@ -225,11 +231,11 @@ fn show(
     Ok(if achieved.is_complete() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     })
 }
 
-fn text(achieved: &Achieved, makespan: &Makespan) -> String {
+fn text(achieved: &DemoResult, makespan: &Makespan) -> String {
     let ratio = makespan
         .ratio
         .map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));

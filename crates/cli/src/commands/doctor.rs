@@ -7,7 +7,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::config::{Config, read_network_key};
-use docstokg_hub::doctor::{
+use docstokg_hub::diagnosis::{
     BudgetReport, Diagnosis, LearnedReport, LimitSource, Obstacle, is_exceeded,
 };
 use docstokg_hub::json::whole_millis;
@@ -20,26 +20,27 @@ use serde_json::{Value, json};
 
 use super::advise::limit_json;
 use super::limits::pacing;
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::known::{self, Target};
 use crate::{output, session, state, stated, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(
-    global: &Global,
-    loaded: Loaded,
+    global: &GlobalArguments,
+    loaded: LoadedConfig,
     host: Option<Host>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let database = telemetry::database(global, &loaded.telemetry);
     let database = database.and_then(|path| open_to_read(&path).ok());
     let mut config = loaded.config;
     // The next request is that of a bulk run: paced evenly, and held back by what was learned.
     config.limits.prepare_for_lists();
-    let store = state::reach(global, &config)?;
+    let store = state::open_strict(global, &config)?;
     session::block_on(async {
-        let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
+        let store_error =
+            |error: docstokg_hub::stores::StoreError| CommandFailure::Failed(error.into());
         let is_named = host.is_some();
         let recorded = store.list().await.map_err(store_error)?;
         let hosts = match host {
@@ -52,7 +53,7 @@ pub(crate) fn run(
         let hub = Hub::builder(config.clone())
             .store(store)
             .build()
-            .map_err(|error| Failure::Failed(error.into()))?;
+            .map_err(|error| CommandFailure::Failed(error.into()))?;
         let mut found = Vec::new();
         for host in hosts {
             let mut roles = hub.diagnose(&host).await.map_err(store_error)?;

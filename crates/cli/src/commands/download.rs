@@ -1,6 +1,6 @@
 //! `docstokg download`: works in, files out.
 
-mod ending;
+mod final_report;
 mod resume;
 mod terminal;
 
@@ -11,34 +11,37 @@ use std::time::Duration;
 
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::{Directory, DirectoryError, verify};
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::progress::RunProgress;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
+use docstokg_bulk::scheduler::{RunEnd, RunError, RunMode};
 use docstokg_content::config::ResolverConfig;
-use docstokg_content::input::Format;
-use docstokg_content::layout::Layout;
-use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
-use docstokg_content::run::query::Pages;
-use docstokg_content::run::{self, Options, Report, Run};
+use docstokg_content::input::ListFormat;
+use docstokg_content::layout::FileLayout;
+use docstokg_content::run::inputs::{ChainedInputs, InputThread, UserInput, WorkInputs};
+use docstokg_content::run::query::QueryPages;
+use docstokg_content::run::{self, RunOptions, RunReport, WorksRun};
 use docstokg_content::work_sender::WorkSender;
-use docstokg_content::work_state::Kind;
+use docstokg_content::work_state::ArtifactKind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::{CacheAccess, Config};
 use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::limits;
-use crate::arguments::{Download, Global};
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::{DownloadArguments, GlobalArguments};
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
-use crate::telemetry::{MetricsReader, Recording};
-use crate::view::{View, plural};
+use crate::telemetry::{MetricsReader, RunRecording};
+use crate::view::{ProgressView, plural};
 use crate::{output, services};
 use terminal::introduce;
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &DownloadArguments,
+) -> Result<ExitCode, CommandFailure> {
     let mut loaded = global.load()?;
     services::check_mailto(arguments.choice.mailto.as_deref())?;
     if arguments.choice.mailto.is_some() {
@@ -66,7 +69,7 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
              --list-only looks works up and downloads no file",
         ));
     }
-    let job = Job {
+    let job = DownloadJob {
         inputs: inputs(arguments)?,
         format: format(&arguments.format)?,
         options: options(arguments, &loaded.resolvers)?,
@@ -76,18 +79,18 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
 }
 
 /// A download: its inputs and options.
-pub(crate) struct Job<'a> {
-    pub(crate) inputs: Vec<Input>,
-    pub(crate) format: Format,
-    pub(crate) options: Options,
-    pub(crate) arguments: &'a Download,
+pub(crate) struct DownloadJob<'a> {
+    pub(crate) inputs: Vec<UserInput>,
+    pub(crate) format: ListFormat,
+    pub(crate) options: RunOptions,
+    pub(crate) arguments: &'a DownloadArguments,
 }
 
-fn usage(message: impl Into<String>) -> Failure {
-    Failure::Usage(message.into())
+fn usage(message: impl Into<String>) -> CommandFailure {
+    CommandFailure::Usage(message.into())
 }
 
-fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
+fn inputs(arguments: &DownloadArguments) -> Result<Vec<UserInput>, CommandFailure> {
     let query = arguments.topic.is_some() || arguments.filter.is_some();
     if arguments.inputs.is_empty()
         && !query
@@ -123,23 +126,23 @@ fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
     arguments
         .inputs
         .iter()
-        .map(|text| Input::parse(text).map_err(usage))
+        .map(|text| UserInput::parse(text).map_err(usage))
         .collect()
 }
 
-fn format(text: &str) -> Result<Format, Failure> {
+fn format(text: &str) -> Result<ListFormat, CommandFailure> {
     match text {
-        "auto" => Ok(Format::Auto),
-        "lines" => Ok(Format::Lines),
-        "csv" => Ok(Format::Csv),
-        "jsonl" => Ok(Format::Jsonl),
-        "bibtex" => Ok(Format::Bibtex),
-        "ris" => Ok(Format::Ris),
-        "csl-json" => Ok(Format::CslJson),
-        "enw" => Ok(Format::Enw),
-        "endnote-xml" => Ok(Format::EndnoteXml),
-        "nbib" => Ok(Format::Nbib),
-        "wos" => Ok(Format::Wos),
+        "auto" => Ok(ListFormat::Auto),
+        "lines" => Ok(ListFormat::Lines),
+        "csv" => Ok(ListFormat::Csv),
+        "jsonl" => Ok(ListFormat::Jsonl),
+        "bibtex" => Ok(ListFormat::Bibtex),
+        "ris" => Ok(ListFormat::Ris),
+        "csl-json" => Ok(ListFormat::CslJson),
+        "enw" => Ok(ListFormat::Enw),
+        "endnote-xml" => Ok(ListFormat::EndnoteXml),
+        "nbib" => Ok(ListFormat::Nbib),
+        "wos" => Ok(ListFormat::Wos),
         other => Err(usage(format!(
             "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, \
              endnote-xml, nbib or wos"
@@ -147,26 +150,29 @@ fn format(text: &str) -> Result<Format, Failure> {
     }
 }
 
-fn kinds(text: &str) -> Result<std::collections::BTreeSet<Kind>, Failure> {
+fn kinds(text: &str) -> Result<std::collections::BTreeSet<ArtifactKind>, CommandFailure> {
     let read = |word: &str| match word.trim().to_ascii_lowercase().as_str() {
-        "pdf" => Ok(Kind::Pdf),
-        "xml" => Ok(Kind::Xml),
-        "html" => Ok(Kind::Html),
+        "pdf" => Ok(ArtifactKind::Pdf),
+        "xml" => Ok(ArtifactKind::Xml),
+        "html" => Ok(ArtifactKind::Html),
         other => Err(usage(format!("--kinds: '{other}' is not pdf, xml or html"))),
     };
     text.split(',').map(read).collect()
 }
 
-fn options(arguments: &Download, resolvers: &ResolverConfig) -> Result<Options, Failure> {
-    Ok(Options {
+fn options(
+    arguments: &DownloadArguments,
+    resolvers: &ResolverConfig,
+) -> Result<RunOptions, CommandFailure> {
+    Ok(RunOptions {
         kinds: kinds(&arguments.kinds)?,
         choice: services::choice(&arguments.choice, resolvers)?,
         workers: arguments.workers as usize,
         role: arguments.role,
         layout: if arguments.content_addressed {
-            Layout::ContentAddressed
+            FileLayout::ContentAddressed
         } else {
-            Layout::ByKind
+            FileLayout::ByKind
         },
         max_attempts: arguments.max_attempts,
         item_deadline: arguments.item_deadline.map(Duration::from_secs),
@@ -183,16 +189,16 @@ fn options(arguments: &Download, resolvers: &ResolverConfig) -> Result<Options, 
             _ => RunMode::Full,
         },
         max_wait: Duration::from_secs(arguments.max_wait),
-        ..Options::new(arguments.out.clone())
+        ..RunOptions::new(arguments.out.clone())
     })
 }
 
 /// Runs a download to its end.
 pub(crate) fn execute(
-    global: &Global,
-    loaded: Loaded,
-    mut job: Job<'_>,
-) -> Result<ExitCode, Failure> {
+    global: &GlobalArguments,
+    loaded: LoadedConfig,
+    mut job: DownloadJob<'_>,
+) -> Result<ExitCode, CommandFailure> {
     // A run that is not full leaves nothing behind.
     let is_partial = job.options.mode != RunMode::Full;
     if is_partial {
@@ -203,7 +209,7 @@ pub(crate) fn execute(
         ));
         if Directory::was_used(&job.arguments.out) {
             Directory::copy_queue(&job.arguments.out, &job.options.out)
-                .map_err(|error| Failure::Failed(error.into()))?;
+                .map_err(|error| CommandFailure::Failed(error.into()))?;
         }
         job.options.min_free = 0;
     }
@@ -215,8 +221,12 @@ pub(crate) fn execute(
     done
 }
 
-fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
-    let failed = |error: DirectoryError| Failure::Failed(error.into());
+fn execute_in(
+    global: &GlobalArguments,
+    mut loaded: LoadedConfig,
+    mut job: DownloadJob<'_>,
+) -> Result<ExitCode, CommandFailure> {
+    let failed = |error: DirectoryError| CommandFailure::Failed(error.into());
     let is_partial = job.options.mode != RunMode::Full;
     loaded.config.limits.prepare_for_lists();
     let session = Session::open(global, loaded, TaskThreads::Two)?;
@@ -227,10 +237,10 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
         &session.loaded.resolvers,
         job.arguments.choice.mailto.as_deref(),
     ));
-    let directory = run::open_directory(&job.options.out, Mode::Thread).map_err(failed)?;
+    let directory = run::open_directory(&job.options.out, CommitMode::Thread).map_err(failed)?;
     let recording = session.record("download", MetricsReader::None)?;
     introduce(global, config, &services, &job.options.choice);
-    let view = View::new(global, config);
+    let view = ProgressView::new(global, config);
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
@@ -238,8 +248,8 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
         config.cache.access = CacheAccess::SkipErrors;
     }
     let hub = session.hub(config, [recording.observer(), view.observer()])?;
-    let progress = Arc::new(Progress::default());
-    let work = work_off(
+    let progress = Arc::new(RunProgress::default());
+    let work = run_to_end(
         &hub,
         &directory,
         services,
@@ -249,7 +259,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
         session.reachability(),
     );
     let outcome = session.show_run(&view, &hub, &progress, work);
-    let ended = ending::finish(
+    let ended = final_report::finish(
         global, &directory, &progress, &recording, is_partial, outcome,
     );
     recording.close();
@@ -264,15 +274,15 @@ fn bound_requests(config: &mut Config, workers: u32) {
     config.limits.max_inflight.value = configured.into_iter().chain(workers).min();
 }
 
-async fn work_off(
+async fn run_to_end(
     hub: &Hub,
     directory: &Directory,
     services: Arc<docstokg_content::resolver::settings::Settings>,
-    mut job: Job<'_>,
-    recording: &Recording,
-    progress: &Arc<Progress>,
+    mut job: DownloadJob<'_>,
+    recording: &RunRecording,
+    progress: &Arc<RunProgress>,
     reachability: Option<Arc<dyn Reachability>>,
-) -> Result<(Ended, Report), RunError> {
+) -> Result<(RunEnd, RunReport), RunError> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.recover().await.map_err(halted)?;
     prepare(directory, job.arguments).await?;
@@ -281,12 +291,15 @@ async fn work_off(
     let context = context.await?.with_reachability(reachability, certain);
     let inputs = open_inputs(&context, &services, &mut job)?;
     let options = job.options.clone();
-    let run = Run::new(context, services, job.options).await?;
+    let run = WorksRun::new(context, services, job.options).await?;
     let ended = run
-        .run(Box::new(Chained::new(inputs, directory.queue.clone())))
+        .run(Box::new(ChainedInputs::new(
+            inputs,
+            directory.queue.clone(),
+        )))
         .await?;
     if options.mode == RunMode::DryRun {
-        progress.notify(ending::dry_run(
+        progress.notify(final_report::dry_run(
             &progress.counters(),
             run.least_time_of_planned().await,
         ));
@@ -311,7 +324,7 @@ fn halted(error: DirectoryError) -> RunError {
 }
 
 /// Checks files and takes failed works up again, where the arguments ask for it.
-async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunError> {
+async fn prepare(directory: &Directory, arguments: &DownloadArguments) -> Result<(), RunError> {
     if arguments.verify {
         let verified = verify(directory).await.map_err(halted)?;
         for (path, flaw) in &verified.wrong {
@@ -331,7 +344,7 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
     if arguments.resume && !arguments.verify {
         let damaged = run::requeue_damaged(directory).await;
         for (path, flaw) in damaged.map_err(halted)? {
-            output::note(&format!("{path}: {flaw}; downloading again"));
+            output::print_note(&format!("{path}: {flaw}; downloading again"));
         }
     }
     if arguments.retry_failed {
@@ -348,19 +361,19 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
 fn open_inputs(
     context: &RunContext,
     services: &Arc<docstokg_content::resolver::settings::Settings>,
-    job: &mut Job<'_>,
-) -> Result<Vec<Box<dyn Inputs>>, RunError> {
-    let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
+    job: &mut DownloadJob<'_>,
+) -> Result<Vec<Box<dyn WorkInputs>>, RunError> {
+    let mut inputs: Vec<Box<dyn WorkInputs>> = Vec::new();
     if !job.inputs.is_empty() {
         inputs.push(Box::new(
-            Reading::start(std::mem::take(&mut job.inputs), job.format)
+            InputThread::start(std::mem::take(&mut job.inputs), job.format)
                 .map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?,
         ));
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries are asked of APIs only.
         let web = WorkSender::new(context.clone(), RobotsPolicy::Ignore);
-        inputs.push(Box::new(Pages::new(
+        inputs.push(Box::new(QueryPages::new(
             web,
             Arc::clone(context.clock.runtime()),
             context.queue.clone(),

@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use docstokg_content::identifier::Identifier;
 use docstokg_content::resolver::all;
-use docstokg_content::resolver::order::{Plan, order};
+use docstokg_content::resolver::order::{ResolverPlan, order};
 use docstokg_content::work::Work;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use crate::arguments::{Explain, Global};
-use crate::exit::Failure;
+use crate::arguments::{ExplainArguments, GlobalArguments};
+use crate::exit::CommandFailure;
 use crate::{output, services};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &ExplainArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
-    let usage = |text: String| Failure::Usage(text);
+    let usage = |text: String| CommandFailure::Usage(text);
     let work =
         Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
     let choice = services::choice(&arguments.choice, &loaded.resolvers)?;
@@ -29,10 +32,10 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     )));
     let planned = order(&work, &choice, &resolvers);
     let shown = work.shown_id();
-    let plan_name = |plan: Plan| match plan {
-        Plan::Ask => "ask",
-        Plan::Later => "later",
-        Plan::Skip => "skip",
+    let plan_name = |plan: ResolverPlan| match plan {
+        ResolverPlan::Ask => "ask",
+        ResolverPlan::Later => "later",
+        ResolverPlan::Skip => "skip",
     };
     if global.json {
         let list: Vec<_> = planned

@@ -12,7 +12,8 @@ use docstokg_hub::event::Observer;
 use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{
-    FetchError, Head, Host, Hub, Journey, RateWait, Request, RobotsPolicy, SavedFile, redact,
+    FetchError, Host, Hub, Journey, RateWait, Request, ResponseHead, RobotsPolicy, SavedFile,
+    redact,
 };
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
@@ -20,14 +21,17 @@ use url::Url;
 
 use self::trace::TracePrinter;
 use super::limits;
-use crate::arguments::{Fetch, Global};
-use crate::exit::{self, Failure};
+use crate::arguments::{FetchArguments, GlobalArguments};
+use crate::exit::{self, CommandFailure};
 use crate::output;
 use crate::session::{Session, TaskThreads};
-use crate::telemetry::{MetricsReader, Recording};
+use crate::telemetry::{MetricsReader, RunRecording};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &FetchArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
@@ -50,7 +54,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
             biased;
             _ = session.interrupts.next() => {
                 let message = "interrupted; no partial file was left";
-                Err(Failure::Failed(anyhow::anyhow!(message)))
+                Err(CommandFailure::Failed(anyhow::anyhow!(message)))
             }
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
@@ -66,10 +70,14 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
 }
 
 /// Fetches into memory, or into a file where one is named.
-async fn fetch(hub: &Hub, request: Request, file: Option<&Path>) -> Result<Fetched, FetchError> {
+async fn fetch(
+    hub: &Hub,
+    request: Request,
+    file: Option<&Path>,
+) -> Result<FetchedResponse, FetchError> {
     if let Some(path) = file {
         let done = hub.download(request, path).await?;
-        return Ok(Fetched {
+        return Ok(FetchedResponse {
             head: done.head,
             body: done.preview,
             file: done.file,
@@ -77,7 +85,7 @@ async fn fetch(hub: &Hub, request: Request, file: Option<&Path>) -> Result<Fetch
         });
     }
     let done = hub.fetch(request).await?;
-    Ok(Fetched {
+    Ok(FetchedResponse {
         head: done.head,
         body: done.body,
         file: None,
@@ -85,15 +93,15 @@ async fn fetch(hub: &Hub, request: Request, file: Option<&Path>) -> Result<Fetch
     })
 }
 
-struct Fetched {
-    head: Head,
+struct FetchedResponse {
+    head: ResponseHead,
     body: bytes::Bytes,
     file: Option<SavedFile>,
     journey: Journey,
 }
 
-fn request(arguments: &Fetch) -> Result<Request, Failure> {
-    let usage = |message: String| Failure::Usage(message);
+fn request(arguments: &FetchArguments) -> Result<Request, CommandFailure> {
+    let usage = |message: String| CommandFailure::Usage(message);
     let url = Url::parse(&arguments.url).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => usage(format!(
             "'{}' is not a URL: it has no scheme such as https://",
@@ -141,10 +149,10 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
 }
 
 fn answered(
-    global: &Global,
-    arguments: &Fetch,
-    fetched: &Fetched,
-    recording: &Recording,
+    global: &GlobalArguments,
+    arguments: &FetchArguments,
+    fetched: &FetchedResponse,
+    recording: &RunRecording,
     clock: TokioRuntime,
 ) -> ExitCode {
     let status = fetched.head.status;
@@ -177,10 +185,10 @@ fn answered(
         attempts(&fetched.journey)
     ));
     let Some(later) = later else {
-        return ExitCode::from(exit::FAILED);
+        return ExitCode::from(exit::EXIT_FAILED);
     };
     later.tell(clock);
-    ExitCode::from(exit::REFUSED)
+    ExitCode::from(exit::EXIT_REFUSED)
 }
 
 /// The next attempt of a request that ended because its wait is too long: a refusal for now. The
@@ -218,7 +226,7 @@ impl NextAttempt {
     }
 }
 
-fn answer_json(fetched: &Fetched, recording: &Recording) -> Value {
+fn answer_json(fetched: &FetchedResponse, recording: &RunRecording) -> Value {
     let received = fetched.body.len() as u64;
     let mut shown = json!({
         "ok": false,
@@ -243,9 +251,9 @@ fn answer_json(fetched: &Fetched, recording: &Recording) -> Value {
 }
 
 fn failed(
-    global: &Global,
+    global: &GlobalArguments,
     error: &FetchError,
-    recording: &Recording,
+    recording: &RunRecording,
     clock: TokioRuntime,
 ) -> ExitCode {
     let refused = error.kind.refused();
@@ -282,9 +290,9 @@ fn failed(
         output::json(&shown);
     }
     ExitCode::from(if refused.is_some() || later.is_some() {
-        exit::REFUSED
+        exit::EXIT_REFUSED
     } else {
-        exit::FAILED
+        exit::EXIT_FAILED
     })
 }
 
@@ -301,7 +309,7 @@ fn attempts(journey: &Journey) -> String {
     )
 }
 
-fn headers_json(head: &Head) -> Value {
+fn headers_json(head: &ResponseHead) -> Value {
     let mut shown = serde_json::Map::new();
     for name in head.headers.keys() {
         let values: Vec<String> = head

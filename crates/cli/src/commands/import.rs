@@ -13,14 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use docstokg_config::node::{Entry, Value};
-use docstokg_config::{Node, Problem, Problems, Section, Source, document, read_file};
+use docstokg_config::node::{ConfigValue, MappingEntry};
+use docstokg_config::{
+    ConfigNode, ConfigProblem, ConfigProblems, Section, ValueSource, document, read_file,
+};
 use serde_json::{Value as Json, json};
 
 use super::config::list;
-use crate::arguments::Global;
+use crate::arguments::GlobalArguments;
 use crate::configuration::Settings;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// Name of the file that `--out` writes the configuration to.
@@ -30,11 +32,11 @@ const ONTOLOGIES_FILE: &str = "sources.yaml";
 
 /// Runs the command.
 pub(super) fn run(
-    global: &Global,
+    global: &GlobalArguments,
     files: &[PathBuf],
     out: Option<&Path>,
-) -> Result<ExitCode, Failure> {
-    let mut imported = Imported::default();
+) -> Result<ExitCode, CommandFailure> {
+    let mut imported = ImportResult::default();
     let mut problems = Vec::new();
     for file in files {
         if let Some(node) = read_file(file, &mut problems) {
@@ -42,7 +44,7 @@ pub(super) fn run(
         }
     }
     if !problems.is_empty() {
-        return Err(Failure::Config(Problems(problems)));
+        return Err(CommandFailure::Config(ConfigProblems(problems)));
     }
     let config = imported.config();
     let ontologies = (!imported.ontologies.is_empty())
@@ -69,10 +71,10 @@ pub(super) fn run(
 }
 
 /// Writes a file that is not there yet.
-fn write(directory: &Path, name: &str, value: &Json) -> Result<(), Failure> {
+fn write(directory: &Path, name: &str, value: &Json) -> Result<(), CommandFailure> {
     let path = directory.join(name);
     if path.exists() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{} is there already; name another directory, or remove it",
             path.display()
         )));
@@ -85,36 +87,36 @@ fn write(directory: &Path, name: &str, value: &Json) -> Result<(), Failure> {
 
 /// What the files of the other program come to.
 #[derive(Default)]
-struct Imported {
+struct ImportResult {
     settings: Settings,
     /// Ontologies for a list of `ontofetch`.
     ontologies: Vec<Json>,
     /// What has no counterpart.
-    left_out: Vec<Problem>,
+    left_out: Vec<ConfigProblem>,
 }
 
-impl Imported {
+impl ImportResult {
     /// Takes one file in.
-    fn take(&mut self, node: Node, problems: &mut Vec<Problem>) {
+    fn take(&mut self, node: ConfigNode, problems: &mut Vec<ConfigProblem>) {
         let source = node.source.clone();
         let entries = entries(node);
-        match FileKind::of(&entries) {
-            Some(FileKind::Limits) => limits::take(self, entries),
-            Some(FileKind::Breakers) => breakers::take(self, entries),
-            Some(FileKind::Cache) => cache::take(self, entries),
-            Some(FileKind::Ontologies) => ontologies::take(self, entries),
+        match ImportKind::of(&entries) {
+            Some(ImportKind::Limits) => limits::import_limits(self, entries),
+            Some(ImportKind::Breakers) => breakers::import_breakers(self, entries),
+            Some(ImportKind::Cache) => cache::import_cache(self, entries),
+            Some(ImportKind::Ontologies) => ontologies::import_ontologies(self, entries),
             None => {
                 let message = "it is none of the files of DocsToKG that are read: \
                                ratelimits.yaml, breakers.yaml, cache.yaml and sources.yaml";
-                problems.push(Problem::without_key(&source, message));
+                problems.push(ConfigProblem::without_key(&source, message));
             }
         }
     }
 
     /// Puts a value where it stands here. What the section does not know is left out.
-    fn put(&mut self, path: &[&str], node: Node) {
+    fn put(&mut self, path: &[&str], node: ConfigNode) {
         let mut found = Vec::new();
-        let read: Settings = document::read(Node::nested(path, node), &mut found);
+        let read: Settings = document::read(ConfigNode::nested(path, node), &mut found);
         let below = std::mem::take(&mut self.settings);
         self.settings = read.over(below);
         for problem in found {
@@ -124,21 +126,21 @@ impl Imported {
             } else {
                 problem.message
             };
-            let problem = Problem::new(&problem.source, problem.key, message);
+            let problem = ConfigProblem::new(&problem.source, problem.key, message);
             self.left_out.push(problem);
         }
     }
 
     /// Lists a key that has no counterpart, and why.
-    fn leave_out(&mut self, source: &Source, key: &str, why: &str) {
-        self.left_out.push(Problem::new(source, key, why));
+    fn leave_out(&mut self, source: &ValueSource, key: &str, why: &str) {
+        self.left_out.push(ConfigProblem::new(source, key, why));
     }
 
     /// Lists an entry and all below it.
-    fn leave_out_all(&mut self, path: &str, entry: Entry, why: &str) {
+    fn leave_out_all(&mut self, path: &str, entry: MappingEntry, why: &str) {
         let path = join(path, &entry.key);
         match entry.node.value {
-            Value::Map(inner) if !inner.is_empty() => {
+            ConfigValue::Map(inner) if !inner.is_empty() => {
                 for entry in inner {
                     self.leave_out_all(&path, entry, why);
                 }
@@ -156,7 +158,7 @@ impl Imported {
 
     fn report(&self, is_written: bool) {
         if !self.left_out.is_empty() {
-            output::note("without a counterpart, or changed:");
+            output::print_note("without a counterpart, or changed:");
         }
         for problem in &self.left_out {
             output::tell(&format!("  {problem}"));
@@ -180,16 +182,16 @@ const NO_COUNTERPART: &str = "no counterpart";
 
 /// A file of the other program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileKind {
+enum ImportKind {
     Limits,
     Breakers,
     Cache,
     Ontologies,
 }
 
-impl FileKind {
+impl ImportKind {
     /// Recognises a file by its keys.
-    fn of(entries: &[Entry]) -> Option<Self> {
+    fn of(entries: &[MappingEntry]) -> Option<Self> {
         let has = |keys: &[&str]| {
             entries
                 .iter()
@@ -229,22 +231,22 @@ const BREAKERS_KEYS: [&str; 6] = [
 ];
 
 /// Returns the entries below a key.
-fn group<'a>(entries: &'a [Entry], key: &str) -> &'a [Entry] {
+fn group<'a>(entries: &'a [MappingEntry], key: &str) -> &'a [MappingEntry] {
     let entry = entries.iter().find(|entry| entry.key == key);
     entry.map_or(&[], |entry| inner(&entry.node))
 }
 
-fn inner(node: &Node) -> &[Entry] {
+fn inner(node: &ConfigNode) -> &[MappingEntry] {
     match &node.value {
-        Value::Map(entries) => entries,
+        ConfigValue::Map(entries) => entries,
         _ => &[],
     }
 }
 
 /// Returns the entries of a mapping; none of anything else.
-fn entries(node: Node) -> Vec<Entry> {
+fn entries(node: ConfigNode) -> Vec<MappingEntry> {
     match node.value {
-        Value::Map(entries) => entries,
+        ConfigValue::Map(entries) => entries,
         _ => Vec::new(),
     }
 }

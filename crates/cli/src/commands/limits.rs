@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow};
-use docstokg_hub::config::{BudgetLimits, Config, Learn, RoleLimits, Source};
+use docstokg_hub::config::{BudgetLimits, Config, LearnSetting, RoleLimits, ValueSource};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::{Window, format_rates, rates_in_words};
 use docstokg_hub::stores::StoreError;
@@ -14,17 +14,21 @@ use docstokg_telemetry::summary::table;
 use serde_json::json;
 
 use super::{advise, doctor};
-use crate::arguments::{Global, Limits, LimitsCommand};
-use crate::exit::Failure;
+use crate::arguments::{GlobalArguments, LimitsArguments, LimitsCommand};
+use crate::exit::CommandFailure;
 use crate::{known, output, session, state};
 
 /// The longest window that is a pace and not a quota.
-const PACE: Duration = Duration::from_secs(60);
+const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &LimitsArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
-    let parse = |host: &str| Host::parse(host).map_err(|error| Failure::Usage(error.to_string()));
+    let parse =
+        |host: &str| Host::parse(host).map_err(|error| CommandFailure::Usage(error.to_string()));
     match &arguments.command {
         LimitsCommand::Show { host } => {
             let host = host.as_deref().map(parse).transpose()?;
@@ -43,11 +47,15 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
 }
 
 /// Forgets what was learned of a host's limits.
-fn forget(global: &Global, config: &Config, host: &Host) -> Result<ExitCode, Failure> {
-    let store = state::reach(global, config)?;
+fn forget(
+    global: &GlobalArguments,
+    config: &Config,
+    host: &Host,
+) -> Result<ExitCode, CommandFailure> {
+    let store = state::open_strict(global, config)?;
     let key = config.site_key(host);
     let forgotten = session::block_on(async {
-        let failed = |error: StoreError| Failure::Failed(error.into());
+        let failed = |error: StoreError| CommandFailure::Failed(error.into());
         // A host without state gets none.
         if !store.list().await.map_err(failed)?.contains(&key) {
             return Ok(false);
@@ -68,7 +76,7 @@ fn forget(global: &Global, config: &Config, host: &Host) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(global: &Global, config: &Config, host: Option<&Host>) -> ExitCode {
+fn show(global: &GlobalArguments, config: &Config, host: Option<&Host>) -> ExitCode {
     let rows = show::limit_rows(config, host);
     if global.json {
         output::json(
@@ -143,7 +151,9 @@ pub(crate) fn one_line(config: &Config) -> String {
 fn strictest(config: &Config) -> &[Window] {
     let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
     let rate = |windows: &[Window]| {
-        let paces = windows.iter().filter(|window| window.per <= PACE);
+        let paces = windows
+            .iter()
+            .filter(|window| window.per <= MAX_PACE_WINDOW);
         paces.map(per_second).fold(f64::INFINITY, f64::min)
     };
     let defaults = config.limits.defaults.iter();
@@ -213,18 +223,18 @@ pub(super) fn pacing(limits: &RoleLimits, config: &Config) -> &'static str {
 }
 
 /// Returns which limits are learned for the host of a row, where that does not depend on the run.
-fn learn_of(row: &LimitRow, config: &Config) -> Option<Learn> {
+fn learn_of(row: &LimitRow, config: &Config) -> Option<LearnSetting> {
     let host = Host::parse(&row.host).ok();
     config.limits.learn_in_every_run(host.as_ref())
 }
 
 fn learn(row: &LimitRow, config: &Config) -> String {
     match learn_of(row, config) {
-        None if config.limits.learn_unless_set == Learn::Tighten => "tighten".to_owned(),
+        None if config.limits.learn_unless_set == LearnSetting::Tighten => "tighten".to_owned(),
         None => "tighten in bulk runs".to_owned(),
-        Some(Learn::Off) => "off".to_owned(),
-        Some(Learn::Tighten) => "tighten".to_owned(),
-        Some(Learn::UpTo(window)) => format!("up_to {window}"),
+        Some(LearnSetting::Off) => "off".to_owned(),
+        Some(LearnSetting::Tighten) => "tighten".to_owned(),
+        Some(LearnSetting::UpTo(window)) => format!("up_to {window}"),
     }
 }
 
@@ -232,7 +242,7 @@ fn learn(row: &LimitRow, config: &Config) -> String {
 fn windows(row: &LimitRow, config: &Config) -> Vec<Window> {
     let rates = &row.limits.rates;
     match learn_of(row, config) {
-        Some(Learn::UpTo(ceiling)) if rates.source == Source::Default => vec![ceiling],
+        Some(LearnSetting::UpTo(ceiling)) if rates.source == ValueSource::Default => vec![ceiling],
         _ => rates.value.clone(),
     }
 }

@@ -11,44 +11,47 @@ use std::time::Duration;
 
 use docstokg_gateway::{Gateway, GatewayOptions, GatewayServer, MetricsPage, adapt_config};
 use docstokg_hub::event::Observer;
-use docstokg_hub::policy::freshness::{Heuristic, Mode};
+use docstokg_hub::policy::freshness::{CacheMode, Heuristic};
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::{Hub, Relay};
+use docstokg_hub::{Hub, RelayMode};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
 use url::Url;
 
 use super::limits;
-use crate::arguments::{CacheMode, Global, Serve};
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::{GlobalArguments, ServeArguments, ServeCacheMode};
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::interrupts::Interrupts;
 use crate::session::{self, Session, TaskThreads};
-use crate::telemetry::{MetricsReader, Recording};
+use crate::telemetry::{MetricsReader, RunRecording};
 use crate::{output, state};
 
 /// How long current requests have after the first signal.
-const GRACE: Duration = Duration::from_secs(30);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// The longest `--max-wait`.
 const MAX_WAIT: f64 = 86_400.0;
 /// What RFC 9111 section 4.2.2 suggests, within a day.
-const HEURISTIC: Heuristic = Heuristic {
+const SHARED_CACHE_HEURISTIC: Heuristic = Heuristic {
     percent: 10,
     at_most: Duration::from_secs(86_400),
 };
 /// The environment variable with the token.
-const TOKEN: &str = "DOCSTOKG_GATEWAY_TOKEN";
+const TOKEN_VARIABLE: &str = "DOCSTOKG_GATEWAY_TOKEN";
 /// The longest token file.
 const MAX_TOKEN: usize = 4096;
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &ServeArguments,
+) -> Result<ExitCode, CommandFailure> {
     let options = options(global, arguments)?;
     let loaded = load(global, arguments)?;
     let session = Session::open(global, loaded, TaskThreads::PerCore)?;
     let recording = session.record("serve", MetricsReader::Program)?;
-    let parts = Arc::new(HubParts {
+    let parts = Arc::new(HubRecipe {
         global: global.clone(),
         arguments: arguments.clone(),
         store: session.store,
@@ -70,15 +73,15 @@ pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failur
 }
 
 /// What a hub is made of, again when the configuration is read again.
-struct HubParts {
-    global: Global,
-    arguments: Serve,
+struct HubRecipe {
+    global: GlobalArguments,
+    arguments: ServeArguments,
     store: Arc<dyn StateStore>,
     observer: Option<Arc<dyn Observer>>,
 }
 
-impl HubParts {
-    fn build(&self, loaded: Loaded) -> Result<Hub, Failure> {
+impl HubRecipe {
+    fn build(&self, loaded: LoadedConfig) -> Result<Hub, CommandFailure> {
         let (store, observer) = (Arc::clone(&self.store), self.observer.clone());
         let wire = self.global.wire()?;
         session::build_hub(&self.global, loaded.config, store, wire, observer)
@@ -104,12 +107,12 @@ impl HubParts {
     }
 
     /// Uses a configuration that was read again. One with problems changes nothing.
-    fn use_read(&self, gateway: &Gateway, built: Result<Hub, Failure>) {
+    fn use_read(&self, gateway: &Gateway, built: Result<Hub, CommandFailure>) {
         match built {
             Ok(hub) => {
                 gateway.replace_hub(hub);
                 if !self.global.quiet {
-                    output::note("read the configuration again");
+                    output::print_note("read the configuration again");
                 }
             }
             Err(failure) => {
@@ -121,10 +124,13 @@ impl HubParts {
 }
 
 /// The number of a signal, and what was read after it.
-type ReadAgain = (u64, Result<Hub, Failure>);
+type ReadAgain = (u64, Result<Hub, CommandFailure>);
 
 /// Reads the configuration as a gateway uses it.
-fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
+fn load(
+    global: &GlobalArguments,
+    arguments: &ServeArguments,
+) -> Result<LoadedConfig, CommandFailure> {
     let mut loaded = global.load()?;
     let config = &mut loaded.config;
     adapt_config(config);
@@ -138,8 +144,11 @@ fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-fn options(global: &Global, arguments: &Serve) -> Result<GatewayOptions, Failure> {
-    let usage = |message: String| Failure::Usage(message);
+fn options(
+    global: &GlobalArguments,
+    arguments: &ServeArguments,
+) -> Result<GatewayOptions, CommandFailure> {
+    let usage = |message: String| CommandFailure::Usage(message);
     let text = &arguments.listen;
     let text = if text.starts_with(':') {
         format!("127.0.0.1{text}")
@@ -167,7 +176,7 @@ fn options(global: &Global, arguments: &Serve) -> Result<GatewayOptions, Failure
     if !address.ip().is_loopback() && arguments.origin.is_none() && token.is_none() {
         return Err(usage(format!(
             "--listen {address}: everyone who can reach that address could send requests through \
-             this machine; set a token (--token-file FILE or {TOKEN}), or listen on 127.0.0.1"
+             this machine; set a token (--token-file FILE or {TOKEN_VARIABLE}), or listen on 127.0.0.1"
         )));
     }
     Ok(GatewayOptions {
@@ -175,13 +184,13 @@ fn options(global: &Global, arguments: &Serve) -> Result<GatewayOptions, Failure
         names: arguments.name.clone(),
         origin: arguments.origin.clone(),
         upgrade: arguments.upgrade_https,
-        relay: Relay {
+        relay: RelayMode {
             mode: match arguments.cache_mode {
-                CacheMode::Private => Mode::Private,
-                CacheMode::Shared => Mode::Shared,
+                ServeCacheMode::Private => CacheMode::Private,
+                ServeCacheMode::Shared => CacheMode::Shared,
             },
             hold: Duration::from_secs_f64(wait),
-            heuristic: arguments.heuristic.then_some(HEURISTIC),
+            heuristic: arguments.heuristic.then_some(SHARED_CACHE_HEURISTIC),
             ignored_fields: arguments.ignore_field.iter().cloned().collect(),
         },
         spool: state::directory(global),
@@ -192,13 +201,13 @@ fn options(global: &Global, arguments: &Serve) -> Result<GatewayOptions, Failure
     })
 }
 
-fn check_origin(origin: &Url) -> Result<(), Failure> {
+fn check_origin(origin: &Url) -> Result<(), CommandFailure> {
     let is_http = matches!(origin.scheme(), "http" | "https") && origin.has_host();
     let is_bare = origin.query().is_none() && origin.fragment().is_none();
     if is_http && is_bare && origin.username().is_empty() && origin.password().is_none() {
         return Ok(());
     }
-    Err(Failure::Usage(
+    Err(CommandFailure::Usage(
         "--origin: expected http://HOST or https://HOST, with a path if need be, and without \
          credentials, query or fragment"
             .to_owned(),
@@ -206,15 +215,15 @@ fn check_origin(origin: &Url) -> Result<(), Failure> {
 }
 
 /// Reads the token from its file or the environment.
-fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
+fn token(arguments: &ServeArguments) -> Result<Option<String>, CommandFailure> {
     let (text, from) = if let Some(path) = &arguments.token_file {
         let shown = path.display().to_string();
         let text = read_token(path).map_err(|error| {
-            Failure::Usage(format!("--token-file: {shown} cannot be read: {error}"))
+            CommandFailure::Usage(format!("--token-file: {shown} cannot be read: {error}"))
         })?;
         (text, shown)
-    } else if let Ok(text) = std::env::var(TOKEN) {
-        (text, TOKEN.to_owned())
+    } else if let Ok(text) = std::env::var(TOKEN_VARIABLE) {
+        (text, TOKEN_VARIABLE.to_owned())
     } else {
         return Ok(None);
     };
@@ -223,7 +232,7 @@ fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
         || text.len() > MAX_TOKEN
         || !text.bytes().all(|byte| byte.is_ascii_graphic())
     {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{from}: a token has 1 to {MAX_TOKEN} visible ASCII characters and no spaces"
         )));
     }
@@ -234,7 +243,7 @@ fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
 fn read_token(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        output::note(&format!(
+        output::print_note(&format!(
             "warning: other users can read {}; chmod 600 makes it private",
             path.display()
         ));
@@ -245,23 +254,23 @@ fn read_token(path: &Path) -> io::Result<String> {
 }
 
 async fn serve(
-    parts: &Arc<HubParts>,
+    parts: &Arc<HubRecipe>,
     options: GatewayOptions,
     hub: Hub,
-    recording: Recording,
+    recording: RunRecording,
     interrupts: Interrupts,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let (address, is_open) = (options.address, options.token.is_none());
     let bound = GatewayServer::bind(options, hub).await;
     let server = bound.map_err(|error| {
-        Failure::Usage(format!(
+        CommandFailure::Usage(format!(
             "--listen: {address} cannot be listened on: {error}"
         ))
     })?;
     let gateway = server.gateway();
     announce(parts, server.address(), is_open);
     let (stop, stopped) = watch::channel(false);
-    let serving = server.run(stopped, GRACE);
+    let serving = server.run(stopped, SHUTDOWN_GRACE);
     tokio::select! {
         () = serving => {}
         () = signals(parts, &gateway, &stop, interrupts) => {}
@@ -273,7 +282,7 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-fn announce(parts: &HubParts, address: SocketAddr, is_open: bool) {
+fn announce(parts: &HubRecipe, address: SocketAddr, is_open: bool) {
     let (global, arguments) = (&parts.global, &parts.arguments);
     if global.json {
         // One line: a program that started the gateway reads it while that runs.
@@ -287,10 +296,10 @@ fn announce(parts: &HubParts, address: SocketAddr, is_open: bool) {
         Some(origin) => format!("in front of {origin}"),
         None => "as a proxy".to_owned(),
     };
-    output::note(&format!("listening on http://{address} {what}"));
+    output::print_note(&format!("listening on http://{address} {what}"));
     if !address.ip().is_loopback() && is_open {
-        output::note(&format!(
-            "warning: everyone who can reach that address can use it; --token-file or {TOKEN} \
+        output::print_note(&format!(
+            "warning: everyone who can reach that address can use it; --token-file or {TOKEN_VARIABLE} \
              restricts it"
         ));
     }
@@ -299,7 +308,7 @@ fn announce(parts: &HubParts, address: SocketAddr, is_open: bool) {
 /// Handles signals: SIGHUP reads the configuration again, the first interrupt asks to stop. Returns
 /// at the second.
 async fn signals(
-    parts: &Arc<HubParts>,
+    parts: &Arc<HubRecipe>,
     gateway: &Gateway,
     stop: &watch::Sender<bool>,
     mut interrupts: Interrupts,
@@ -328,7 +337,7 @@ async fn signals(
             return;
         }
         if !parts.global.quiet {
-            output::note("finishing current requests; interrupt again to stop now");
+            output::print_note("finishing current requests; interrupt again to stop now");
         }
     }
 }

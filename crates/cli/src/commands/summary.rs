@@ -9,16 +9,19 @@ use docstokg_hub::files::write_whole;
 use docstokg_telemetry::config::SloSettings;
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
-use docstokg_telemetry::summary::{self, Check, RunChoice, Summary};
+use docstokg_telemetry::summary::{self, RunChoice, RunSummary, TargetCheck};
 use serde_json::{Value, json};
 
-use crate::arguments::{Global, SummaryArguments};
-use crate::exit::{self, Failure};
+use crate::arguments::{GlobalArguments, SummaryArguments};
+use crate::exit::{self, CommandFailure};
 use crate::view::plural;
 use crate::{output, telemetry};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &GlobalArguments,
+    arguments: &SummaryArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let configured = &loaded.settings.telemetry.slo;
     let targets = match &arguments.slo {
@@ -30,16 +33,16 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
     let Some(path) = path.or_else(|| telemetry::database(global, &loaded.telemetry)) else {
         let message = "telemetry.sqlite is off, so there is nothing to summarise; \
                        --telemetry FILE names another database";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     };
-    let database = open_to_read(&path).map_err(|error| Failure::Failed(error.into()))?;
+    let database = open_to_read(&path).map_err(|error| CommandFailure::Failed(error.into()))?;
     if arguments.list {
-        let ids = summary::runs(&database).map_err(|error| Failure::Failed(error.into()))?;
+        let ids = summary::runs(&database).map_err(|error| CommandFailure::Failed(error.into()))?;
         list(global, &ids);
         return Ok(ExitCode::SUCCESS);
     }
     let read = |choice: &RunChoice| {
-        summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()))
+        summary::load(&database, choice).map_err(|error| CommandFailure::Failed(error.into()))
     };
     let directory = arguments.run.as_deref().map(Path::new);
     let works = directory
@@ -61,10 +64,13 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         .transpose()?;
     if let Some(file) = &arguments.html {
         let page = report::page(&database, &found);
-        write_page(file, &page.map_err(|error| Failure::Failed(error.into()))?)?;
+        write_page(
+            file,
+            &page.map_err(|error| CommandFailure::Failed(error.into()))?,
+        )?;
     }
     let ok = checks.iter().all(|check| check.ok);
-    let shown = Shown {
+    let shown = SummaryView {
         found,
         checks,
         before,
@@ -74,19 +80,19 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
     Ok(if ok {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     })
 }
 
 /// Everything that one summary shows.
-struct Shown {
-    found: Summary,
-    checks: Vec<Check>,
-    before: Option<Summary>,
+struct SummaryView {
+    found: RunSummary,
+    checks: Vec<TargetCheck>,
+    before: Option<RunSummary>,
     works: Option<Value>,
 }
 
-fn list(global: &Global, ids: &[String]) {
+fn list(global: &GlobalArguments, ids: &[String]) {
     if global.json {
         output::json(&json!(ids));
     } else {
@@ -96,8 +102,12 @@ fn list(global: &Global, ids: &[String]) {
     }
 }
 
-fn show(global: &Global, arguments: &SummaryArguments, shown: Shown) -> Result<(), Failure> {
-    let Shown {
+fn show(
+    global: &GlobalArguments,
+    arguments: &SummaryArguments,
+    shown: SummaryView,
+) -> Result<(), CommandFailure> {
+    let SummaryView {
         found,
         checks,
         before,
@@ -138,17 +148,17 @@ fn show(global: &Global, arguments: &SummaryArguments, shown: Shown) -> Result<(
 }
 
 /// Reads the summary of the latest run in a directory.
-fn works_of(directory: &Path) -> Result<Value, Failure> {
+fn works_of(directory: &Path) -> Result<Value, CommandFailure> {
     let file = directory.join("manifest.summary.json");
     let text = std::fs::read_to_string(&file).map_err(|_| {
-        Failure::Usage(format!(
+        CommandFailure::Usage(format!(
             "{} holds no finished run: {} cannot be read",
             directory.display(),
             file.display()
         ))
     })?;
     serde_json::from_str(&text).map_err(|error| {
-        Failure::Failed(anyhow::anyhow!(
+        CommandFailure::Failed(anyhow::anyhow!(
             "{} cannot be read: {error}",
             file.display()
         ))
@@ -173,9 +183,9 @@ fn works_text(works: &Value) -> String {
 }
 
 /// Writes a page, which appears under its name when it is complete.
-pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
+pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), CommandFailure> {
     write_whole(file, page).map_err(|error| {
-        Failure::Failed(anyhow::anyhow!(
+        CommandFailure::Failed(anyhow::anyhow!(
             "{} cannot be written: {error}",
             file.display()
         ))

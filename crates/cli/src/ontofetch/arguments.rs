@@ -8,9 +8,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use docstokg_ontology::pull::imports::Imports;
+use docstokg_ontology::pull::imports::ImportDepth;
 
-use crate::arguments::{ConfigArguments, Global, SummaryArguments};
+use crate::arguments::{ConfigArguments, GlobalArguments, SummaryArguments};
 
 /// Downloads ontologies politely: planned, pulled, verified, versioned.
 #[derive(Debug, Parser)]
@@ -20,44 +20,44 @@ use crate::arguments::{ConfigArguments, Global, SummaryArguments};
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
                   3 refused for now by breaker or limiter."
 )]
-pub(super) struct Arguments {
+pub(super) struct OntofetchArguments {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArguments,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: OntofetchCommand,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum OntofetchCommand {
     /// Download ontologies into the library, each version beside the others
-    Pull(Box<Pull>),
+    Pull(Box<PullArguments>),
     /// Show what would be downloaded: source, address, version, licence, size, last change
-    Plan(Box<Plan>),
+    Plan(Box<PlanArguments>),
     /// Compare a plan with an earlier one
-    PlanDiff(Box<PlanDiff>),
+    PlanDiff(Box<PlanDiffArguments>),
     /// Show an ontology of the library
-    Show(Show),
+    Show(ShowArguments),
     /// List the ontologies of the library
-    List(List),
+    List(ListArguments),
     /// Show what changed between two versions, term by term
-    Diff(Diff),
+    Diff(DiffArguments),
     /// Read files to their end, and show what is wrong and where
-    Validate(Validate),
+    Validate(ValidateArguments),
     /// Remove old versions
-    Prune(Prune),
+    Prune(PruneArguments),
     /// Check endpoints, disk, credentials, clock and store
-    Doctor(Doctor),
+    Doctor(DoctorArguments),
     /// Show the rates of services
-    Rl(Rl),
+    Rl(RlArguments),
     /// Write an example sources.yaml
-    Init(Init),
+    Init(InitArguments),
     /// Show, check and describe the configuration
     Config(ConfigArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Pull from built-in simulated registries; no internet is used
-    Demo(Demo),
+    Demo(PullDemoArguments),
 }
 
 /// Where the library is.
@@ -70,7 +70,7 @@ pub(super) struct LibraryFlag {
 
 /// Which ontologies, and where to look for them.
 #[derive(Debug, Args)]
-pub(super) struct Selection {
+pub(super) struct SelectionArguments {
     /// Ontologies, such as hp or go; otherwise all of --spec
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
@@ -101,9 +101,9 @@ pub(super) struct Selection {
 
 /// Arguments of `pull`.
 #[derive(Debug, Args)]
-pub(super) struct Pull {
+pub(super) struct PullArguments {
     #[command(flatten)]
-    pub selection: Selection,
+    pub selection: SelectionArguments,
     /// Download exactly what this lock file pins
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
@@ -112,7 +112,7 @@ pub(super) struct Pull {
     pub lock_output: Option<PathBuf>,
     /// How far to follow imports: none, direct or closure
     #[arg(long, default_value = "none", value_name = "HOW")]
-    pub imports: Imports,
+    pub imports: ImportDepth,
     /// Download also what has not changed
     #[arg(long)]
     pub force: bool,
@@ -134,9 +134,9 @@ pub(super) struct Pull {
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
-pub(super) struct Plan {
+pub(super) struct PlanArguments {
     #[command(flatten)]
-    pub selection: Selection,
+    pub selection: SelectionArguments,
     /// Do not ask servers for size and date
     #[arg(long)]
     pub no_planner_probes: bool,
@@ -147,9 +147,9 @@ pub(super) struct Plan {
 
 /// Arguments of `plan-diff`.
 #[derive(Debug, Args)]
-pub(super) struct PlanDiff {
+pub(super) struct PlanDiffArguments {
     #[command(flatten)]
-    pub plan: Plan,
+    pub plan: PlanArguments,
     /// Earlier plan: a lock file
     #[arg(long, value_name = "FILE", default_value = "ontologies.lock.json")]
     pub baseline: PathBuf,
@@ -160,7 +160,7 @@ pub(super) struct PlanDiff {
 
 /// Arguments of `show`.
 #[derive(Debug, Args)]
-pub(super) struct Show {
+pub(super) struct ShowArguments {
     /// The ontology
     pub id: String,
     /// The version; otherwise the latest
@@ -174,7 +174,7 @@ pub(super) struct Show {
 
 /// Arguments of `list`.
 #[derive(Debug, Args)]
-pub(super) struct List {
+pub(super) struct ListArguments {
     /// List the sources instead
     #[arg(long)]
     pub sources: bool,
@@ -184,7 +184,7 @@ pub(super) struct List {
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
-pub(super) struct Diff {
+pub(super) struct DiffArguments {
     /// The older version: a file, ID@VERSION or ID
     #[arg(value_name = "A")]
     pub older: String,
@@ -197,7 +197,7 @@ pub(super) struct Diff {
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
-pub(super) struct Validate {
+pub(super) struct ValidateArguments {
     /// Files, or ontologies of the library as ID or ID@VERSION
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
@@ -207,7 +207,7 @@ pub(super) struct Validate {
 
 /// Arguments of `prune`.
 #[derive(Debug, Args)]
-pub(super) struct Prune {
+pub(super) struct PruneArguments {
     /// Ontologies; otherwise all
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
@@ -223,14 +223,14 @@ pub(super) struct Prune {
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
+pub(super) struct DoctorArguments {
     #[command(flatten)]
     pub library: LibraryFlag,
 }
 
 /// Arguments of `rl`.
 #[derive(Debug, Args)]
-pub(super) struct Rl {
+pub(super) struct RlArguments {
     #[command(subcommand)]
     pub command: RlCommand,
 }
@@ -251,7 +251,7 @@ pub(super) enum RlCommand {
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
-pub(super) struct Init {
+pub(super) struct InitArguments {
     /// The file to write
     #[arg(default_value = "sources.yaml")]
     pub file: PathBuf,
@@ -259,7 +259,7 @@ pub(super) struct Init {
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
-pub(super) struct Demo {
+pub(super) struct PullDemoArguments {
     /// Directory for the library and its report [default: a new temporary directory]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,

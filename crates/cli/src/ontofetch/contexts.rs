@@ -6,26 +6,26 @@ use std::sync::{Arc, OnceLock};
 use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::format::ContextLoader;
 
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::session::{self, TaskThreads};
 
 /// Loads contexts through a hub that is made when it is needed.
 pub(super) struct LazyContexts {
-    make: Box<dyn Fn() -> Result<Network, Failure> + Send + Sync>,
-    network: OnceLock<Result<Network, String>>,
+    make: Box<dyn Fn() -> Result<HubRuntime, CommandFailure> + Send + Sync>,
+    network: OnceLock<Result<HubRuntime, String>>,
 }
 
 /// A hub and the runtime that its requests run on.
-struct Network {
+struct HubRuntime {
     contexts: HubContexts,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl LazyContexts {
     /// Keeps what a hub is made of.
-    pub(super) fn new(global: &Global, loaded: &Loaded) -> Self {
+    pub(super) fn new(global: &GlobalArguments, loaded: &LoadedConfig) -> Self {
         let mut config = loaded.config.clone();
         loaded.ontology.apply_to(&mut config);
         let gate = Arc::clone(&loaded.ontology.gate);
@@ -34,7 +34,7 @@ impl LazyContexts {
             let runtime = session::start_runtime(TaskThreads::Two)?;
             let hub = session::connect(&global, config.clone())?;
             let contexts = HubContexts::new(hub, Arc::clone(&gate), runtime.handle().clone());
-            Ok(Network {
+            Ok(HubRuntime {
                 contexts,
                 _runtime: runtime,
             })

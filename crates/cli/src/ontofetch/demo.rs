@@ -6,21 +6,21 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::wanted::OntologyId;
-use docstokg_origin_sim::Web;
-use docstokg_origin_sim::ontologies::{LIMITS, Ontologies, PORTAL_KEY, Truth};
+use docstokg_ontology::wanted_ontology::OntologyId;
+use docstokg_origin_sim::SimulatedWeb;
+use docstokg_origin_sim::ontologies::{LIMITS, OntologyTruth, OntologyWorld, PORTAL_KEY};
 use serde_json::json;
 
-use super::arguments::{Arguments, Command, Demo};
+use super::arguments::{OntofetchArguments, OntofetchCommand, PullDemoArguments};
 use super::pull;
-use crate::arguments::Global;
-use crate::commands::demo::SimulatedWeb;
-use crate::exit::{self, Failure};
+use crate::arguments::GlobalArguments;
+use crate::commands::demo::DemoWeb;
+use crate::exit::{self, CommandFailure};
 use crate::output;
 
 /// What the demonstration achieved, by the truth of the simulated registries and the ledger of
 /// their hosts.
-struct Achieved {
+struct PullDemoResult {
     stored: usize,
     obtainable: usize,
     wrong: Vec<String>,
@@ -28,31 +28,37 @@ struct Achieved {
     requests: usize,
 }
 
-impl Achieved {
+impl PullDemoResult {
     fn is_complete(&self) -> bool {
         self.stored == self.obtainable && self.wrong.is_empty() && self.throttled == 0
     }
 }
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure> {
-    let world = Ontologies::new(arguments.ontologies as usize);
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &PullDemoArguments,
+) -> Result<ExitCode, CommandFailure> {
+    let world = OntologyWorld::new(arguments.ontologies as usize);
     let out = arguments.out.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("ontofetch-demo-{}", std::process::id()))
     });
-    let served = SimulatedWeb::start(world.origins())?;
+    let served = DemoWeb::start(world.origins())?;
     let files = prepare(&world, &out)?;
     if !global.quiet {
-        output::note(&format!(
+        output::print_note(&format!(
             "{} ontologies at {} simulated hosts on loopback; no internet is used",
             arguments.ontologies,
             world.hosts().len()
         ));
     }
     let words = command_line(global, &world, &served.address, &files);
-    let parsed = Arguments::try_parse_from(words).map_err(|error| Failure::Failed(error.into()))?;
-    let Command::Pull(job) = &parsed.command else {
-        return Err(Failure::Failed(anyhow::anyhow!("the demo is a pull")));
+    let parsed = OntofetchArguments::try_parse_from(words)
+        .map_err(|error| CommandFailure::Failed(error.into()))?;
+    let OntofetchCommand::Pull(job) = &parsed.command else {
+        return Err(CommandFailure::Failed(anyhow::anyhow!(
+            "the demo is a pull"
+        )));
     };
     // Ontologies that cannot be had are part of the demonstration, so the pull itself exits with 1.
     let done = pull::execute(&parsed.global, job)?;
@@ -65,23 +71,23 @@ pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     Ok(if achieved.is_complete() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     })
 }
 
 /// The files of a demonstration.
-struct Files {
+struct PullDemoFiles {
     library: PathBuf,
     config: PathBuf,
     spec: PathBuf,
     state: PathBuf,
 }
 
-fn prepare(world: &Ontologies, out: &Path) -> anyhow::Result<Files> {
+fn prepare(world: &OntologyWorld, out: &Path) -> anyhow::Result<PullDemoFiles> {
     let directory = out.join("demo");
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("{} cannot be written", directory.display()))?;
-    let files = Files {
+    let files = PullDemoFiles {
         library: out.join("library"),
         config: directory.join("config.yaml"),
         spec: directory.join("sources.yaml"),
@@ -100,7 +106,7 @@ fn prepare(world: &Ontologies, out: &Path) -> anyhow::Result<Files> {
 }
 
 /// Writes the configuration: the simulated hosts speak plain http, and allow more than real ones.
-fn configuration(world: &Ontologies) -> String {
+fn configuration(world: &OntologyWorld) -> String {
     let limits: Vec<String> = LIMITS
         .iter()
         .map(|(host, rate)| {
@@ -133,7 +139,12 @@ fn configuration(world: &Ontologies) -> String {
     )
 }
 
-fn command_line(global: &Global, world: &Ontologies, address: &str, files: &Files) -> Vec<String> {
+fn command_line(
+    global: &GlobalArguments,
+    world: &OntologyWorld,
+    address: &str,
+    files: &PullDemoFiles,
+) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let mut words: Vec<String> = ["ontofetch", "pull"].map(str::to_owned).into();
     for (flag, value) in [
@@ -154,8 +165,12 @@ fn command_line(global: &Global, world: &Ontologies, address: &str, files: &File
 }
 
 /// Compares the library with the truth.
-fn judge(library: &Library, truth: &[Truth], web: &Web) -> anyhow::Result<Achieved> {
-    let mut achieved = Achieved {
+fn judge(
+    library: &Library,
+    truth: &[OntologyTruth],
+    web: &SimulatedWeb,
+) -> anyhow::Result<PullDemoResult> {
+    let mut achieved = PullDemoResult {
         stored: 0,
         obtainable: truth.iter().filter(|truth| truth.version.is_some()).count(),
         wrong: Vec::new(),
@@ -178,7 +193,12 @@ fn judge(library: &Library, truth: &[Truth], web: &Web) -> anyhow::Result<Achiev
     Ok(achieved)
 }
 
-fn show(global: &Global, achieved: &Achieved, files: &Files, report: Option<&Path>) {
+fn show(
+    global: &GlobalArguments,
+    achieved: &PullDemoResult,
+    files: &PullDemoFiles,
+    report: Option<&Path>,
+) {
     let library = files.library.display();
     if global.json {
         output::json(&json!({

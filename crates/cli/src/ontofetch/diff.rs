@@ -6,26 +6,29 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use docstokg_ontology::diff::{
-    Change, DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermTable, diff,
+    DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermChange, TermTable, diff,
 };
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::unpack::gunzip;
-use docstokg_ontology::format::{Options, Packing};
+use docstokg_ontology::format::{Packing, ReadOptions};
 use serde_json::json;
 
-use super::arguments::Diff;
+use super::arguments::DiffArguments;
 use super::contexts::LazyContexts;
-use super::files::{self, Content, Subject};
+use super::files::{self, FileContent, InspectedFile};
 use super::selection;
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// How many terms of each kind are listed.
-const LISTED: usize = 20;
+const MAX_LISTED_TERMS: usize = 20;
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Diff) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &DiffArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
     let contexts = Arc::new(LazyContexts::new(global, &loaded));
@@ -46,11 +49,11 @@ pub(super) fn run(global: &Global, arguments: &Diff) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(examiner: &FormatExaminer, subject: &Subject) -> Result<TermTable, Failure> {
+fn table(examiner: &FormatExaminer, subject: &InspectedFile) -> Result<TermTable, CommandFailure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::Failed(anyhow::anyhow!("{}: {error}", subject.name))
+        CommandFailure::Failed(anyhow::anyhow!("{}: {error}", subject.name))
     };
-    let Content::Ontology(format, packing) = subject.content else {
+    let FileContent::Ontology(format, packing) = subject.content else {
         return Err(failed(&"a taxonomy package has no terms to compare"));
     };
     let file = BufReader::new(File::open(&subject.path).map_err(|error| failed(&error))?);
@@ -58,10 +61,10 @@ fn table(examiner: &FormatExaminer, subject: &Subject) -> Result<TermTable, Fail
         Some(Packing::Gzip) => Box::new(gunzip(file, examiner.unpack)),
         Some(Packing::Zip) | None => Box::new(file),
     };
-    let options = Options {
+    let options = ReadOptions {
         limits: examiner.limits.clone(),
         contexts: examiner.contexts.clone(),
-        ..Options::with_base(subject.base.clone())
+        ..ReadOptions::with_base(subject.base.clone())
     };
     TermTable::read(reader, format, &options, DEFAULT_TABLE_BYTES).map_err(|error| failed(&error))
 }
@@ -100,13 +103,13 @@ fn list<T>(lines: &mut Vec<String>, what: &str, items: &[T], show: impl Fn(&T) -
     lines.extend(
         items
             .iter()
-            .take(LISTED)
+            .take(MAX_LISTED_TERMS)
             .map(|item| format!("    {}", show(item))),
     );
-    if items.len() > LISTED {
+    if items.len() > MAX_LISTED_TERMS {
         lines.push(format!(
             "    and {} more (--json lists all)",
-            items.len() - LISTED
+            items.len() - MAX_LISTED_TERMS
         ));
     }
 }
@@ -115,7 +118,7 @@ fn named(iri: &str, label: Option<&str>) -> String {
     label.map_or_else(|| iri.to_owned(), |label| format!("{iri} ({label})"))
 }
 
-fn changed(change: &Change) -> String {
+fn changed(change: &TermChange) -> String {
     format!(
         "{}: {} -> {}",
         named(&change.iri, change.label.as_deref()),

@@ -12,10 +12,10 @@ use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::arguments::Doctor;
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::{self, Failure};
+use super::arguments::DoctorArguments;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::{self, CommandFailure};
 use crate::{output, session, state};
 
 /// How long an endpoint may take to answer.
@@ -23,20 +23,20 @@ const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What portals answer to those alone who have a key.
 const KEYED_PATH: &str = "/ontologies/GO";
 /// The least space that a pull should find.
-const MIN_FREE: u64 = 1 << 30;
+const MIN_FREE_BYTES: u64 = 1 << 30;
 /// A clock that is further off than this makes dates of servers useless.
 const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(120);
 
 /// What one check found.
-struct Check {
+struct DoctorCheck {
     name: String,
-    level: Level,
+    level: CheckLevel,
     detail: String,
 }
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum CheckLevel {
     Good,
     /// A pull works, with less.
     Warning,
@@ -44,7 +44,7 @@ enum Level {
     Bad,
 }
 
-impl Level {
+impl CheckLevel {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -54,8 +54,8 @@ impl Level {
     }
 }
 
-fn check(name: &str, level: Level, detail: impl Into<String>) -> Check {
-    Check {
+fn check(name: &str, level: CheckLevel, detail: impl Into<String>) -> DoctorCheck {
+    DoctorCheck {
         name: name.to_owned(),
         level,
         detail: detail.into(),
@@ -63,7 +63,10 @@ fn check(name: &str, level: Level, detail: impl Into<String>) -> Check {
 }
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Doctor) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &DoctorArguments,
+) -> Result<ExitCode, CommandFailure> {
     let mut loaded = global.load()?;
     if let Some(library) = &arguments.library.library {
         loaded.ontology.library.clone_from(library);
@@ -74,7 +77,7 @@ pub(super) fn run(global: &Global, arguments: &Doctor) -> Result<ExitCode, Failu
     checks.extend(snapshot(&loaded.ontology));
     checks.push(store(global, &loaded));
     checks.extend(endpoints(global, &loaded)?);
-    let has_failed = checks.iter().any(|check| check.level == Level::Bad);
+    let has_failed = checks.iter().any(|check| check.level == CheckLevel::Bad);
     if global.json {
         let shown: Vec<Value> = checks
             .iter()
@@ -92,13 +95,13 @@ pub(super) fn run(global: &Global, arguments: &Doctor) -> Result<ExitCode, Failu
         }
     }
     Ok(if has_failed {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     } else {
         ExitCode::SUCCESS
     })
 }
 
-fn disk(config: &OntologyConfig) -> Check {
+fn disk(config: &OntologyConfig) -> DoctorCheck {
     let mut directory = config.library.as_path();
     while !directory.exists() {
         match directory.parent() {
@@ -111,16 +114,16 @@ fn disk(config: &OntologyConfig) -> Check {
     match rustix::fs::statvfs(directory) {
         Err(error) => check(
             name,
-            Level::Bad,
+            CheckLevel::Bad,
             format!("the library {shown} cannot be used: {error}"),
         ),
         Ok(space) => {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
             let gib = free >> 30;
-            let level = if free < MIN_FREE {
-                Level::Warning
+            let level = if free < MIN_FREE_BYTES {
+                CheckLevel::Warning
             } else {
-                Level::Good
+                CheckLevel::Good
             };
             check(
                 name,
@@ -132,7 +135,7 @@ fn disk(config: &OntologyConfig) -> Check {
 }
 
 /// Says which of the preferred sources lack a key.
-fn credentials(config: &OntologyConfig) -> Vec<Check> {
+fn credentials(config: &OntologyConfig) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     for name in &config.prefer_source {
         let Some(source) = config.sources.source(name) else {
@@ -144,7 +147,7 @@ fn credentials(config: &OntologyConfig) -> Vec<Check> {
         let is_there = config.sources.credentials.by_key(name).is_some();
         let (level, detail) = if is_there {
             (
-                Level::Good,
+                CheckLevel::Good,
                 format!("a key for {} is set", source.spec().title),
             )
         } else {
@@ -154,35 +157,35 @@ fn credentials(config: &OntologyConfig) -> Vec<Check> {
                 credential.variable,
                 credential.about
             );
-            (Level::Warning, detail)
+            (CheckLevel::Warning, detail)
         };
         checks.push(check("credentials", level, detail));
     }
     checks
 }
 
-fn snapshot(config: &OntologyConfig) -> Option<Check> {
+fn snapshot(config: &OntologyConfig) -> Option<DoctorCheck> {
     let path = config.sources.obo_registry.as_ref()?;
     Some(match std::fs::metadata(path) {
         Ok(meta) => check(
             "registry",
-            Level::Good,
+            CheckLevel::Good,
             format!("snapshot {} of {} bytes", path.display(), meta.len()),
         ),
         Err(error) => check(
             "registry",
-            Level::Bad,
+            CheckLevel::Bad,
             format!("the snapshot {} cannot be read: {error}", path.display()),
         ),
     })
 }
 
-fn store(global: &Global, loaded: &Loaded) -> Check {
+fn store(global: &GlobalArguments, loaded: &LoadedConfig) -> DoctorCheck {
     let kind = loaded.config.limits.backend.kind.value.as_str();
     let reached = state::open(global, &loaded.config).and_then(|store| {
         session::block_on(async move {
             let checked = store.check().await;
-            checked.map_err(|error| Failure::Failed(error.into()))
+            checked.map_err(|error| CommandFailure::Failed(error.into()))
         })
     });
     match reached {
@@ -191,16 +194,19 @@ fn store(global: &Global, loaded: &Loaded) -> Check {
             let directory = shared.unwrap_or_else(|| state::directory(global));
             check(
                 "store",
-                Level::Good,
+                CheckLevel::Good,
                 format!("{kind} in {}", directory.display()),
             )
         }
-        Err(failure) => check("store", Level::Bad, failure.message()),
+        Err(failure) => check("store", CheckLevel::Bad, failure.message()),
     }
 }
 
 /// Asks each endpoint of the preferred sources once, and compares clocks by the way.
-fn endpoints(global: &Global, loaded: &Loaded) -> Result<Vec<Check>, Failure> {
+fn endpoints(
+    global: &GlobalArguments,
+    loaded: &LoadedConfig,
+) -> Result<Vec<DoctorCheck>, CommandFailure> {
     let mut bases: Vec<(String, Url)> = Vec::new();
     for name in &loaded.ontology.prefer_source {
         let Some(source) = loaded.ontology.sources.source(name) else {
@@ -240,10 +246,10 @@ async fn endpoint(
     config: &OntologyConfig,
     name: &str,
     base: &Url,
-) -> (Check, Option<Timestamp>) {
+) -> (DoctorCheck, Option<Timestamp>) {
     let bad = |detail: String| {
         (
-            check("endpoint", Level::Bad, format!("{name}: {detail}")),
+            check("endpoint", CheckLevel::Bad, format!("{name}: {detail}")),
             None,
         )
     };
@@ -280,9 +286,9 @@ async fn endpoint(
         return (check, date);
     }
     let level = if status.is_server_error() {
-        Level::Warning
+        CheckLevel::Warning
     } else {
-        Level::Good
+        CheckLevel::Good
     };
     let detail = format!("{name}: {base} answers ({})", status.as_u16());
     (check("endpoint", level, detail), date)
@@ -293,11 +299,11 @@ fn clock_offset(server: Timestamp) -> Duration {
     here.since(server).max(server.since(here))
 }
 
-fn clock(offset: Duration) -> Check {
+fn clock(offset: Duration) -> DoctorCheck {
     let level = if offset > MAX_CLOCK_OFFSET {
-        Level::Warning
+        CheckLevel::Warning
     } else {
-        Level::Good
+        CheckLevel::Good
     };
     check(
         "clock",

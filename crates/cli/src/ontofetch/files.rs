@@ -2,24 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use docstokg_ontology::examiner::{Archive, FormatExaminer, Recognised};
-use docstokg_ontology::format::{Format, Packing};
+use docstokg_ontology::examiner::{Archive, FormatExaminer, RecognisedFile};
+use docstokg_ontology::format::{OntologyFormat, Packing};
 use docstokg_ontology::library::{Library, StoredVersion};
-use docstokg_ontology::pull::examine::{Examined, Finding};
+use docstokg_ontology::pull::examine::{ExaminedFile, FileFinding};
 use tempfile::TempDir;
 
 use super::selection;
 use super::show::failed;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// A file, and what it is.
-pub(super) struct Subject {
+pub(super) struct InspectedFile {
     /// What the user calls it.
     pub(super) name: String,
     pub(super) path: PathBuf,
     /// Where it came from, for relative addresses in it.
     pub(super) base: String,
-    pub(super) content: Content,
+    pub(super) content: FileContent,
     /// The version that it belongs to, where it is in the library.
     pub(super) stored: Option<StoredVersion>,
     /// What was unpacked goes away with it.
@@ -27,10 +27,10 @@ pub(super) struct Subject {
 }
 
 /// What a file holds.
-pub(super) enum Content {
-    Ontology(Format, Option<Packing>),
+pub(super) enum FileContent {
+    Ontology(OntologyFormat, Option<Packing>),
     /// A taxonomy package, and what its records say.
-    Package(Box<Examined>),
+    Package(Box<ExaminedFile>),
 }
 
 /// Finds a file: a path that is there, `ID`, or `ID@VERSION`. Archives are unpacked to where they
@@ -39,16 +39,16 @@ pub(super) fn find(
     text: &str,
     library: &Library,
     examiner: &FormatExaminer,
-) -> Result<Subject, Failure> {
+) -> Result<InspectedFile, CommandFailure> {
     let (path, base, stored) = place(text, library)?;
     let unreadable = |error: std::io::Error| {
-        Failure::Failed(anyhow::anyhow!(
+        CommandFailure::Failed(anyhow::anyhow!(
             "{} cannot be read: {error}",
             path.display()
         ))
     };
-    let refused = |why: String| Failure::Failed(anyhow::anyhow!("{text}: {why}"));
-    let subject = |path: PathBuf, content, unpacked| Subject {
+    let refused = |why: String| CommandFailure::Failed(anyhow::anyhow!("{text}: {why}"));
+    let subject = |path: PathBuf, content, unpacked| InspectedFile {
         name: text.to_owned(),
         path,
         base: base.clone(),
@@ -57,43 +57,45 @@ pub(super) fn find(
         _unpacked: unpacked,
     };
     match examiner.recognise(&path, None).map_err(unreadable)? {
-        Recognised::Ontology(format, packing) => Ok(subject(
+        RecognisedFile::Ontology(format, packing) => Ok(subject(
             path.clone(),
-            Content::Ontology(format, packing),
+            FileContent::Ontology(format, packing),
             None,
         )),
-        Recognised::Archive => {
+        RecognisedFile::Archive => {
             let scratch = TempDir::new().map_err(unreadable)?;
             let target = scratch.path().join("unpacked");
             match examiner.open_archive(&path, &target).map_err(unreadable)? {
                 Archive::Ontology(_, inside, format, packing) => Ok(subject(
                     inside,
-                    Content::Ontology(format, packing),
+                    FileContent::Ontology(format, packing),
                     Some(scratch),
                 )),
-                Archive::Judged(_, Finding::Ontology(package)) => {
-                    Ok(subject(path.clone(), Content::Package(package), None))
+                Archive::Judged(_, FileFinding::Ontology(package)) => {
+                    Ok(subject(path.clone(), FileContent::Package(package), None))
                 }
                 Archive::Judged(_, finding) => Err(refused(sentence(finding))),
             }
         }
-        Recognised::Refused(refusal) => Err(refused(refusal.to_string())),
-        Recognised::Damaged(why) => Err(refused(format!("the file is damaged: {why}"))),
+        RecognisedFile::Refused(refusal) => Err(refused(refusal.to_string())),
+        RecognisedFile::Damaged(why) => Err(refused(format!("the file is damaged: {why}"))),
     }
 }
 
-fn sentence(finding: Finding) -> String {
+fn sentence(finding: FileFinding) -> String {
     match finding {
-        Finding::Invalid(why) | Finding::NotAnOntology(why) | Finding::Unsupported(why) => why,
-        Finding::Page => "this is a web page".to_owned(),
-        Finding::Ontology(_) => String::new(),
+        FileFinding::Invalid(why)
+        | FileFinding::NotAnOntology(why)
+        | FileFinding::Unsupported(why) => why,
+        FileFinding::Page => "this is a web page".to_owned(),
+        FileFinding::Ontology(_) => String::new(),
     }
 }
 
 fn place(
     text: &str,
     library: &Library,
-) -> Result<(PathBuf, String, Option<StoredVersion>), Failure> {
+) -> Result<(PathBuf, String, Option<StoredVersion>), CommandFailure> {
     let path = Path::new(text);
     if path.is_file() {
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -104,7 +106,7 @@ fn place(
         None => (text, None),
     };
     let Ok(id) = selection::id(id) else {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "'{text}' is neither a file nor an ontology of the library (ID or ID@VERSION)"
         )));
     };

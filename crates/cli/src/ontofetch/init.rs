@@ -5,25 +5,28 @@ use std::process::ExitCode;
 use docstokg_hub::files::write_whole;
 use serde_json::json;
 
-use super::arguments::Init;
-use crate::arguments::Global;
-use crate::exit::Failure;
+use super::arguments::InitArguments;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// The example. It is read by the tests.
-pub(super) const EXAMPLE: &str = include_str!("sources.example.yaml");
+pub(super) const EXAMPLE_SOURCES: &str = include_str!("sources.example.yaml");
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Init) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &InitArguments,
+) -> Result<ExitCode, CommandFailure> {
     let path = &arguments.file;
     if path.exists() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{} is there already; choose another name",
             path.display()
         )));
     }
-    write_whole(path, EXAMPLE).map_err(|error| {
-        Failure::Failed(anyhow::anyhow!(
+    write_whole(path, EXAMPLE_SOURCES).map_err(|error| {
+        CommandFailure::Failed(anyhow::anyhow!(
             "{} cannot be written: {error}",
             path.display()
         ))

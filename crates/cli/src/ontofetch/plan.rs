@@ -3,31 +3,34 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_bulk::scheduler::{RunEnd, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::plan::{ChangedField, PlanDiff as Difference};
-use docstokg_ontology::pull::imports::{ImportRounds, Imports};
-use docstokg_ontology::pull::{Ending, Options, Probes, Pulled};
+use docstokg_ontology::pull::imports::{ImportDepth, ImportRounds};
+use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, PullOutcome};
 use serde_json::json;
 
-use super::arguments::{Plan, PlanDiff};
-use super::run::{self, Done, Job};
+use super::arguments::{PlanArguments, PlanDiffArguments};
+use super::run::{self, PullJob, PullResult};
 use super::{pull, selection};
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::view::mebibytes;
 
 /// Runs `plan`.
-pub(super) fn run(global: &Global, arguments: &Plan) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &PlanArguments,
+) -> Result<ExitCode, CommandFailure> {
     let done = planned(global, arguments)?;
     if let Some(path) = &arguments.lock_output {
         write(&done, path)?;
     }
     if global.json {
         let mut shown = json!({
-            "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == Ended::Complete,
+            "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == RunEnd::Complete,
             "run_id": done.run_id,
             "plans": done.results,
         });
@@ -44,9 +47,12 @@ pub(super) fn run(global: &Global, arguments: &Plan) -> Result<ExitCode, Failure
 }
 
 /// Runs `plan-diff`.
-pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Failure> {
-    let before =
-        LockFile::read(&arguments.baseline).map_err(|error| Failure::Usage(error.to_string()))?;
+pub(super) fn diff(
+    global: &GlobalArguments,
+    arguments: &PlanDiffArguments,
+) -> Result<ExitCode, CommandFailure> {
+    let before = LockFile::read(&arguments.baseline)
+        .map_err(|error| CommandFailure::Usage(error.to_string()))?;
     let done = planned(global, &arguments.plan)?;
     let after = LockFile::of(&done.results, &SystemClock.wall().to_string());
     let difference = Difference::between(&before, &after);
@@ -54,7 +60,7 @@ pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Fa
         write(&done, path)?;
     }
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
-    let is_whole = !has_failed && done.ended == Ended::Complete;
+    let is_whole = !has_failed && done.ended == RunEnd::Complete;
     if arguments.update_baseline && is_whole {
         write(&done, &arguments.baseline)?;
     }
@@ -78,42 +84,45 @@ pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Fa
     Ok(pull::code(&done))
 }
 
-fn planned(global: &Global, arguments: &Plan) -> Result<Done, Failure> {
+fn planned(
+    global: &GlobalArguments,
+    arguments: &PlanArguments,
+) -> Result<PullResult, CommandFailure> {
     let mut loaded = global.load()?;
     let asked = selection::asked(&arguments.selection, &mut loaded.ontology)?;
     let library = selection::library(&arguments.selection.library, &loaded.ontology);
     let probes = if arguments.no_planner_probes {
-        Probes::Skip
+        ProbeMode::Skip
     } else {
-        Probes::Send
+        ProbeMode::Send
     };
     run::execute(
         global,
         loaded,
-        Job {
+        PullJob {
             command: "plan",
-            imports: ImportRounds::new(Imports::None, &asked),
+            imports: ImportRounds::new(ImportDepth::None, &asked),
             asked,
             library,
-            options: Options {
+            options: PullOptions {
                 mode: RunMode::ListOnly,
                 probes,
                 since: selection::since(arguments.selection.since.as_deref())?,
-                ..Options::default()
+                ..PullOptions::default()
             },
         },
     )
 }
 
-fn write(done: &Done, path: &Path) -> Result<(), Failure> {
+fn write(done: &PullResult, path: &Path) -> Result<(), CommandFailure> {
     let lock = LockFile::of(&done.results, &SystemClock.wall().to_string());
     lock.write(path)
-        .map_err(|error| Failure::Failed(error.into()))
+        .map_err(|error| CommandFailure::Failed(error.into()))
 }
 
 /// Describes one line of a plan.
-pub(super) fn line(result: &Pulled) -> String {
-    if result.status == Ending::Failed {
+pub(super) fn line(result: &PullOutcome) -> String {
+    if result.status == PullEnding::Failed {
         let reason = result.reason.map_or("unknown", |reason| reason.as_str());
         let detail = result.detail.as_deref().unwrap_or_default();
         return format!("{}: not available ({reason}): {detail}", result.id);

@@ -2,29 +2,32 @@
 
 use std::process::ExitCode;
 
-use docstokg_bulk::queue::Mode;
-use docstokg_ontology::library::{Library, PruneMode, Pruned, prune};
+use docstokg_bulk::queue::CommitMode;
+use docstokg_ontology::library::{Library, PruneMode, PrunedVersion, prune};
 use docstokg_ontology::pull::Workplace;
 use serde_json::{Value, json};
 
-use super::arguments::Prune;
+use super::arguments::PruneArguments;
 use super::selection;
 use super::show::failed;
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::view::mebibytes;
 use crate::{output, session};
 
 /// Takes the right to change the library, as a pull does.
-fn take_library(library: &Library) -> Result<Workplace, Failure> {
+fn take_library(library: &Library) -> Result<Workplace, CommandFailure> {
     session::block_on(async {
-        let opened = Workplace::open(library, Mode::Inline).await;
-        opened.map_err(|error| Failure::Failed(error.into()))
+        let opened = Workplace::open(library, CommitMode::Inline).await;
+        opened.map_err(|error| CommandFailure::Failed(error.into()))
     })
 }
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Prune) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &PruneArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
     let ids = if arguments.ids.is_empty() {
@@ -56,7 +59,7 @@ pub(super) fn run(global: &Global, arguments: &Prune) -> Result<ExitCode, Failur
     }
     let bytes: u64 = removed.iter().map(|pruned| pruned.bytes).sum();
     if global.json {
-        let shown = |pruned: &Pruned| -> Value {
+        let shown = |pruned: &PrunedVersion| -> Value {
             json!({ "id": pruned.id.as_str(), "version": pruned.version.name, "bytes": pruned.bytes })
         };
         let removed: Vec<Value> = removed.iter().map(shown).collect();

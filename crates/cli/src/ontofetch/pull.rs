@@ -3,42 +3,48 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_bulk::scheduler::{RunEnd, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::json::whole_millis;
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::pull::imports::ImportRounds;
-use docstokg_ontology::pull::{Asked, Ending, Options, Probes, Pulled};
+use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, PullOutcome, RequestedOntology};
 use serde_json::{Value, json};
 
-use super::arguments::Pull;
-use super::run::{self, Done, Job};
+use super::arguments::PullArguments;
+use super::run::{self, PullJob, PullResult};
 use super::{plan, selection};
-use crate::arguments::Global;
+use crate::arguments::GlobalArguments;
 use crate::command_line;
-use crate::exit::{self, Failure};
+use crate::exit::{self, CommandFailure};
 use crate::output;
 use crate::view::{clock_time, length, mebibytes};
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Pull) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &PullArguments,
+) -> Result<ExitCode, CommandFailure> {
     let done = execute(global, arguments)?;
     show(global, &done);
     Ok(code(&done))
 }
 
 /// Pulls, and writes the lock file that is asked for.
-pub(super) fn execute(global: &Global, arguments: &Pull) -> Result<Done, Failure> {
+pub(super) fn execute(
+    global: &GlobalArguments,
+    arguments: &PullArguments,
+) -> Result<PullResult, CommandFailure> {
     let mut loaded = global.load()?;
     let asked = asked(arguments, &mut loaded.ontology)?;
     let library = selection::library(&arguments.selection.library, &loaded.ontology);
-    let options = Options {
+    let options = PullOptions {
         mode: if arguments.dry_run {
             RunMode::ListOnly
         } else {
             RunMode::Full
         },
-        probes: Probes::Skip,
+        probes: ProbeMode::Skip,
         since: selection::since(arguments.selection.since.as_deref())?,
         force: arguments.force,
         workers: arguments.workers as usize,
@@ -47,7 +53,7 @@ pub(super) fn execute(global: &Global, arguments: &Pull) -> Result<Done, Failure
     let done = run::execute(
         global,
         loaded,
-        Job {
+        PullJob {
             command: "pull",
             imports: ImportRounds::new(arguments.imports, &asked),
             asked,
@@ -58,15 +64,15 @@ pub(super) fn execute(global: &Global, arguments: &Pull) -> Result<Done, Failure
     if let Some(path) = &arguments.lock_output {
         let lock = LockFile::of(&done.results, &SystemClock.wall().to_string());
         lock.write(path)
-            .map_err(|error| Failure::Failed(error.into()))?;
+            .map_err(|error| CommandFailure::Failed(error.into()))?;
     }
     Ok(done)
 }
 
 fn asked(
-    arguments: &Pull,
+    arguments: &PullArguments,
     config: &mut docstokg_ontology::config::OntologyConfig,
-) -> Result<Vec<Asked>, Failure> {
+) -> Result<Vec<RequestedOntology>, CommandFailure> {
     let Some(path) = &arguments.lock else {
         return selection::asked(&arguments.selection, config);
     };
@@ -77,16 +83,16 @@ fn asked(
         ("--target-formats", selection.target_formats.is_some()),
     ];
     if let Some((flag, _)) = flags.iter().find(|(_, is_set)| *is_set) {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "--lock says where everything comes from: leave {flag} out"
         )));
     }
-    let lock = LockFile::read(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let lock = LockFile::read(path).map_err(|error| CommandFailure::Usage(error.to_string()))?;
     selection::apply_flags(selection, config)?;
-    let mut asked = Asked::of_lock(&lock);
+    let mut asked = RequestedOntology::of_lock(&lock);
     if arguments.selection.ids.is_empty() {
         if arguments.selection.spec.is_some() {
-            return Err(Failure::Usage(
+            return Err(CommandFailure::Usage(
                 "--lock says what to download, and so does --spec: leave one out".to_owned(),
             ));
         }
@@ -96,7 +102,10 @@ fn asked(
     for text in &arguments.selection.ids {
         let id = selection::id(text)?;
         let Some(index) = asked.iter().position(|asked| asked.wanted.id == id) else {
-            return Err(Failure::Usage(format!("{id} is not in {}", path.display())));
+            return Err(CommandFailure::Usage(format!(
+                "{id} is not in {}",
+                path.display()
+            )));
         };
         named.push(asked.swap_remove(index));
     }
@@ -104,20 +113,20 @@ fn asked(
 }
 
 /// Returns the exit code: 3 where the rest only waits, 1 where something failed.
-pub(super) fn code(done: &Done) -> ExitCode {
+pub(super) fn code(done: &PullResult) -> ExitCode {
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
     match &done.ended {
-        Ended::Complete if !has_failed => ExitCode::SUCCESS,
-        Ended::Deferred { .. } if !has_failed => ExitCode::from(exit::REFUSED),
-        _ => ExitCode::from(exit::FAILED),
+        RunEnd::Complete if !has_failed => ExitCode::SUCCESS,
+        RunEnd::Deferred { .. } if !has_failed => ExitCode::from(exit::EXIT_REFUSED),
+        _ => ExitCode::from(exit::EXIT_FAILED),
     }
 }
 
 /// Shows what each ontology came to.
-pub(super) fn show(global: &Global, done: &Done) {
+pub(super) fn show(global: &GlobalArguments, done: &PullResult) {
     if global.json {
         let mut shown = json!({
-            "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == Ended::Complete,
+            "ok": done.results.iter().all(|result| result.status.is_good()) && done.ended == RunEnd::Complete,
             "run_id": done.run_id,
             "ended": ended(&done.ended),
             "results": done.results,
@@ -134,20 +143,20 @@ pub(super) fn show(global: &Global, done: &Done) {
         }
     }
     show_deferred(done);
-    output::note(&summary(done));
+    output::print_note(&summary(done));
     tell_continuation(done);
 }
 
 /// Adds what waits for a host, and the command that continues.
-pub(super) fn add_deferred(shown: &mut Value, done: &Done) {
+pub(super) fn add_deferred(shown: &mut Value, done: &PullResult) {
     shown["deferred"] = json!(done.deferred);
-    if done.ended != Ended::Complete {
+    if done.ended != RunEnd::Complete {
         shown["continue_with"] = json!(command_line::same());
     }
 }
 
 /// Shows what waits for a host.
-pub(super) fn show_deferred(done: &Done) {
+pub(super) fn show_deferred(done: &PullResult) {
     let now = SystemClock.wall();
     for waiting in &done.deferred {
         output::line(&format!(
@@ -162,21 +171,21 @@ pub(super) fn show_deferred(done: &Done) {
 }
 
 /// Prints the command that continues what has not come to its end.
-pub(super) fn tell_continuation(done: &Done) {
-    if done.ended != Ended::Complete {
+pub(super) fn tell_continuation(done: &PullResult) {
+    if done.ended != RunEnd::Complete {
         let command = command_line::same();
         let command = command.unwrap_or_else(|| "the same command".to_owned());
         output::hint(&format!("continue with: {command}"));
     }
 }
 
-fn ended(ended: &Ended) -> Value {
+fn ended(ended: &RunEnd) -> Value {
     match ended {
-        Ended::Complete => json!({ "how": "complete" }),
-        Ended::Stopped { left } => json!({ "how": "stopped", "left": left }),
-        Ended::Offline { left } => json!({ "how": "offline", "left": left }),
-        Ended::BytesSpent { left } => json!({ "how": "bytes_spent", "left": left }),
-        Ended::Deferred { left, due_in } => json!({
+        RunEnd::Complete => json!({ "how": "complete" }),
+        RunEnd::Stopped { left } => json!({ "how": "stopped", "left": left }),
+        RunEnd::Offline { left } => json!({ "how": "offline", "left": left }),
+        RunEnd::BytesSpent { left } => json!({ "how": "bytes_spent", "left": left }),
+        RunEnd::Deferred { left, due_in } => json!({
             "how": "deferred",
             "left": left,
             "cooldown_remaining_ms": whole_millis(*due_in),
@@ -185,15 +194,15 @@ fn ended(ended: &Ended) -> Value {
 }
 
 /// Describes what one ontology came to.
-fn line(result: &Pulled) -> String {
+fn line(result: &PullOutcome) -> String {
     match result.status {
-        Ending::Failed => format!(
+        PullEnding::Failed => format!(
             "{}: failed ({}): {}",
             result.id,
             result.reason.map_or("unknown", |reason| reason.as_str()),
             result.detail.as_deref().unwrap_or_default()
         ),
-        Ending::Planned => plan::line(result),
+        PullEnding::Planned => plan::line(result),
         _ => {
             let size = result.content_length.map_or_else(String::new, |bytes| {
                 format!(", {:.1} MiB", mebibytes(bytes))
@@ -216,8 +225,8 @@ fn line(result: &Pulled) -> String {
     }
 }
 
-fn summary(done: &Done) -> String {
-    let count = |wanted: Ending| {
+fn summary(done: &PullResult) -> String {
+    let count = |wanted: PullEnding| {
         done.results
             .iter()
             .filter(|result| result.status == wanted)
@@ -227,21 +236,21 @@ fn summary(done: &Done) -> String {
     let total = program.count(done.results.len() as u64);
     let mut text = format!(
         "{total}: {} new, {} updated, {} unchanged, {} failed",
-        count(Ending::Fresh),
-        count(Ending::Updated),
-        count(Ending::Cached) + count(Ending::Skipped),
-        count(Ending::Failed)
+        count(PullEnding::Fresh),
+        count(PullEnding::Updated),
+        count(PullEnding::Cached) + count(PullEnding::Skipped),
+        count(PullEnding::Failed)
     );
     match &done.ended {
-        Ended::Complete => {}
-        Ended::Stopped { left } => {
+        RunEnd::Complete => {}
+        RunEnd::Stopped { left } => {
             text += &format!("; stopped, {left} remaining: run it again to go on");
         }
-        Ended::Offline { left } => {
+        RunEnd::Offline { left } => {
             text += &format!("; this machine has no network, {left} remaining");
         }
-        Ended::BytesSpent { left } => text += &format!("; {left} remaining"),
-        Ended::Deferred { left, due_in } => {
+        RunEnd::BytesSpent { left } => text += &format!("; {left} remaining"),
+        RunEnd::Deferred { left, due_in } => {
             text += &format!(
                 "; {left} wait for paused hosts, the first for {}",
                 length(*due_in)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use docstokg_ontology::pull::{Ending, Pulled};
+use docstokg_ontology::pull::{PullEnding, PullOutcome};
 use docstokg_telemetry::html::{TableLayout, card, document, table};
 use docstokg_telemetry::report::sections;
 use docstokg_telemetry::sink::sqlite::open_to_read;
@@ -10,20 +10,20 @@ use docstokg_telemetry::summary::{self, RunChoice};
 use maud::{Markup, html};
 
 use crate::commands::summary::write_page;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::view::mebibytes;
 
 /// The name of the page in the library.
-const PAGE: &str = "report.html";
+const REPORT_FILE_NAME: &str = "report.html";
 
 /// Writes the page of a pull into the library, and returns where it is. Without recorded figures it
 /// has the ontologies alone.
 pub(super) fn write(
     library: &Path,
-    results: &[Pulled],
+    results: &[PullOutcome],
     run_id: &str,
     database: Option<&Path>,
-) -> Result<PathBuf, Failure> {
+) -> Result<PathBuf, CommandFailure> {
     let figures = database.and_then(|path| {
         let database = open_to_read(path).ok()?;
         let run = RunChoice::Named(run_id.to_owned());
@@ -38,13 +38,13 @@ pub(super) fn write(
             p.warning { "No figures of this run were recorded." }
         }
     };
-    let path = library.join(PAGE);
+    let path = library.join(REPORT_FILE_NAME);
     write_page(&path, &document(&format!("ontofetch run {run_id}"), &page))?;
     Ok(path)
 }
 
-fn ontologies(results: &[Pulled]) -> Markup {
-    let count = |wanted: &[Ending]| {
+fn ontologies(results: &[PullOutcome]) -> Markup {
+    let count = |wanted: &[PullEnding]| {
         let found = results.iter();
         found
             .filter(|result| wanted.contains(&result.status))
@@ -64,16 +64,16 @@ fn ontologies(results: &[Pulled]) -> Markup {
     html! {
         header { h1 { "Ontologies" } }
         section.cards {
-            (card("", "new", count(&[Ending::Fresh]), ""))
-            (card("", "updated", count(&[Ending::Updated]), ""))
-            (card("", "unchanged", count(&[Ending::Cached, Ending::Skipped]), ""))
-            (card("", "failed", count(&[Ending::Failed]), ""))
+            (card("", "new", count(&[PullEnding::Fresh]), ""))
+            (card("", "updated", count(&[PullEnding::Updated]), ""))
+            (card("", "unchanged", count(&[PullEnding::Cached, PullEnding::Skipped]), ""))
+            (card("", "failed", count(&[PullEnding::Failed]), ""))
         }
         section #ontologies { (table(TableLayout::Wide, &columns, &rows)) }
     }
 }
 
-fn row(result: &Pulled) -> Markup {
+fn row(result: &PullOutcome) -> Markup {
     let size = result
         .content_length
         .map_or_else(String::new, |bytes| match bytes {

@@ -13,30 +13,30 @@ use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, KeyTally, RecentWait};
 use serde_json::{Value, json};
 
-use crate::arguments::Global;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::{output, session, state, telemetry};
 
 /// How many of the latest waits are shown.
-const RECENT: usize = 5;
+const SHOWN_WAITS: usize = 5;
 /// How many of the latest waits are read to find those of the keys that are asked for.
 const READ_WAITS: usize = 10_000;
 
 /// Runs the command.
 pub(super) fn run(
-    global: &Global,
+    global: &GlobalArguments,
     wanted: &[String],
     events: Option<&Path>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let acquired = events.map(acquired).transpose()?.unwrap_or_default();
     let is_wanted = |key: &str| {
         let service = key.split(':').next().unwrap_or_default();
         wanted.is_empty() || wanted.iter().any(|name| name == key || name == service)
     };
-    let recorded = Recorded::read(global, &loaded, is_wanted);
-    let mut rows: Vec<Row> = keys(global, &loaded)?
+    let recorded = RecordedKeys::read(global, &loaded, is_wanted);
+    let mut rows: Vec<KeyRow> = keys(global, &loaded)?
         .into_iter()
         .map(|key| (key.key.to_string(), Some(key)))
         .filter(|(key, _)| is_wanted(key))
@@ -49,7 +49,7 @@ pub(super) fn run(
         .collect();
     rows.extend(reported.into_iter().map(|key| (key.clone(), None)));
     if rows.is_empty() && !wanted.is_empty() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "there is no service or key {}",
             wanted.join(", ")
         )));
@@ -93,8 +93,11 @@ pub(super) fn run(
 }
 
 /// Returns how each key of the store stands.
-fn keys(global: &Global, loaded: &Loaded) -> Result<Vec<KeyDiagnosis>, Failure> {
-    let store = state::reach(global, &loaded.config)?;
+fn keys(
+    global: &GlobalArguments,
+    loaded: &LoadedConfig,
+) -> Result<Vec<KeyDiagnosis>, CommandFailure> {
+    let store = state::open_strict(global, &loaded.config)?;
     let limits = RateLimits {
         per_service: loaded
             .ontology
@@ -104,7 +107,7 @@ fn keys(global: &Global, loaded: &Loaded) -> Result<Vec<KeyDiagnosis>, Failure> 
             .collect(),
         ..loaded.ontology.limits.clone()
     };
-    let failed = |error: StoreError| Failure::Failed(error.into());
+    let failed = |error: StoreError| CommandFailure::Failed(error.into());
     let facade = Facade::builder(limits)
         .sites(&loaded.config.sites)
         .store(store.clone())
@@ -123,23 +126,27 @@ fn keys(global: &Global, loaded: &Loaded) -> Result<Vec<KeyDiagnosis>, Failure> 
             }
         }
         let keys = facade.diagnose().await;
-        keys.map_err(|error| Failure::Failed(error.into()))
+        keys.map_err(|error| CommandFailure::Failed(error.into()))
     })
 }
 
 /// A key, and how it stands in the store; `None` if only events name it.
-type Row = (String, Option<KeyDiagnosis>);
+type KeyRow = (String, Option<KeyDiagnosis>);
 
 /// What recorded runs tell of the keys that are asked for.
 #[derive(Default)]
-struct Recorded {
+struct RecordedKeys {
     tallies: BTreeMap<String, KeyTally>,
     waits: Vec<RecentWait>,
 }
 
-impl Recorded {
+impl RecordedKeys {
     /// Reads the recorded runs; nothing where nothing is recorded.
-    fn read(global: &Global, loaded: &Loaded, is_wanted: impl Fn(&str) -> bool) -> Self {
+    fn read(
+        global: &GlobalArguments,
+        loaded: &LoadedConfig,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Self {
         let read = || -> Option<Self> {
             let path = telemetry::database(global, &loaded.telemetry)?;
             let database = open_to_read(&path).ok()?;
@@ -149,7 +156,7 @@ impl Recorded {
             let waits = waits.into_iter().filter(|wait| is_wanted(&wait.key));
             Some(Self {
                 tallies,
-                waits: waits.take(RECENT).collect(),
+                waits: waits.take(SHOWN_WAITS).collect(),
             })
         };
         read().unwrap_or_default()
@@ -183,7 +190,7 @@ fn text(key: &KeyDiagnosis) -> String {
 
 /// What the events of programs say about one key.
 #[derive(Clone, Debug, Default)]
-struct Acquired {
+struct AcquireCounts {
     permitted: u64,
     refused: u64,
     failed: u64,
@@ -191,7 +198,7 @@ struct Acquired {
     blocked_ms: Vec<f64>,
 }
 
-impl Acquired {
+impl AcquireCounts {
     fn text(&self) -> String {
         let waits: Vec<String> = self
             .blocked_ms
@@ -212,10 +219,11 @@ impl Acquired {
 
 /// Reads the `ratelimit.acquire` events of a file, by key. Lines that are something else are passed
 /// over.
-fn acquired(file: &Path) -> Result<BTreeMap<String, Acquired>, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(format!("{} cannot be read: {error}", file.display())))?;
-    let mut found: BTreeMap<String, Acquired> = BTreeMap::new();
+fn acquired(file: &Path) -> Result<BTreeMap<String, AcquireCounts>, CommandFailure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CommandFailure::Usage(format!("{} cannot be read: {error}", file.display()))
+    })?;
+    let mut found: BTreeMap<String, AcquireCounts> = BTreeMap::new();
     for line in text.lines() {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             continue;
@@ -232,7 +240,7 @@ fn acquired(file: &Path) -> Result<BTreeMap<String, Acquired>, Failure> {
         }
         let blocked = event["blocked_ms"].as_f64().filter(|wait| *wait >= 1.0);
         entry.blocked_ms.extend(blocked);
-        let more = entry.blocked_ms.len().saturating_sub(RECENT);
+        let more = entry.blocked_ms.len().saturating_sub(SHOWN_WAITS);
         entry.blocked_ms.drain(..more);
     }
     Ok(found)
@@ -241,7 +249,7 @@ fn acquired(file: &Path) -> Result<BTreeMap<String, Acquired>, Failure> {
 fn row_json(
     key: &str,
     state: Option<&KeyDiagnosis>,
-    acquired: Option<&Acquired>,
+    acquired: Option<&AcquireCounts>,
     recorded: Option<&KeyTally>,
 ) -> Value {
     let mut row = json!({

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use docstokg_bulk::progress::Progress;
-use docstokg_bulk::queue::Mode;
+use docstokg_bulk::progress::RunProgress;
+use docstokg_bulk::queue::CommitMode;
 use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
+use docstokg_bulk::scheduler::{RunEnd, RunError, RunMode};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::TokioRuntime;
 use docstokg_ontology::contexts::HubContexts;
@@ -15,32 +15,33 @@ use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{
-    Asked, DeferredOntology, Options, Pull, PullError, Pulled, Workplace, certain_hosts,
+    DeferredOntology, Pull, PullError, PullOptions, PullOutcome, RequestedOntology, Workplace,
+    certain_hosts,
 };
 
 use super::report;
-use crate::arguments::Global;
+use crate::arguments::GlobalArguments;
 use crate::commands::limits;
-use crate::configuration::Loaded;
-use crate::exit::Failure;
+use crate::configuration::LoadedConfig;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{self, MetricsReader};
-use crate::view::View;
+use crate::view::ProgressView;
 
 /// What a run is about.
-pub(super) struct Job {
+pub(super) struct PullJob {
     pub(super) command: &'static str,
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<RequestedOntology>,
     pub(super) imports: ImportRounds,
     pub(super) library: Library,
-    pub(super) options: Options,
+    pub(super) options: PullOptions,
 }
 
 /// What a run came to.
-pub(super) struct Done {
-    pub(super) ended: Ended,
-    pub(super) results: Vec<Pulled>,
+pub(super) struct PullResult {
+    pub(super) ended: RunEnd,
+    pub(super) results: Vec<PullOutcome>,
     /// What waits for a host.
     pub(super) deferred: Vec<DeferredOntology>,
     pub(super) run_id: String,
@@ -49,7 +50,11 @@ pub(super) struct Done {
 }
 
 /// Runs a job to its end.
-pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<Done, Failure> {
+pub(super) fn execute(
+    global: &GlobalArguments,
+    mut loaded: LoadedConfig,
+    job: PullJob,
+) -> Result<PullResult, CommandFailure> {
     loaded.ontology.apply_to(&mut loaded.config);
     loaded.config.limits.prepare_for_lists();
     if global.verbose && !global.quiet {
@@ -59,16 +64,16 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     let session = Session::open(global, loaded, TaskThreads::Two)?;
     let recording = session.record(job.command, MetricsReader::None)?;
     let mut config = session.loaded.config.clone();
-    let view = View::new(global, &config);
+    let view = ProgressView::new(global, &config);
     // Ontologies are validated by what the store of versions knows.
     config.cache.enabled = false;
     let hub = session.hub(config, [recording.observer(), view.observer()])?;
     let library = job.library.root().to_owned();
     let has_report = job.options.mode == RunMode::Full;
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(RunProgress::default());
     let run_id = recording.run.id.clone();
     let ontology = &session.loaded.ontology;
-    let rounds = Rounds {
+    let rounds = RoundContext {
         hub: hub.clone(),
         config: Arc::new(ontology.clone()),
         progress: Arc::clone(&progress),
@@ -87,7 +92,7 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
         Some(Ok(worked)) => {
             let written = has_report
                 .then(|| report::write(&library, &worked.results, &run_id, database.as_deref()));
-            Ok(Done {
+            Ok(PullResult {
                 ended: worked.ended,
                 results: worked.results,
                 deferred: worked.deferred,
@@ -95,38 +100,38 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
                 report: written.transpose()?,
             })
         }
-        Some(Err(error)) => Err(Failure::Failed(error.into())),
-        None => Err(Failure::Failed(anyhow::anyhow!(
+        Some(Err(error)) => Err(CommandFailure::Failed(error.into())),
+        None => Err(CommandFailure::Failed(anyhow::anyhow!(
             "stopped at once; the next pull goes on where this one was"
         ))),
     }
 }
 
 /// What all rounds of a run came to.
-struct Worked {
-    ended: Ended,
-    results: Vec<Pulled>,
+struct RoundsResult {
+    ended: RunEnd,
+    results: Vec<PullOutcome>,
     deferred: Vec<DeferredOntology>,
 }
 
 /// What every round of a run has in common.
-struct Rounds {
+struct RoundContext {
     hub: Hub,
     config: Arc<docstokg_ontology::config::OntologyConfig>,
-    progress: Arc<Progress>,
+    progress: Arc<RunProgress>,
     reachability: Option<Arc<dyn docstokg_bulk::connectivity::Reachability>>,
     run_id: String,
     contexts: Arc<dyn ContextLoader>,
 }
 
-impl Rounds {
+impl RoundContext {
     /// Pulls what is asked for, then what that imports, until nothing new comes.
-    async fn work(&self, mut job: Job) -> Result<Worked, PullError> {
+    async fn work(&self, mut job: PullJob) -> Result<RoundsResult, PullError> {
         let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
         // Held to the end: between two rounds no other process may change the library.
         let workplace = match &temporary {
-            Some(path) => Workplace::temporary(path, Mode::Thread).await?,
-            None => Workplace::open(&job.library, Mode::Thread).await?,
+            Some(path) => Workplace::temporary(path, CommitMode::Thread).await?,
+            None => Workplace::open(&job.library, CommitMode::Thread).await?,
         };
         let left = workplace.left().await?;
         if left > 0 {
@@ -143,8 +148,12 @@ impl Rounds {
         outcome
     }
 
-    async fn rounds(&self, job: &mut Job, workplace: &Workplace) -> Result<Worked, PullError> {
-        let mut results: Vec<Pulled> = Vec::new();
+    async fn rounds(
+        &self,
+        job: &mut PullJob,
+        workplace: &Workplace,
+    ) -> Result<RoundsResult, PullError> {
+        let mut results: Vec<PullOutcome> = Vec::new();
         let mut asked = std::mem::take(&mut job.asked);
         loop {
             let pull = self.pull(job, workplace).await?;
@@ -152,14 +161,14 @@ impl Rounds {
             let round = pull.results().await?;
             asked = job.imports.next(&round);
             results.extend(round);
-            if asked.is_empty() || ended != Ended::Complete {
+            if asked.is_empty() || ended != RunEnd::Complete {
                 if job.imports.left_out() > 0 {
                     self.progress.notify(format!(
                         "{} imports were not followed: a run follows {MAX_IMPORTS} at most",
                         job.imports.left_out()
                     ));
                 }
-                return Ok(Worked {
+                return Ok(RoundsResult {
                     ended,
                     results,
                     deferred: pull.deferred().await?,
@@ -170,7 +179,7 @@ impl Rounds {
     }
 
     /// Puts a round together.
-    async fn pull(&self, job: &Job, workplace: &Workplace) -> Result<Pull, RunError> {
+    async fn pull(&self, job: &PullJob, workplace: &Workplace) -> Result<Pull, RunError> {
         let runtime = Arc::new(TokioRuntime::default());
         let (directory, progress) = (workplace.directory(), &self.progress);
         let context = RunContext::begin(&self.hub, runtime, directory, progress, &self.run_id);

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use docstokg_config::setting::split_names;
 use docstokg_hub::clock::Timestamp;
 use docstokg_ontology::config::OntologyConfig;
-use docstokg_ontology::gate::{HostPattern, UrlGate};
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::Asked;
+use docstokg_ontology::pull::RequestedOntology;
 use docstokg_ontology::source;
-use docstokg_ontology::wanted::{OntologyId, SpecFile, TargetFormat, Wanted};
+use docstokg_ontology::url_check::{HostPattern, UrlGate};
+use docstokg_ontology::wanted_ontology::{OntologyId, SpecFile, TargetFormat, WantedOntology};
 use url::Url;
 
-use super::arguments::{LibraryFlag, Selection};
-use crate::exit::Failure;
+use super::arguments::{LibraryFlag, SelectionArguments};
+use crate::exit::CommandFailure;
 
-fn usage(message: impl Into<String>) -> Failure {
-    Failure::Usage(message.into())
+fn usage(message: impl Into<String>) -> CommandFailure {
+    CommandFailure::Usage(message.into())
 }
 
 /// Returns the library: of the flag, or of the configuration.
@@ -29,15 +29,15 @@ pub(super) fn library(flag: &LibraryFlag, config: &OntologyConfig) -> Library {
 }
 
 /// Reads the id of an ontology.
-pub(super) fn id(text: &str) -> Result<OntologyId, Failure> {
+pub(super) fn id(text: &str) -> Result<OntologyId, CommandFailure> {
     OntologyId::parse(text).map_err(usage)
 }
 
 /// Returns what is asked for, and puts what flags and file say over the configuration.
 pub(super) fn asked(
-    selection: &Selection,
+    selection: &SelectionArguments,
     config: &mut OntologyConfig,
-) -> Result<Vec<Asked>, Failure> {
+) -> Result<Vec<RequestedOntology>, CommandFailure> {
     let spec = match &selection.spec {
         Some(path) => SpecFile::read(path)?,
         None => SpecFile::default(),
@@ -69,12 +69,15 @@ pub(super) fn asked(
                 formats.map_err(|message| usage(format!("--target-formats: {message}")))?;
         }
     }
-    Ok(wanted.into_iter().map(Asked::new).collect())
+    Ok(wanted.into_iter().map(RequestedOntology::new).collect())
 }
 
 /// Returns the ontologies of the file that are named, or all of it; names alone where there is no
 /// file.
-fn select(selection: &Selection, listed: Vec<Wanted>) -> Result<Vec<Wanted>, Failure> {
+fn select(
+    selection: &SelectionArguments,
+    listed: Vec<WantedOntology>,
+) -> Result<Vec<WantedOntology>, CommandFailure> {
     let ids: Vec<OntologyId> = selection
         .ids
         .iter()
@@ -91,12 +94,12 @@ fn select(selection: &Selection, listed: Vec<Wanted>) -> Result<Vec<Wanted>, Fai
     }
     let find = |id: OntologyId| {
         let known = listed.iter().find(|wanted| wanted.id == id).cloned();
-        known.unwrap_or_else(|| Wanted::new(id))
+        known.unwrap_or_else(|| WantedOntology::new(id))
     };
     Ok(ids.into_iter().map(find).collect())
 }
 
-fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, Failure> {
+fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, CommandFailure> {
     let mut checked = Vec::new();
     for name in names.iter().flat_map(|names| split_names(names)) {
         let name =
@@ -113,9 +116,9 @@ fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, Fai
 
 /// Puts what the flags say about licences and hosts over the configuration.
 pub(super) fn apply_flags(
-    selection: &Selection,
+    selection: &SelectionArguments,
     config: &mut OntologyConfig,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     config
         .accept_licenses
         .extend(selection.accept_license.iter().cloned());
@@ -130,7 +133,7 @@ pub(super) fn apply_flags(
 }
 
 /// Reads a date.
-pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
+pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, CommandFailure> {
     let Some(text) = text else { return Ok(None) };
     let wrong = || {
         usage(format!(

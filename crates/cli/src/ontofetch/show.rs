@@ -7,19 +7,22 @@ use docstokg_ontology::source;
 use docstokg_telemetry::summary::table;
 use serde_json::{Value, json};
 
-use super::arguments::{List, Show};
+use super::arguments::{ListArguments, ShowArguments};
 use super::selection;
-use crate::arguments::Global;
-use crate::exit::Failure;
+use crate::arguments::GlobalArguments;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::view::mebibytes;
 
-pub(super) fn failed(error: LibraryError) -> Failure {
-    Failure::Failed(error.into())
+pub(super) fn failed(error: LibraryError) -> CommandFailure {
+    CommandFailure::Failed(error.into())
 }
 
 /// Runs `show`.
-pub(super) fn run(global: &Global, arguments: &Show) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &ShowArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
     let id = selection::id(&arguments.id)?;
@@ -47,7 +50,10 @@ pub(super) fn run(global: &Global, arguments: &Show) -> Result<ExitCode, Failure
 }
 
 /// Runs `list`.
-pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failure> {
+pub(super) fn list(
+    global: &GlobalArguments,
+    arguments: &ListArguments,
+) -> Result<ExitCode, CommandFailure> {
     if arguments.sources {
         sources(global);
         return Ok(ExitCode::SUCCESS);
@@ -104,13 +110,13 @@ pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failur
     }
     if !global.json {
         for version in &damaged {
-            output::note(&version.why);
+            output::print_note(&version.why);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn sources(global: &Global) {
+fn sources(global: &GlobalArguments) {
     let left_out = source::LEFT_OUT.iter();
     if global.json {
         let known: Vec<Value> = source::all()

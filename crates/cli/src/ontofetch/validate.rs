@@ -4,21 +4,24 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use docstokg_ontology::examiner::FormatExaminer;
-use docstokg_ontology::format::{Outcome, Report};
+use docstokg_ontology::format::{ValidationOutcome, ValidationReport};
 use docstokg_ontology::library::StoredVersion;
-use docstokg_ontology::pull::examine::Examined;
+use docstokg_ontology::pull::examine::ExaminedFile;
 use serde_json::{Value, json};
 
-use super::arguments::Validate;
+use super::arguments::ValidateArguments;
 use super::contexts::LazyContexts;
-use super::files::{self, Content, Subject};
+use super::files::{self, FileContent, InspectedFile};
 use super::selection;
-use crate::arguments::Global;
-use crate::exit::{self, Failure};
+use crate::arguments::GlobalArguments;
+use crate::exit::{self, CommandFailure};
 use crate::output;
 
 /// Runs the command.
-pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    global: &GlobalArguments,
+    arguments: &ValidateArguments,
+) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
     let library = selection::library(&arguments.library, &loaded.ontology);
     let contexts = Arc::new(LazyContexts::new(global, &loaded));
@@ -40,7 +43,7 @@ pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Fai
                     output::line(&checked.text(&subject, &damaged));
                 }
             }
-            Err(Failure::Failed(error)) => {
+            Err(CommandFailure::Failed(error)) => {
                 has_failed = true;
                 let message = format!("{error:#}");
                 if global.json {
@@ -56,30 +59,31 @@ pub(super) fn run(global: &Global, arguments: &Validate) -> Result<ExitCode, Fai
         output::json(&json!({ "ok": !has_failed, "files": shown }));
     }
     Ok(if has_failed {
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(exit::EXIT_FAILED)
     } else {
         ExitCode::SUCCESS
     })
 }
 
 /// What a file was found to be.
-enum Checked {
-    Ontology(Box<Report>),
-    Package(Box<Examined>),
+enum CheckedFile {
+    Ontology(Box<ValidationReport>),
+    Package(Box<ExaminedFile>),
 }
 
-impl Checked {
+impl CheckedFile {
     /// Tells whether nothing is wrong with it, and nothing that it needs is missing.
     fn is_in_order(&self) -> bool {
         match self {
             Self::Ontology(report) => {
-                report.outcome != Outcome::Invalid && report.contexts_not_loaded.is_empty()
+                report.outcome != ValidationOutcome::Invalid
+                    && report.contexts_not_loaded.is_empty()
             }
             Self::Package(_) => true,
         }
     }
 
-    fn json(&self, subject: &Subject, damaged: &[String]) -> Value {
+    fn json(&self, subject: &InspectedFile, damaged: &[String]) -> Value {
         let mut shown = match self {
             Self::Ontology(report) => json!({ "file": subject.name, "report": report }),
             Self::Package(package) => {
@@ -92,7 +96,7 @@ impl Checked {
         shown
     }
 
-    fn text(&self, subject: &Subject, damaged: &[String]) -> String {
+    fn text(&self, subject: &InspectedFile, damaged: &[String]) -> String {
         let mut text = match self {
             Self::Ontology(report) => text_of(subject, report),
             Self::Package(package) => format!(
@@ -113,23 +117,26 @@ impl Checked {
     }
 }
 
-fn check(examiner: &FormatExaminer, subject: &Subject) -> Result<Checked, Failure> {
+fn check(
+    examiner: &FormatExaminer,
+    subject: &InspectedFile,
+) -> Result<CheckedFile, CommandFailure> {
     let (format, packing) = match &subject.content {
-        Content::Package(package) => return Ok(Checked::Package(package.clone())),
-        Content::Ontology(format, packing) => (*format, *packing),
+        FileContent::Package(package) => return Ok(CheckedFile::Package(package.clone())),
+        FileContent::Ontology(format, packing) => (*format, *packing),
     };
     let read = examiner.report(&subject.path, format, packing, &subject.base);
-    let failed = |why: String| Failure::Failed(anyhow::anyhow!("{}: {why}", subject.name));
+    let failed = |why: String| CommandFailure::Failed(anyhow::anyhow!("{}: {why}", subject.name));
     read.map_err(|error| failed(format!("it cannot be read: {error}")))?
-        .map(|report| Checked::Ontology(Box::new(report)))
+        .map(|report| CheckedFile::Ontology(Box::new(report)))
         .map_err(|damage| failed(format!("the file is damaged: {damage}")))
 }
 
-fn text_of(subject: &Subject, report: &Report) -> String {
+fn text_of(subject: &InspectedFile, report: &ValidationReport) -> String {
     let outcome = match report.outcome {
-        Outcome::Valid => "valid",
-        Outcome::Invalid => "INVALID",
-        Outcome::NotValidated => "not validated",
+        ValidationOutcome::Valid => "valid",
+        ValidationOutcome::Invalid => "INVALID",
+        ValidationOutcome::NotValidated => "not validated",
     };
     let mut lines = vec![format!(
         "{}: {outcome} {}, {} statements, {} terms ({} obsolete)",

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use docstokg_bulk::progress::{ActiveFile, Progress};
+use docstokg_bulk::progress::{ActiveFile, RunProgress};
 use parking_lot::Mutex;
 
 use super::text::mebibytes;
 
 /// A file of this size has lines of its own.
-const LARGE: u64 = 50 << 20;
+const LARGE_FILE_BYTES: u64 = 50 << 20;
 /// How many files a terminal shows.
 const MAX_LINES: usize = 3;
 
@@ -25,7 +25,7 @@ fn is_large(file: &Arc<ActiveFile>) -> bool {
         .expected()
         .unwrap_or(0)
         .max(file.transfer.received())
-        >= LARGE
+        >= LARGE_FILE_BYTES
 }
 
 /// Describes how far a file is.
@@ -52,7 +52,7 @@ fn percent(file: &ActiveFile, parts: u64) -> u64 {
 }
 
 /// Returns the lines of a terminal: the largest files.
-pub(super) fn lines(progress: &Progress) -> Vec<String> {
+pub(super) fn lines(progress: &RunProgress) -> Vec<String> {
     let files = progress.files();
     let large = files.iter().filter(|file| is_large(file)).take(MAX_LINES);
     large.map(|file| sentence(file)).collect()
@@ -60,7 +60,7 @@ pub(super) fn lines(progress: &Progress) -> Vec<String> {
 
 impl LargeFiles {
     /// Returns plain lines: one for every tenth of a large file, and one for each phase after that.
-    pub(super) fn news(&self, progress: &Progress) -> Vec<String> {
+    pub(super) fn news(&self, progress: &RunProgress) -> Vec<String> {
         let mut told = self.told.lock();
         let mut news = Vec::new();
         for file in progress.files().iter().filter(|file| is_large(file)) {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn small_files_have_no_line() {
-        let progress = Progress::default();
+        let progress = RunProgress::default();
         let file = progress.work_on("hp");
         assert!(lines(&progress).is_empty());
         assert!(LargeFiles::default().news(&progress).is_empty());

@@ -8,28 +8,28 @@ use docstokg_hub::Host;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
 use docstokg_hub::config::show::change_hint;
-use docstokg_hub::event::{Event, Observer, What};
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::event::{Event, EventKind, Observer};
+use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
 use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// Minimum time over which the rate of a host is measured.
-const RECENT: Duration = Duration::from_secs(5);
+const RATE_MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest window that counts as a pace and not as a quota.
-const LONGEST_PACE: Duration = Duration::from_secs(60);
+const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
 /// Maximum hosts that are tracked; hosts without recent requests are dropped.
 const MAX_HOSTS: usize = 2_000;
 
 /// Observes every host.
-pub(super) struct Hosts {
-    known: Mutex<HashMap<Host, Watched>>,
+pub(super) struct HostObserver {
+    known: Mutex<HashMap<Host, ObservedHost>>,
     config: Config,
 }
 
 #[derive(Default)]
-struct Watched {
+struct ObservedHost {
     sent: VecDeque<(BootInstant, Role)>,
     /// What each request waits for, by its number.
     waits: HashMap<u64, HostWait>,
@@ -45,7 +45,7 @@ struct HostWait {
     limit: Option<BindingLimit>,
 }
 
-impl Watched {
+impl ObservedHost {
     fn wait(&mut self, event: &Event, until: BootInstant, limit: Option<BindingLimit>) {
         let earlier = self.waits.get(&event.request);
         let limit = limit.or(earlier.and_then(|wait| wait.limit));
@@ -92,7 +92,7 @@ impl BindingLimit {
 }
 
 /// One host, as it is shown: the role that waits longest, or else the one that sends most.
-pub(super) struct Line {
+pub(super) struct HostLine {
     host: String,
     role: Role,
     rate: f64,
@@ -116,7 +116,7 @@ pub(super) struct LongWait<'a> {
 
 /// Returns the strictest window that is a pace.
 fn pace<'a>(windows: impl Iterator<Item = &'a Window>) -> Option<&'a Window> {
-    let pacing = windows.filter(|window| window.per <= LONGEST_PACE);
+    let pacing = windows.filter(|window| window.per <= MAX_PACE_WINDOW);
     pacing.min_by(|a, b| per_second(a).total_cmp(&per_second(b)))
 }
 
@@ -127,13 +127,16 @@ fn per_second(window: &Window) -> f64 {
 /// Returns a time in which the rate cannot exceed its limit: a whole number of windows.
 fn span(window: Option<&Window>) -> Duration {
     let Some(window) = window.filter(|window| !window.per.is_zero()) else {
-        return RECENT;
+        return RATE_MEASURE_INTERVAL;
     };
-    let times = RECENT.as_nanos().div_ceil(window.per.as_nanos()).max(1);
+    let times = RATE_MEASURE_INTERVAL
+        .as_nanos()
+        .div_ceil(window.per.as_nanos())
+        .max(1);
     window.per * u32::try_from(times).unwrap_or(1)
 }
 
-impl Hosts {
+impl HostObserver {
     /// Starts with no host.
     pub(super) fn new(config: &Config) -> Self {
         Self {
@@ -146,7 +149,7 @@ impl Hosts {
     fn rate(
         &self,
         host: &Host,
-        watched: &Watched,
+        watched: &ObservedHost,
         role: Role,
         now: BootInstant,
     ) -> (f64, Option<Window>) {
@@ -163,7 +166,7 @@ impl Hosts {
     }
 
     /// Returns the line of a host, unless nothing happens there.
-    fn line(&self, host: &Host, watched: &Watched, now: BootInstant) -> Option<Line> {
+    fn line(&self, host: &Host, watched: &ObservedHost, now: BootInstant) -> Option<HostLine> {
         let open = watched.open_until.map(|until| until.since(now));
         let open = open.filter(|left| !left.is_zero());
         let of_role = |role: Role| {
@@ -178,7 +181,7 @@ impl Hosts {
             return None;
         }
         let limit = limit.filter(|_| !waits.is_zero());
-        Some(Line {
+        Some(HostLine {
             host: host.to_string(),
             role,
             rate,
@@ -191,14 +194,14 @@ impl Hosts {
     }
 
     /// Returns the hosts with the longest queues, then those with the highest rates.
-    pub(super) fn lines(&self, now: BootInstant, most: usize) -> Vec<Line> {
+    pub(super) fn lines(&self, now: BootInstant, most: usize) -> Vec<HostLine> {
         let mut known = self.known.lock();
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<HostLine> = Vec::new();
         for (host, watched) in &mut *known {
             while watched
                 .sent
                 .front()
-                .is_some_and(|(first, _)| now.since(*first) > LONGEST_PACE)
+                .is_some_and(|(first, _)| now.since(*first) > MAX_PACE_WINDOW)
             {
                 watched.sent.pop_front();
             }
@@ -217,26 +220,26 @@ impl Hosts {
     }
 }
 
-impl Observer for Hosts {
+impl Observer for HostObserver {
     fn note(&self, event: &Event) {
-        let note = |change: &dyn Fn(&mut Watched)| {
+        let note = |change: &dyn Fn(&mut ObservedHost)| {
             let mut known = self.known.lock();
             if known.len() >= MAX_HOSTS && !known.contains_key(&event.host) {
                 known.retain(|_, watched| {
                     watched
                         .sent
                         .back()
-                        .is_some_and(|(last, _)| event.at.since(*last) < RECENT)
+                        .is_some_and(|(last, _)| event.at.since(*last) < RATE_MEASURE_INTERVAL)
                 });
             }
             change(known.entry(event.host.clone()).or_default());
         };
         match &event.what {
-            What::Go { .. } => note(&|watched| {
+            EventKind::Go { .. } => note(&|watched| {
                 watched.end_wait(event);
                 watched.sent.push_back((event.at, event.role));
             }),
-            What::WaitRate {
+            EventKind::WaitRate {
                 until,
                 window,
                 basis,
@@ -247,16 +250,18 @@ impl Observer for Hosts {
                 });
                 note(&|watched| watched.wait(event, *until, limit));
             }
-            What::WaitTurn {
+            EventKind::WaitTurn {
                 not_before: until, ..
             } => note(&|watched| watched.wait(event, *until, None)),
-            What::Refused { .. } | What::End { .. } => note(&|watched| watched.end_wait(event)),
-            What::Headers { status, .. } if status.as_u16() == 429 => {
+            EventKind::Refused { .. } | EventKind::End { .. } => {
+                note(&|watched| watched.end_wait(event));
+            }
+            EventKind::Headers { status, .. } if status.as_u16() == 429 => {
                 note(&|watched| watched.throttled += 1);
             }
-            What::Breaker { transition, .. } | What::BreakerSeen { transition, .. } => {
+            EventKind::Breaker { transition, .. } | EventKind::BreakerSeen { transition, .. } => {
                 note(&|watched| {
-                    watched.open_until = (transition.to == State::Open)
+                    watched.open_until = (transition.to == BreakerState::Open)
                         .then(|| event.at + transition.reset.unwrap_or_default());
                 });
             }
@@ -265,7 +270,7 @@ impl Observer for Hosts {
     }
 }
 
-impl Line {
+impl HostLine {
     /// Returns its wait and the reason, if the wait is at least `least`.
     pub(super) fn long_wait(&self, least: Duration) -> Option<LongWait<'_>> {
         let limit = self.limit.as_ref();
@@ -336,7 +341,7 @@ mod tests {
     /// A role that waits is shown with the limit that binds it, not the sum over roles.
     #[test]
     fn the_role_that_waits_is_shown_beside_the_limit_that_binds() {
-        let hosts = Hosts::new(&docstokg_hub::config::load::shipped().unwrap());
+        let hosts = HostObserver::new(&docstokg_hub::config::load::shipped().unwrap());
         let host = Host::parse("pub.example").unwrap();
         let at = |seconds: u64| BootInstant::from_micros(seconds * 1_000_000);
         let event_of = |request, role, seconds, what| Event {
@@ -347,7 +352,7 @@ mod tests {
             what,
         };
         let event = |role, seconds, what| event_of(1, role, seconds, what);
-        let go = || What::Go {
+        let go = || EventKind::Go {
             attempt: 1,
             probe: false,
             rate_delay: Duration::ZERO,
@@ -363,7 +368,7 @@ mod tests {
         }
         let lines = hosts.lines(at(100), 8);
         assert_eq!(lines[0].role, Role::Landing);
-        let waits = |until: u64, window: &str| What::WaitRate {
+        let waits = |until: u64, window: &str| EventKind::WaitRate {
             until: at(until),
             window: window.parse().ok(),
             basis: LimitBasis::Configured,
@@ -383,7 +388,7 @@ mod tests {
         let wait = lines[0].long_wait(Duration::from_secs(10)).unwrap();
         assert_eq!(wait.why, "500 an hour");
         assert!(wait.hint.unwrap().contains("--rate pub.example:artifact="));
-        let learned = What::WaitRate {
+        let learned = EventKind::WaitRate {
             until: at(9_000),
             window: "4/SECOND".parse().ok(),
             basis: LimitBasis::StatedOrLearned,
@@ -412,6 +417,6 @@ mod tests {
         assert_eq!(span(Some(&window(2, 1))), Duration::from_secs(5));
         assert_eq!(span(Some(&window(1, 3))), Duration::from_secs(6));
         assert_eq!(span(Some(&window(30, 60))), Duration::from_secs(60));
-        assert_eq!(span(None), RECENT);
+        assert_eq!(span(None), RATE_MEASURE_INTERVAL);
     }
 }

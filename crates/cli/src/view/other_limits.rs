@@ -6,31 +6,31 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::progress::Progress;
+use docstokg_bulk::progress::RunProgress;
 use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
-use docstokg_hub::doctor::BudgetReport;
+use docstokg_hub::diagnosis::BudgetReport;
 use docstokg_hub::policy::rate::window_in_words;
 use docstokg_hub::{Host, Hub};
 
-use super::hosts::{Hosts, Line};
+use super::hosts::{HostLine, HostObserver};
 
 /// How often hosts are looked at that requests wait for.
-const INTERVAL: Duration = Duration::from_secs(1);
+const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A host that requests wait for longer than this is looked at.
 const LEAST_WAIT: Duration = Duration::from_millis(500);
 /// How many hosts are looked at.
 const MAX_HOSTS: usize = 8;
 
 /// Watches the hosts of a run, and never ends. Each host is told of once.
-pub(super) async fn watch(hub: &Hub, hosts: &Arc<Hosts>, progress: &Progress) {
+pub(super) async fn watch(hub: &Hub, hosts: &Arc<HostObserver>, progress: &RunProgress) {
     let clock = TokioRuntime::default();
     let mut told = BTreeSet::new();
     loop {
-        clock.sleep_until(clock.boot() + INTERVAL).await;
+        clock.sleep_until(clock.boot() + HOST_CHECK_INTERVAL).await;
         let lines = hosts.lines(clock.boot(), MAX_HOSTS);
         let waiting: Vec<Host> = lines
             .iter()
-            .filter_map(|line: &Line| Host::parse(line.long_wait(LEAST_WAIT)?.host).ok())
+            .filter_map(|line: &HostLine| Host::parse(line.long_wait(LEAST_WAIT)?.host).ok())
             .collect();
         for host in waiting {
             if !told.contains(&host)

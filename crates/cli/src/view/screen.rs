@@ -2,8 +2,8 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::State;
-use super::hosts::Line;
+use super::ViewState;
+use super::hosts::HostLine;
 use super::text::{brief, progress};
 use super::waits::shortened;
 
@@ -13,7 +13,7 @@ const MAX_WAITS: usize = 3;
 const BAR_COLUMNS: usize = 17;
 
 /// A terminal with a bar and lines that are drawn over and over.
-pub(super) struct Screen {
+pub(super) struct TerminalScreen {
     all: MultiProgress,
     overall: ProgressBar,
     lines: Vec<ProgressBar>,
@@ -21,7 +21,7 @@ pub(super) struct Screen {
     width: usize,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(super) fn new() -> Self {
         let all = MultiProgress::new();
         let overall = all.add(ProgressBar::new(0));
@@ -37,7 +37,7 @@ impl Screen {
         }
     }
 
-    pub(super) fn draw(&mut self, state: &State, hosts: &[Line]) {
+    pub(super) fn draw(&mut self, state: &ViewState, hosts: &[HostLine]) {
         // The width may change at any time: a line that is longer than the terminal would wrap and
         // corrupt the next drawing.
         let width = usize::from(console_width());

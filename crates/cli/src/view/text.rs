@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::Timestamp;
 
-use super::State;
+use super::ViewState;
 use crate::program;
 
 /// Formats a count: `1 work`, `2 works`.
@@ -19,7 +19,7 @@ pub(crate) fn clock_time(at: Timestamp) -> String {
 }
 
 /// Formats the progress for a wide terminal and for plain lines.
-pub(super) fn progress(state: &State) -> String {
+pub(super) fn progress(state: &ViewState) -> String {
     let counters = &state.counters;
     let left = match state.left {
         Some(left) => format!(", about {} left", length(left)),
@@ -40,7 +40,7 @@ pub(super) fn progress(state: &State) -> String {
 }
 
 /// Formats the progress for a narrow terminal.
-pub(super) fn brief(state: &State) -> String {
+pub(super) fn brief(state: &ViewState) -> String {
     let left = state
         .left
         .map(|left| format!(", {} left", length(left)))
@@ -58,7 +58,7 @@ pub(super) fn brief(state: &State) -> String {
 }
 
 /// Formats a plain line.
-pub(super) fn plain(state: &State) -> String {
+pub(super) fn plain(state: &ViewState) -> String {
     let counters = &state.counters;
     let more = if counters.all_read { "" } else { " so far" };
     format!(

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use docstokg_bulk::progress::Progress;
+use docstokg_bulk::progress::RunProgress;
 use docstokg_hub::clock::Timestamp;
 
-use super::hosts::Line;
+use super::hosts::HostLine;
 use super::text::{clock_time, length};
 use crate::program;
 
@@ -13,7 +13,7 @@ use crate::program;
 const LONG_QUEUE: Duration = Duration::from_secs(10);
 
 /// One thing that the run waits for.
-pub(super) struct Wait {
+pub(super) struct WaitLine {
     /// `HOST until TIME`
     what: String,
     /// `in 5 min`
@@ -25,7 +25,7 @@ pub(super) struct Wait {
     hint: String,
 }
 
-impl Wait {
+impl WaitLine {
     /// Formats everything.
     pub(super) fn sentence(&self) -> String {
         let (works, why) = (self.works.as_deref(), Some(self.why.as_str()));
@@ -73,8 +73,8 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 }
 
 /// Returns what the run waits for: deferred works first, then long queues.
-pub(super) fn of(progress: &Progress, hosts: &[Line], wall: Timestamp) -> Vec<Wait> {
-    let deferred = progress.waiting().into_iter().map(|wait| Wait {
+pub(super) fn of(progress: &RunProgress, hosts: &[HostLine], wall: Timestamp) -> Vec<WaitLine> {
+    let deferred = progress.waiting().into_iter().map(|wait| WaitLine {
         what: format!("{} until {}", wait.host, clock_time(wait.until)),
         left: format!("in {}", length(wait.until.since(wall))),
         works: Some(program::running().count(wait.items)),
@@ -84,7 +84,7 @@ pub(super) fn of(progress: &Progress, hosts: &[Line], wall: Timestamp) -> Vec<Wa
     let queued = hosts
         .iter()
         .filter_map(|line| line.long_wait(LONG_QUEUE))
-        .map(|wait| Wait {
+        .map(|wait| WaitLine {
             what: format!("{} until {}", wait.host, clock_time(wall + wait.left)),
             left: format!("in {}", length(wait.left)),
             works: None,
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_reason_of_a_wait_is_left_out_last() {
-        let wait = Wait {
+        let wait = WaitLine {
             what: "api.unpaywall.org until 16:18 UTC".to_owned(),
             left: "in 1 s".to_owned(),
             works: Some("4 works".to_owned()),

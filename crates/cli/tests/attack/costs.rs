@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use docstokg_origin_sim::hostile::{ontologies, pages, paper, papers};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::field::{HOST, config};
-use crate::form::{alone, conclude, is_full, some};
+use crate::download_world::DownloadWorld;
+use crate::header_fields::{HOST, config};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::response_forms::{alone, conclude, is_full, some};
 use crate::support::ontofetch;
-use crate::world::World;
 
 /// For a page, and for a paper: two of these are looked into at once, of up to 32 MiB each.
 const PAGE_MEMORY: u64 = 64 << 20;
@@ -24,11 +24,12 @@ const MOST_CPU: Duration = Duration::from_millis(250);
 /// the origin says.
 fn beyond_the_first(
     count: usize,
-    answer: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static,
+    answer: impl Fn(&str) -> Option<ScriptedReply> + Send + Sync + 'static,
 ) -> Vec<(Duration, u64, Vec<String>)> {
-    let origin = Origin::new(HOST)
-        .handler(move |arrival, _| answer(&arrival.path).unwrap_or_else(|| Reply::status(404)));
-    let world = World::start(vec![origin], vec![HOST.to_owned()], &config());
+    let origin = OriginScript::new(HOST).handler(move |arrival, _| {
+        answer(&arrival.path).unwrap_or_else(|| ScriptedReply::status(404))
+    });
+    let world = DownloadWorld::start(vec![origin], vec![HOST.to_owned()], &config());
     std::fs::create_dir(world.path("streams")).expect("a directory");
     let run = |number: usize| -> Ended {
         let (url, out) = (
@@ -98,7 +99,7 @@ fn a_hostile_page_costs_a_bounded_time_and_memory() {
         .collect();
     let answer = move |path: &str| {
         Some(
-            Reply::ok(pages.get(path[1..].parse::<usize>().ok()?)?.clone())
+            ScriptedReply::ok(pages.get(path[1..].parse::<usize>().ok()?)?.clone())
                 .header("content-type", "text/html"),
         )
     };
@@ -124,13 +125,15 @@ fn a_hostile_paper_costs_a_bounded_time_and_memory() {
             .map_or((&path[1..], false), |number| (number, true));
         let paper = all.get(number.parse::<usize>().ok()?)?;
         if is_paper {
-            return Some(Reply::ok(paper.clone()).header("content-type", "application/pdf"));
+            return Some(
+                ScriptedReply::ok(paper.clone()).header("content-type", "application/pdf"),
+            );
         }
         let html = format!(
             "<html><head><meta name=citation_title content=T>\
              <meta name=citation_pdf_url content={path}.pdf></head></html>"
         );
-        Some(Reply::ok(html).header("content-type", "text/html"))
+        Some(ScriptedReply::ok(html).header("content-type", "text/html"))
     };
     judge(
         "one paper",

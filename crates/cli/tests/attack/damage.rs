@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::field::{HOST, config};
-use crate::form::{alone, conclude, is_full, some};
+use crate::download_world::{DownloadWorld, pdf};
+use crate::header_fields::{HOST, config};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::response_forms::{alone, conclude, is_full, some};
 use crate::snapshot::Snapshot;
-use crate::world::{World, pdf};
 
 /// A world with a finished run, copies of which are damaged.
 struct Scene {
-    world: World,
+    world: DownloadWorld,
 }
 
 impl Scene {
     fn finished(backend: &str) -> Self {
-        let origin = Origin::new(HOST).handler(|arrival, _| {
+        let origin = OriginScript::new(HOST).handler(|arrival, _| {
             if arrival.path == "/robots.txt" {
-                Reply::status(404)
+                ScriptedReply::status(404)
             } else {
                 pdf(&arrival.path)
             }
         });
-        let world = World::start(vec![origin], vec![HOST.to_owned()], &config());
+        let world = DownloadWorld::start(vec![origin], vec![HOST.to_owned()], &config());
         let urls = |range: std::ops::Range<usize>| {
             range
                 .map(|n| format!("http://a.example/{n}.pdf"))

@@ -11,31 +11,31 @@
     reason = "a failed expectation is a failed test"
 )]
 
+#[path = "../it/download_world.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the other tests of the program, which use more of it"
+)]
+mod download_world;
 #[path = "../it/support.rs"]
 #[allow(
     dead_code,
     reason = "shared with the other tests of the program, which use more of it"
 )]
 mod support;
-#[path = "../it/world.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the other tests of the program, which use more of it"
-)]
-mod world;
 
 #[path = "../../../stores/tests/it/server.rs"]
 #[allow(dead_code, reason = "the tests of stores use more of it")]
 mod server;
 
 // The length of the suite, and its table of results.
-mod form;
+mod response_forms;
 // A run with its exit, memory and time.
 mod measured;
 // A directory as it was before.
 mod snapshot;
 // Hostile works beside healthy ones, and the judgement.
-mod field;
+mod header_fields;
 
 // What a hostile page costs.
 mod costs;
@@ -46,6 +46,6 @@ mod nested;
 // Malicious answers.
 mod origins;
 // Several processes on one store while it, or they, are stopped and killed.
-mod storms;
+mod request_storms;
 // Nonsense on the command line and in lists.
-mod words;
+mod command_words;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use docstokg_origin_sim::hostile::deep_ontologies;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::form::{alone, conclude, some};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::response_forms::{alone, conclude, some};
 use crate::support::{Served, ontofetch};
 
 const HOST: &str = "files.example";
@@ -69,8 +69,8 @@ fn ontologies_of_any_depth_are_validated_compared_and_pulled() {
     }
     let origin = files
         .iter()
-        .fold(Origin::new(HOST), |origin, (name, text)| {
-            origin.route(&format!("/{name}"), [Reply::ok(text.clone())])
+        .fold(OriginScript::new(HOST), |origin, (name, text)| {
+            origin.route(&format!("/{name}"), [ScriptedReply::ok(text.clone())])
         });
     let served = Served::start(origin);
     std::fs::write(path("spec.yaml"), spec).expect("a file");

@@ -4,14 +4,14 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use docstokg_origin_sim::Reply;
+use docstokg_origin_sim::ScriptedReply;
 use docstokg_origin_sim::hostile::{
     Attack, addresses, bombs, loopback, odd_headers, pages, paper, papers, without_end,
 };
 
-use crate::field::Field;
-use crate::form::{alone, conclude, few, is_full};
+use crate::header_fields::Field;
 use crate::measured::{PATIENCE, measure};
+use crate::response_forms::{alone, conclude, few, is_full};
 use crate::support::program;
 
 /// A port that no request may reach, and how many did.
@@ -57,7 +57,7 @@ impl Canary {
 /// Leads to each target by a redirect, a page and a record of a service.
 fn lead_to(field: &mut Field, targets: &[String]) {
     for target in targets {
-        field.file(Reply::redirect(302, target));
+        field.file(ScriptedReply::redirect(302, target));
         field.page(format!(
             "<html><head><meta name=citation_title content=T>\
              <meta name=citation_pdf_url content=\"{target}\"></head></html>"
@@ -66,7 +66,7 @@ fn lead_to(field: &mut Field, targets: &[String]) {
             "{{\"doi\":\"10.5555/x\",\"best_oa_location\":{{\"url_for_pdf\":\"{target}\",\
              \"url\":\"{target}?token=PLANTED-in-json\"}}}}"
         );
-        field.record(Reply::ok(record).header("content-type", "application/json"));
+        field.record(ScriptedReply::ok(record).header("content-type", "application/json"));
     }
 }
 

@@ -4,21 +4,22 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 
-use docstokg_origin_sim::scholarly::{Library, Plan};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::scholarly::{LibraryPlan, WorkLibrary};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
+use crate::download_world::{DownloadWorld, text};
 use crate::support::{Ran, Served, sharing};
-use crate::world::{World, text};
 
 const URL: &str = "http://a.example/data";
 
 /// An origin whose first answer is fresh for ten minutes, and slow.
 fn origin() -> Served {
-    let answer = |body: &'static str| Reply::ok(body).header("cache-control", "max-age=600");
+    let answer =
+        |body: &'static str| ScriptedReply::ok(body).header("cache-control", "max-age=600");
     let slow = std::time::Duration::from_millis(700);
     Served::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .latency(slow)
             .route("/data", [answer("one"), answer("two")]),
     )
@@ -130,13 +131,13 @@ fn is_service(host: &str) -> bool {
 
 #[test]
 fn a_second_run_over_the_same_list_asks_no_service_again() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 7,
         works: 40,
         scale: 40,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
-    let world = World::of(&library);
+    let world = DownloadWorld::of(&library);
     let works = world.path("works.txt").display().to_string();
     let services = || {
         let arrivals = world.web.ledger().arrivals().into_iter();

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
+use crate::download_world::{DownloadWorld, pdf, sha256, text};
 use crate::support::program;
-use crate::world::{World, pdf, sha256, text};
 
 #[test]
 fn a_list_becomes_files_a_manifest_and_a_report() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let list = world.path("list.txt");
     let lines = "http://a.example/1.pdf\nnonsense here\nhttp://a.example/2.pdf\n\
                  http://a.example/1.pdf\nhttp://a.example/missing.pdf\n";
@@ -61,7 +61,7 @@ fn a_list_becomes_files_a_manifest_and_a_report() {
 }
 
 /// The failed work is retried only with `--retry-failed`.
-fn assert_a_second_run_downloads_nothing(world: &World, list: &str) {
+fn assert_a_second_run_downloads_nothing(world: &DownloadWorld, list: &str) {
     let before = world.web.ledger().len();
     assert_eq!(world.run(&[list, "--quiet"]).status.code(), Some(1));
     assert_eq!(world.web.ledger().len(), before);
@@ -77,7 +77,7 @@ fn assert_a_second_run_downloads_nothing(world: &World, list: &str) {
 
 #[test]
 fn verify_downloads_changed_files_again() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     assert!(
         world
             .run(&["http://a.example/1.pdf", "http://a.example/2.pdf"])
@@ -112,7 +112,7 @@ fn verify_downloads_changed_files_again() {
 /// What was changed and is whole stays, as does the record of a file that was moved away.
 #[test]
 fn resume_downloads_damaged_files_again() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let urls: Vec<String> = (1..=4)
         .map(|number| format!("http://a.example/{number}.pdf"))
         .collect();
@@ -147,7 +147,7 @@ fn resume_downloads_damaged_files_again() {
 }
 
 /// Returns where the file of a URL is.
-fn file_of(world: &World, url: &str) -> PathBuf {
+fn file_of(world: &DownloadWorld, url: &str) -> PathBuf {
     let records = world.manifests();
     let record = records.iter().find(|record| record["url"] == url);
     let path = record.and_then(|record| record["path"].as_str());
@@ -156,7 +156,7 @@ fn file_of(world: &World, url: &str) -> PathBuf {
 
 #[test]
 fn wrong_arguments_and_directories_are_reported_in_sentences() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     std::fs::write(world.path("file"), "").expect("a file");
     let file = world.path("file/out").display().to_string();
     for (arguments, code, sentence) in [
@@ -238,7 +238,7 @@ fn explain_shows_no_credentials_of_a_url() {
 
 #[test]
 fn a_demonstration_does_not_count_the_files_of_an_earlier_run() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     assert!(
         world
             .run(&["http://a.example/1.pdf", "--quiet"])
@@ -260,7 +260,7 @@ fn a_demonstration_does_not_count_the_files_of_an_earlier_run() {
 
 #[test]
 fn odd_names_and_long_titles_become_plain_files() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let title = "A title of \u{1d4d0} \"odd\" / \\ characters: ".to_owned() + &"very ".repeat(100);
     let url = "http://a.example/a%20b%2Fc;d=e?x=%22";
     let row = serde_json::json!({ "url": url, "title": title, "year": 2020 });
@@ -317,7 +317,7 @@ fn assert_nothing_contains_the_key(mut directories: Vec<PathBuf>) -> usize {
 
 #[test]
 fn credentials_in_urls_are_persisted_nowhere() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let url = "http://a.example/f.pdf?api_key=PLANTEDKEY";
     let lines = format!(
         "{url}\nhttp://a.example/token/PLANTEDKEY/g.pdf\n\
@@ -355,12 +355,12 @@ fn credentials_in_urls_are_persisted_nowhere() {
 #[test]
 fn no_more_requests_are_sent_at_once_than_there_are_workers() {
     // A host that lets sixteen through together.
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .latency(Duration::from_millis(40))
         .handler(|arrival, _| pdf(&arrival.path));
     let config = "version: 1\nlimits: { defaults: { artifact: { rates: [\"16/SECOND\"], \
                   max_concurrent: 16 }, landing: { rates: [] } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let urls: Vec<String> = (0..40)
         .map(|n| format!("http://a.example/{n}.pdf"))
         .collect();
@@ -378,7 +378,7 @@ fn no_more_requests_are_sent_at_once_than_there_are_workers() {
 
 #[test]
 fn a_dry_run_sends_no_request() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let ran = world.run(&["10.1234/abc", "http://a.example/1.pdf", "--dry-run"]);
     assert!(ran.status.code().is_some());
     assert!(world.web.ledger().is_empty());
@@ -387,13 +387,12 @@ fn a_dry_run_sends_no_request() {
 #[test]
 fn runs_side_by_side_and_one_after_the_other_share_a_crawl_delay() {
     let delay = Duration::from_millis(700);
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => {
-            Reply::ok("User-agent: *\nCrawl-delay: 0.7\n").header("content-type", "text/plain")
-        }
+    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::ok("User-agent: *\nCrawl-delay: 0.7\n")
+            .header("content-type", "text/plain"),
         path => pdf(path),
     });
-    let world = World::start(
+    let world = DownloadWorld::start(
         vec![origin],
         vec!["a.example".to_owned()],
         "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [] } } } }\n",

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 use serde_json::Value;
 
 use crate::support::{Served, fetch, program, run, sharing};
@@ -12,7 +12,8 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn the_body_goes_to_stdout_and_nothing_else_does() {
-    let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
+    let served =
+        Served::start(OriginScript::new("a.example").route("/x", [ScriptedReply::ok("the body")]));
     let ran = fetch(&served, "/x", &[]);
     assert_eq!(
         (ran.code, ran.out.as_str(), ran.err.as_str()),
@@ -37,7 +38,8 @@ fn the_body_goes_to_stdout_and_nothing_else_does() {
 
 #[test]
 fn verbose_prints_the_limits_of_the_host_before_the_request() {
-    let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
+    let served =
+        Served::start(OriginScript::new("a.example").route("/x", [ScriptedReply::ok("the body")]));
     let rate = "a.example:metadata=rates:3/SECOND,count_head:true,max_delay_ms:150";
     let ran = fetch(&served, "/x", &["-v", "--rate", rate]);
     assert_eq!(ran.out, "the body");
@@ -63,10 +65,10 @@ fn verbose_prints_the_limits_of_the_host_before_the_request() {
 fn robots_txt_is_obeyed_when_that_is_asked_for() {
     let rules = "User-agent: *\nDisallow: /private\nCrawl-delay: 0.01\n";
     let served = Served::start(
-        Origin::new("a.example")
-            .route("/robots.txt", [Reply::ok(rules)])
-            .route("/private", [Reply::ok("private")])
-            .route("/open", [Reply::ok("open")]),
+        OriginScript::new("a.example")
+            .route("/robots.txt", [ScriptedReply::ok(rules)])
+            .route("/private", [ScriptedReply::ok("private")])
+            .route("/open", [ScriptedReply::ok("open")]),
     );
     assert_eq!(fetch(&served, "/private", &[]).out, "private");
     let refused = fetch(&served, "/private", &["--obey-robots"]);
@@ -82,7 +84,8 @@ fn robots_txt_is_obeyed_when_that_is_asked_for() {
 #[test]
 fn a_404_is_exit_1_with_a_sentence() {
     let served = Served::start(
-        Origin::new("a.example").route("/gone", [Reply::status(404).body("no such work")]),
+        OriginScript::new("a.example")
+            .route("/gone", [ScriptedReply::status(404).body("no such work")]),
     );
     let ran = fetch(&served, "/gone", &["--json"]);
     let shown = json(&ran.out);
@@ -100,9 +103,10 @@ fn a_404_is_exit_1_with_a_sentence() {
 
 #[test]
 fn a_retry_after_beyond_the_deadline_is_exit_3_at_once_and_says_until_when() {
-    let served = Served::start(
-        Origin::new("a.example").route("/busy", [Reply::status(429).header("retry-after", "3600")]),
-    );
+    let served = Served::start(OriginScript::new("a.example").route(
+        "/busy",
+        [ScriptedReply::status(429).header("retry-after", "3600")],
+    ));
     let ran = fetch(&served, "/busy", &["--json"]);
     let shown = json(&ran.out);
     let remaining = shown["cooldown_remaining_ms"]
@@ -117,11 +121,11 @@ fn a_retry_after_beyond_the_deadline_is_exit_3_at_once_and_says_until_when() {
 
 #[test]
 fn a_short_retry_after_is_waited_for() {
-    let served = Served::start(Origin::new("a.example").route(
+    let served = Served::start(OriginScript::new("a.example").route(
         "/busy",
         [
-            Reply::status(429).header("retry-after", "1"),
-            Reply::ok("fine"),
+            ScriptedReply::status(429).header("retry-after", "1"),
+            ScriptedReply::ok("fine"),
         ],
     ));
     let ran = fetch(&served, "/busy", &["--explain"]);
@@ -141,7 +145,7 @@ fn a_short_retry_after_is_waited_for() {
 
 #[test]
 fn a_redirect_chain_beyond_a_rate_is_refused_with_exit_3() {
-    let origin = Origin::new("a.example").route("/1", [Reply::redirect(302, "/2")]);
+    let origin = OriginScript::new("a.example").route("/1", [ScriptedReply::redirect(302, "/2")]);
     let served = Served::start(origin);
     let ran = fetch(
         &served,
@@ -175,12 +179,12 @@ fn a_redirect_chain_beyond_a_rate_is_refused_with_exit_3() {
 fn a_file_appears_complete_or_not_at_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let body: Vec<u8> = (0..50_000u32).flat_map(u32::to_le_bytes).collect();
-    let broken = Reply::ok("")
+    let broken = ScriptedReply::ok("")
         .pieces([Piece::Bytes(body[..9_000].to_vec().into()), Piece::Cut])
         .claiming(200_000);
     let served = Served::start(
-        Origin::new("a.example")
-            .route("/file", [broken.clone(), Reply::ok(body.clone())])
+        OriginScript::new("a.example")
+            .route("/file", [broken.clone(), ScriptedReply::ok(body.clone())])
             .route("/never", [broken]),
     );
     let path = directory.path().join("paper.pdf");
@@ -272,9 +276,10 @@ fn faults_that_open_the_breaker_end_with_the_time_of_the_probe() {
 
 #[test]
 fn a_redirect_into_the_private_network_is_refused() {
-    let served = Served::start(
-        Origin::new("a.example").route("/out", [Reply::redirect(302, "http://localhost:9/secret")]),
-    );
+    let served = Served::start(OriginScript::new("a.example").route(
+        "/out",
+        [ScriptedReply::redirect(302, "http://localhost:9/secret")],
+    ));
     let ran = fetch(&served, "/out", &[]);
     assert_eq!(ran.code, 1);
     assert!(
@@ -286,8 +291,9 @@ fn a_redirect_into_the_private_network_is_refused() {
 
 #[test]
 fn credentials_are_never_repeated() {
-    let served =
-        Served::start(Origin::new("a.example").route("/x?api_key=PLANTED", [Reply::status(404)]));
+    let served = Served::start(
+        OriginScript::new("a.example").route("/x?api_key=PLANTED", [ScriptedReply::status(404)]),
+    );
     let ran = fetch(
         &served,
         "/x?api_key=PLANTED",
@@ -308,8 +314,8 @@ fn credentials_are_never_repeated() {
 #[test]
 fn a_proxy_of_the_environment_is_used() {
     let proxy = Served::start(
-        Origin::new("far.example")
-            .handler(|arrival, _| Reply::ok(format!("by proxy: {}", arrival.path))),
+        OriginScript::new("far.example")
+            .handler(|arrival, _| ScriptedReply::ok(format!("by proxy: {}", arrival.path))),
     );
     let output = program()
         .args(["fetch", "http://far.example/page"])
@@ -331,8 +337,9 @@ fn interrupt(signal: &str, has_begun: impl Fn(&Path, &Path) -> bool) {
         directory.path().join("files"),
     );
     std::fs::create_dir(&files).expect("a directory");
-    let slow = Reply::status(200).drip(&vec![1; 100_000], 1_000, Duration::from_millis(100));
-    let served = Served::start(Origin::new("a.example").route("/slow", [slow]));
+    let slow =
+        ScriptedReply::status(200).drip(&vec![1; 100_000], 1_000, Duration::from_millis(100));
+    let served = Served::start(OriginScript::new("a.example").route("/slow", [slow]));
     let mut child = sharing(&state)
         .args([
             "fetch",
@@ -386,7 +393,8 @@ fn an_early_interrupt_ends_in_good_order_as_well() {
 #[test]
 fn a_device_is_written_to_and_never_replaced() {
     use std::os::unix::fs::FileTypeExt;
-    let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
+    let served =
+        Served::start(OriginScript::new("a.example").route("/x", [ScriptedReply::ok("the body")]));
     let ran = fetch(&served, "/x", &["-o", "/dev/full"]);
     assert_eq!(ran.code, 1);
     assert!(

@@ -19,13 +19,13 @@ use std::path::Path;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
 
-use self::running::Gateway;
+use self::running::GatewayProcess;
 use crate::support::{Served, sharing};
 
 /// Starts a gateway before a served host.
-fn before(served: &Served, state: &Path, arguments: &[&str]) -> Gateway {
+fn before(served: &Served, state: &Path, arguments: &[&str]) -> GatewayProcess {
     let mapping = format!("a.example:80={}", served.address);
-    Gateway::start(
+    GatewayProcess::start(
         state,
         &[&["--connect-to", mapping.as_str()], arguments].concat(),
     )
@@ -115,7 +115,7 @@ fn beyond_loopback_a_token_is_needed() {
     let mapping = format!("a.example:80={}", served.address);
     let file = file.display().to_string();
     let more = ["--connect-to", &mapping, "--token-file", &file];
-    let gateway = Gateway::start_at(directory.path(), "0.0.0.0:0", &more);
+    let gateway = GatewayProcess::start_at(directory.path(), "0.0.0.0:0", &more);
     let refused = gateway.get("http://a.example/");
     assert_eq!(refused.status, 407);
     assert!(refused.header("proxy-authenticate").is_some());

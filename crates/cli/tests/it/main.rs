@@ -7,7 +7,7 @@ mod configuration;
 // Works in, files out.
 mod download;
 // Runs that are killed, find the disk full, or meet another run, and are continued.
-mod interrupted;
+mod interrupted_runs;
 // Stored answers, between runs and processes.
 mod cache;
 // serve: other programs through the gateway.
@@ -15,17 +15,17 @@ mod gateway;
 // Works that a query finds.
 mod queries;
 // The files and messages at the end of a download; cookies as a browser has them.
-mod endings;
+mod final_reports;
 // fetch: answers, refusals, faults, files.
 mod fetch;
 // config import: files of DocsToKG.
-mod importing;
+mod config_import;
 // Help, wrong flags, configuration.
-mod manners;
+mod help_and_usage;
 // The figures of a run.
 mod summary;
 // State that processes share.
-mod state;
+mod shared_state;
 // The commands of an operator.
 mod operator;
 // Limits that are learned, with a Redis store.
@@ -37,15 +37,15 @@ mod redis_server;
 // Starting the program and an origin for it.
 mod support;
 // A web of several hosts, and downloads from it.
-mod world;
+mod download_world;
 // Starting real servers: nginx and HAProxy.
 mod servers;
 // A real nginx that ends connections in the ordinary ways.
 mod nginx;
 // Malicious answers, and odd ones.
-mod hostile;
+mod malicious_responses;
 // Directories, links and files in the way of a run.
-mod obstacles;
+mod blocked_paths;
 // ontofetch: its commands, against simulated registries.
 mod ontofetch;
 // ontofetch: processes that share a host's budget with docstokg, and processes that are killed.

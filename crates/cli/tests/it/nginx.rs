@@ -11,12 +11,12 @@ use crate::support::sharing;
 const FILES: usize = 1_000;
 
 /// A running nginx, with files to serve and a certificate of its own.
-struct Nginx {
+struct RealNginx {
     server: Server,
     directory: tempfile::TempDir,
 }
 
-impl Nginx {
+impl RealNginx {
     /// Starts it with these lines in its server.
     fn start(lines: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
@@ -107,7 +107,7 @@ fn connections_that_end_after_a_few_requests_lose_nothing() {
         ("http2_max_concurrent_streams 4;", 200),
         ("limit_conn c 4;", 4),
     ] {
-        let nginx = Nginx::start(lines);
+        let nginx = RealNginx::start(lines);
         assert_eq!(nginx.download(most, |_| ()), (FILES, 0), "{lines}");
     }
 }
@@ -118,8 +118,8 @@ fn connections_that_end_after_a_few_requests_lose_nothing() {
     reason = "a real server reloads during a real run"
 )]
 fn a_reload_during_a_run_loses_nothing() {
-    let nginx = Nginx::start("keepalive_requests 100;");
-    let reload = |nginx: &Nginx| {
+    let nginx = RealNginx::start("keepalive_requests 100;");
+    let reload = |nginx: &RealNginx| {
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(250));
             assert!(

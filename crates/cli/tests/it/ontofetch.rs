@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Ran, Served, ontofetch};
 
 /// A host of ontologies on loopback, a library, and a state directory.
-pub(crate) struct World {
+pub(crate) struct OntofetchWorld {
     pub(crate) served: Served,
     pub(crate) directory: TempDir,
     hosts: Vec<&'static str>,
@@ -24,8 +24,8 @@ pub(crate) fn obo(version: &str, more: &str) -> String {
     )
 }
 
-impl World {
-    pub(crate) fn new(origins: Vec<(&'static str, Origin)>) -> Self {
+impl OntofetchWorld {
+    pub(crate) fn new(origins: Vec<(&'static str, OriginScript)>) -> Self {
         let hosts = origins.iter().map(|(host, _)| *host).collect();
         Self {
             served: Served::start_all(origins.into_iter().map(|(_, origin)| origin)),
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    pub(crate) fn files(origin: Origin) -> Self {
+    pub(crate) fn files(origin: OriginScript) -> Self {
         Self::new(vec![("files.example", origin)])
     }
 
@@ -113,9 +113,10 @@ impl World {
 }
 
 /// Serves every path as an OBO file of its own.
-fn served() -> Origin {
-    Origin::new("files.example").handler(|arrival, _| {
-        Reply::ok(obo("2026-01-01", &format!("remark: {}", arrival.path))).header("etag", "\"1\"")
+fn served() -> OriginScript {
+    OriginScript::new("files.example").handler(|arrival, _| {
+        ScriptedReply::ok(obo("2026-01-01", &format!("remark: {}", arrival.path)))
+            .header("etag", "\"1\"")
     })
 }
 
@@ -154,14 +155,14 @@ fn the_demo_stores_every_ontology_that_can_be_had() {
 
 #[test]
 fn a_pull_is_listed_shown_validated_compared_and_pruned() {
-    let files = Origin::new("files.example").route(
+    let files = OriginScript::new("files.example").route(
         "/a.obo",
         [
-            Reply::ok(obo("2026-01-01", "")),
-            Reply::ok(obo("2026-02-01", "") + "\n[Term]\nid: X:3\nname: three\n"),
+            ScriptedReply::ok(obo("2026-01-01", "")),
+            ScriptedReply::ok(obo("2026-02-01", "") + "\n[Term]\nid: X:3\nname: three\n"),
         ],
     );
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -218,7 +219,7 @@ fn a_pull_is_listed_shown_validated_compared_and_pruned() {
 
 #[test]
 fn a_plan_is_locked_compared_and_pulled() {
-    let world = World::files(served());
+    let world = OntofetchWorld::files(served());
     world.config("100/SECOND", "");
     let spec = world.spec(&["a", "b"]);
     let lock = world.path("lock.json").display().to_string();
@@ -256,11 +257,11 @@ fn a_plan_is_locked_compared_and_pulled() {
 #[test]
 fn imports_are_followed_around_circles() {
     let import = |to: &str| format!("import: http://files.example/{to}.obo");
-    let files = Origin::new("files.example")
-        .route("/a.obo", [Reply::ok(obo("1", &import("b")))])
-        .route("/b.obo", [Reply::ok(obo("1", &import("c")))])
-        .route("/c.obo", [Reply::ok(obo("1", &import("a")))]);
-    let world = World::files(files);
+    let files = OriginScript::new("files.example")
+        .route("/a.obo", [ScriptedReply::ok(obo("1", &import("b")))])
+        .route("/b.obo", [ScriptedReply::ok(obo("1", &import("c")))])
+        .route("/c.obo", [ScriptedReply::ok(obo("1", &import("a")))]);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let count = |how: &str| {
@@ -275,7 +276,7 @@ fn imports_are_followed_around_circles() {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_is_sent() {
-    let world = World::files(served());
+    let world = OntofetchWorld::files(served());
     world.config("100/SECOND", "");
     let spec = world.write(
         "bad.yaml",
@@ -311,20 +312,20 @@ fn what_is_wrong_is_said_before_anything_is_sent() {
 
 #[test]
 fn init_writes_a_list_that_can_be_read() {
-    let world = World::files(served());
+    let world = OntofetchWorld::files(served());
     let file = world.path("sources.yaml").display().to_string();
     assert_eq!(world.run(&["init", &file]).code, 0);
     let again = world.run(&["init", &file]);
     assert_eq!(again.code, 2);
     assert!(again.err.contains("is there already"), "{}", again.err);
-    docstokg_ontology::wanted::SpecFile::read(Path::new(&file)).expect("a list");
+    docstokg_ontology::wanted_ontology::SpecFile::read(Path::new(&file)).expect("a list");
 }
 
 #[test]
 fn the_doctors_report_what_holds() {
-    let world = World::new(vec![
+    let world = OntofetchWorld::new(vec![
         ("files.example", served()),
-        ("obofoundry.org", Origin::new("obofoundry.org")),
+        ("obofoundry.org", OriginScript::new("obofoundry.org")),
     ]);
     world.config(
         "100/SECOND",
@@ -369,19 +370,21 @@ fn the_doctors_report_what_holds() {
 
 #[test]
 fn failures_are_told_apart_and_exit_with_one() {
-    let files = Origin::new("files.example")
-        .route("/gone.obo", [Reply::status(404)])
+    let files = OriginScript::new("files.example")
+        .route("/gone.obo", [ScriptedReply::status(404)])
         .route(
             "/page.obo",
-            [Reply::ok("<!DOCTYPE html><html><body>no</body></html>")],
+            [ScriptedReply::ok(
+                "<!DOCTYPE html><html><body>no</body></html>",
+            )],
         )
         .route(
             "/cut.obo",
-            [Reply::ok(
+            [ScriptedReply::ok(
                 "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
             )],
         );
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["gone", "page", "cut"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -407,16 +410,16 @@ fn a_remote_context_is_loaded_through_the_hub_and_only_once() {
             r#"{{"@context": "http://files.example/context.jsonld", "@id": "http://x.org/{name}", "@type": "Ontology", "label": "{name}"}}"#
         )
     };
-    let files = Origin::new("files.example").handler(move |arrival, _| {
+    let files = OriginScript::new("files.example").handler(move |arrival, _| {
         if arrival.path.ends_with("context.jsonld") {
-            return Reply::ok(
+            return ScriptedReply::ok(
                 r#"{"@context": {"Ontology": "http://www.w3.org/2002/07/owl#Ontology", "label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#,
             )
             .header("content-type", "application/ld+json");
         }
-        Reply::ok(ontology(&arrival.path)).header("content-type", "application/ld+json")
+        ScriptedReply::ok(ontology(&arrival.path)).header("content-type", "application/ld+json")
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a", "b", "c"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -438,11 +441,12 @@ fn a_remote_context_is_loaded_through_the_hub_and_only_once() {
 
 #[test]
 fn a_pull_that_ends_early_says_what_waits_and_how_to_go_on() {
-    let files = Origin::new("files.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/later.obo" => Reply::status(503).header("retry-after", "7200"),
-        _ => Reply::ok(obo("1", "")),
-    });
-    let world = World::files(files);
+    let files =
+        OriginScript::new("files.example").handler(|arrival, _| match arrival.path.as_str() {
+            "/later.obo" => ScriptedReply::status(503).header("retry-after", "7200"),
+            _ => ScriptedReply::ok(obo("1", "")),
+        });
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["done", "later"]);
     let command = ["pull", "--max-wait", "5", "--spec", &spec];

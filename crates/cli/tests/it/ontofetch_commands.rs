@@ -1,21 +1,21 @@
 //! Flags and commands of `ontofetch` that are used less often, as users type them.
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
-use crate::ontofetch::{World, obo};
+use crate::ontofetch::{OntofetchWorld, obo};
 
 #[test]
 fn since_leaves_out_what_has_not_changed() {
-    let files = Origin::new("files.example").handler(|arrival, _| {
+    let files = OriginScript::new("files.example").handler(|arrival, _| {
         let changed = if arrival.path.contains("old") {
             "Wed, 01 Jan 2025 00:00:00 GMT"
         } else {
             "Wed, 01 Jul 2026 00:00:00 GMT"
         };
-        Reply::ok(obo("1", "")).header("last-modified", changed)
+        ScriptedReply::ok(obo("1", "")).header("last-modified", changed)
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["old", "new"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec, "--since", "2026-01-01"]);
@@ -34,14 +34,14 @@ fn since_leaves_out_what_has_not_changed() {
 
 #[test]
 fn a_baseline_is_updated_only_where_it_is_asked_for_and_the_plan_is_complete() {
-    let files = Origin::new("files.example").handler(|arrival, _| {
+    let files = OriginScript::new("files.example").handler(|arrival, _| {
         if arrival.path.contains("gone") {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
-            Reply::ok(obo("1", ""))
+            ScriptedReply::ok(obo("1", ""))
         }
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let baseline = world.path("baseline.json").display().to_string();
     let spec = world.spec(&["a"]);
@@ -74,7 +74,7 @@ fn a_baseline_is_updated_only_where_it_is_asked_for_and_the_plan_is_complete() {
 
 #[test]
 fn the_configuration_is_shown_without_its_keys() {
-    let world = World::files(Origin::new("files.example"));
+    let world = OntofetchWorld::files(OriginScript::new("files.example"));
     world.config(
         "100/SECOND",
         "  sources: { bioportal: { key: hush-hush } }\n",
@@ -90,17 +90,17 @@ fn the_configuration_is_shown_without_its_keys() {
 }
 
 /// A portal that knows one key.
-fn portal() -> Origin {
-    Origin::new("files.example").handler(|arrival, _| match arrival.header("authorization") {
-        Some("apikey token=good") => Reply::status(404),
-        Some(_) => Reply::status(401),
-        None => Reply::ok("{}"),
+fn portal() -> OriginScript {
+    OriginScript::new("files.example").handler(|arrival, _| match arrival.header("authorization") {
+        Some("apikey token=good") => ScriptedReply::status(404),
+        Some(_) => ScriptedReply::status(401),
+        None => ScriptedReply::ok("{}"),
     })
 }
 
 #[test]
 fn the_doctor_finds_a_key_that_is_not_accepted_and_takes_a_library() {
-    let world = World::files(portal());
+    let world = OntofetchWorld::files(portal());
     let configure = |key: &str| {
         world.config(
             "100/SECOND",
@@ -133,8 +133,8 @@ fn the_doctor_finds_a_key_that_is_not_accepted_and_takes_a_library() {
 
 #[test]
 fn the_rate_doctor_shows_one_service_and_what_programs_report() {
-    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     world.json(&["pull", "--spec", &spec]);
@@ -192,8 +192,8 @@ fn the_rate_doctor_shows_one_service_and_what_programs_report() {
 /// A pull charges the service and the host; events and the doctor name the budget of the service.
 #[test]
 fn the_events_of_a_pull_name_the_key_of_its_service() {
-    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let world = OntofetchWorld::files(files);
     let events = world.path("events.jsonl");
     let telemetry = format!("telemetry: {{ jsonl: \"{}\" }}\n", events.display());
     world.config("100/SECOND", &telemetry);
@@ -220,8 +220,8 @@ fn the_events_of_a_pull_name_the_key_of_its_service() {
 /// Processes with state directories of their own share limits through the shared directory.
 #[test]
 fn the_shared_directory_holds_the_limits_of_pulls() {
-    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a", "b"]);
     let run = |state: &str, words: &[&str]| -> crate::support::Ran {
@@ -268,7 +268,7 @@ fn the_shared_directory_holds_the_limits_of_pulls() {
 
 #[test]
 fn unknown_variables_are_warned_about() {
-    let world = World::files(Origin::new("files.example"));
+    let world = OntofetchWorld::files(OriginScript::new("files.example"));
     let mut command = world.command(&["config", "check"]);
     command.env("ONTOFETCH_SHARED_RATELIMIT_DIR", "/tmp/x");
     let ran: crate::support::Ran = command.output().expect("the program").into();
@@ -287,8 +287,8 @@ fn unknown_variables_are_warned_about() {
 /// Each program prints the limits in force when it starts, where more output is asked for.
 #[test]
 fn a_verbose_pull_begins_with_the_limits_in_force() {
-    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let ran = world.run(&["pull", "--spec", &spec, "-v"]);

@@ -3,11 +3,11 @@
 use std::io::{Cursor, Write as _};
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 use serde_json::Value;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-use crate::ontofetch::{World, obo};
+use crate::ontofetch::{OntofetchWorld, obo};
 
 fn first(pulled: &Value) -> &Value {
     &pulled["results"][0]
@@ -15,9 +15,10 @@ fn first(pulled: &Value) -> &Value {
 
 /// Serves bytes at `http://files.example/a.obo`, and pulls them twice: what comes first, and what
 /// comes then.
-fn pulled_after(good: Vec<u8>, bad: Vec<u8>) -> (World, Value) {
-    let files = Origin::new("files.example").route("/a.obo", [Reply::ok(good), Reply::ok(bad)]);
-    let world = World::files(files);
+fn pulled_after(good: Vec<u8>, bad: Vec<u8>) -> (OntofetchWorld, Value) {
+    let files = OriginScript::new("files.example")
+        .route("/a.obo", [ScriptedReply::ok(good), ScriptedReply::ok(bad)]);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -64,7 +65,7 @@ pub(crate) fn zipped(entries: &[(&str, &[u8])]) -> Vec<u8> {
 fn a_broken_download_is_resumed_by_range_and_stored_whole() {
     let body = (obo("1", "") + &"! padding padding padding\n".repeat(80_000)).into_bytes();
     let whole = body.clone();
-    let files = Origin::new("files.example").handler(move |arrival, _| {
+    let files = OriginScript::new("files.example").handler(move |arrival, _| {
         let start = arrival.header("range").and_then(|range| {
             range
                 .strip_prefix("bytes=")?
@@ -74,7 +75,7 @@ fn a_broken_download_is_resumed_by_range_and_stored_whole() {
                 .ok()
         });
         match start {
-            None => Reply::ok("")
+            None => ScriptedReply::ok("")
                 .header("etag", "\"e\"")
                 .claiming(body.len() as u64)
                 .pieces([
@@ -84,14 +85,14 @@ fn a_broken_download_is_resumed_by_range_and_stored_whole() {
             Some(start) => {
                 let start: usize = start;
                 let range = format!("bytes {start}-{}/{}", body.len() - 1, body.len());
-                Reply::status(206)
+                ScriptedReply::status(206)
                     .body(body[start..].to_vec())
                     .header("etag", "\"e\"")
                     .header("content-range", &range)
             }
         }
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let (code, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -212,9 +213,10 @@ fn a_taxonomy_package_is_stored_with_its_publication_date_as_version() {
             b"<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"/>",
         ),
     ]);
-    let files = Origin::new("files.example")
-        .handler(move |_, _| Reply::ok(package.clone()).header("content-type", "application/zip"));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(move |_, _| {
+        ScriptedReply::ok(package.clone()).header("content-type", "application/zip")
+    });
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.write(
         "spec.yaml",
@@ -239,7 +241,7 @@ fn a_taxonomy_package_is_stored_with_its_publication_date_as_version() {
 
 #[test]
 fn archives_are_validated_and_compared_by_the_ontology_in_them() {
-    let world = World::files(Origin::new("files.example"));
+    let world = OntofetchWorld::files(OriginScript::new("files.example"));
     let older = zipped(&[("a/x.obo", obo("1", "").as_bytes()), ("readme", b"words")]);
     let newer = obo("2", "") + "\n[Term]\nid: X:3\nname: three\n";
     std::fs::write(world.path("older.zip"), older).expect("a file");
@@ -266,11 +268,13 @@ fn archives_are_validated_and_compared_by_the_ontology_in_them() {
 
 #[test]
 fn a_file_that_is_validated_has_its_contexts_loaded() {
-    let files = Origin::new("files.example").handler(|_, _| {
-        Reply::ok(r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#)
-            .header("content-type", "application/ld+json")
+    let files = OriginScript::new("files.example").handler(|_, _| {
+        ScriptedReply::ok(
+            r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#,
+        )
+        .header("content-type", "application/ld+json")
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let file = world.write(
         "x.jsonld",
@@ -289,12 +293,14 @@ fn a_file_that_is_validated_has_its_contexts_loaded() {
 
 #[test]
 fn a_context_is_kept_in_the_state_directory_for_the_next_command() {
-    let files = Origin::new("files.example").handler(|_, _| {
-        Reply::ok(r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#)
-            .header("content-type", "application/ld+json")
-            .header("cache-control", "max-age=3600")
+    let files = OriginScript::new("files.example").handler(|_, _| {
+        ScriptedReply::ok(
+            r#"{"@context": {"label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#,
+        )
+        .header("content-type", "application/ld+json")
+        .header("cache-control", "max-age=3600")
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let file = world.write(
         "x.jsonld",
@@ -309,8 +315,8 @@ fn a_context_is_kept_in_the_state_directory_for_the_next_command() {
 
 #[test]
 fn a_snapshot_of_the_registry_needs_no_registry() {
-    let files = Origin::new("files.example").handler(|_, _| Reply::ok(obo("1", "")));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok(obo("1", "")));
+    let world = OntofetchWorld::files(files);
     let snapshot = world.write(
         "ontologies.jsonld",
         r#"{"@context": "http://obofoundry.github.io/registry/context.jsonld", "ontologies": [
@@ -331,11 +337,11 @@ fn a_snapshot_of_the_registry_needs_no_registry() {
 #[test]
 fn a_closure_of_imports_is_locked_and_pulled_again() {
     let import = |to: &str| format!("import: http://files.example/{to}.obo");
-    let files = Origin::new("files.example")
-        .route("/a.obo", [Reply::ok(obo("1", &import("b")))])
-        .route("/b.obo", [Reply::ok(obo("1", &import("c")))])
-        .route("/c.obo", [Reply::ok(obo("1", &import("a")))]);
-    let world = World::files(files);
+    let files = OriginScript::new("files.example")
+        .route("/a.obo", [ScriptedReply::ok(obo("1", &import("b")))])
+        .route("/b.obo", [ScriptedReply::ok(obo("1", &import("c")))])
+        .route("/c.obo", [ScriptedReply::ok(obo("1", &import("a")))]);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let lock = world.path("lock.json").display().to_string();
@@ -370,18 +376,18 @@ fn a_closure_of_imports_is_locked_and_pulled_again() {
 
 #[test]
 fn a_context_on_a_private_address_is_not_loaded() {
-    let files = Origin::new("files.example").handler(|arrival, _| {
+    let files = OriginScript::new("files.example").handler(|arrival, _| {
         let context = if arrival.path.contains("literal") {
             "http://127.0.0.1/context.jsonld"
         } else {
             "http://localhost/context.jsonld"
         };
-        Reply::ok(format!(
+        ScriptedReply::ok(format!(
             r#"{{"@context": "{context}", "@id": "http://x.org/a", "@type": "http://www.w3.org/2002/07/owl#Ontology"}}"#
         ))
         .header("content-type", "application/ld+json")
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["literal", "name"]);
     let (_, pulled) = world.json(&["pull", "--spec", &spec]);
@@ -411,14 +417,14 @@ fn a_context_on_a_private_address_is_not_loaded() {
 fn a_large_file_is_shown_while_it_comes_and_while_it_is_read() {
     let padding = format!("! {}\n", "padding ".repeat(4_000));
     let body = obo("1", "") + &padding.repeat((54 << 20) / padding.len());
-    let files = Origin::new("files.example").handler(move |_, _| {
-        Reply::ok("").claiming(body.len() as u64).drip(
+    let files = OriginScript::new("files.example").handler(move |_, _| {
+        ScriptedReply::ok("").claiming(body.len() as u64).drip(
             body.as_bytes(),
             1 << 20,
             Duration::from_millis(40),
         )
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let ran = world.run(&["pull", "--spec", &spec]);

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use crate::ontofetch::{World, obo};
+use crate::ontofetch::{OntofetchWorld, obo};
 
 fn results(pulled: &Value) -> &Vec<Value> {
     pulled["results"].as_array().expect("a list")
@@ -19,16 +19,16 @@ fn an_import_whose_name_leads_to_loopback_is_refused() {
     // The address is known when the server runs.
     let address = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
     let known = std::sync::Arc::clone(&address);
-    let files = Origin::new("files.example").handler(move |_, _| {
+    let files = OriginScript::new("files.example").handler(move |_, _| {
         let port = known.get().and_then(|address| address.rsplit_once(':'));
         let port = port.map_or("0", |(_, port)| port);
-        Reply::ok(obo("1", &format!("import: http://localhost:{port}/b.obo")))
+        ScriptedReply::ok(obo("1", &format!("import: http://localhost:{port}/b.obo")))
     });
-    let world = World::new(vec![
+    let world = OntofetchWorld::new(vec![
         ("files.example", files),
         (
             "localhost",
-            Origin::new("localhost").handler(|_, _| Reply::ok(obo("1", ""))),
+            OriginScript::new("localhost").handler(|_, _| ScriptedReply::ok(obo("1", ""))),
         ),
     ]);
     address.set(world.served.address.clone()).expect("once");
@@ -59,8 +59,9 @@ fn an_import_whose_name_leads_to_loopback_is_refused() {
 #[test]
 fn flags_about_hosts_and_licences_hold_for_a_lock_as_well() {
     let licence = "property_value: http://purl.org/dc/terms/license https://creativecommons.org/licenses/by-nc/4.0/";
-    let files = Origin::new("files.example").handler(move |_, _| Reply::ok(obo("1", licence)));
-    let world = World::files(files);
+    let files = OriginScript::new("files.example")
+        .handler(move |_, _| ScriptedReply::ok(obo("1", licence)));
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     let lock = world.path("lock.json").display().to_string();
@@ -99,14 +100,14 @@ fn flags_about_hosts_and_licences_hold_for_a_lock_as_well() {
 
 #[test]
 fn a_lock_without_the_secret_of_an_address_says_so() {
-    let files = Origin::new("files.example").handler(|arrival, _| {
+    let files = OriginScript::new("files.example").handler(|arrival, _| {
         if arrival.path.contains("token=hush") {
-            Reply::ok(obo("1", ""))
+            ScriptedReply::ok(obo("1", ""))
         } else {
-            Reply::status(403)
+            ScriptedReply::status(403)
         }
     });
-    let world = World::files(files);
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.write(
         "spec.yaml",
@@ -130,9 +131,14 @@ fn a_lock_without_the_secret_of_an_address_says_so() {
 
 #[test]
 fn versions_are_not_removed_while_a_pull_works_on_the_library() {
-    let files = Origin::new("files.example")
-        .route("/a.obo", [Reply::ok(obo("1", "")), Reply::ok(obo("2", ""))]);
-    let world = World::files(files);
+    let files = OriginScript::new("files.example").route(
+        "/a.obo",
+        [
+            ScriptedReply::ok(obo("1", "")),
+            ScriptedReply::ok(obo("2", "")),
+        ],
+    );
+    let world = OntofetchWorld::files(files);
     world.config("100/SECOND", "");
     let spec = world.spec(&["a"]);
     world.json(&["pull", "--spec", &spec]);

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
-use crate::ontofetch::{World, obo};
+use crate::download_world::{pdf, sha256};
+use crate::ontofetch::{OntofetchWorld, obo};
 use crate::ontofetch_files::zipped;
 use crate::support::sharing;
-use crate::world::{pdf, sha256};
 
 /// How long a test waits for anything before it fails: only what hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const EACH: usize = 6;
 
 /// Starts four processes of one program and two of the other, each with the paths that it asks for.
-fn start_six(world: &World, config: &str) -> Vec<(String, Child)> {
+fn start_six(world: &OntofetchWorld, config: &str) -> Vec<(String, Child)> {
     let mut processes: Vec<(String, Child)> = Vec::new();
     for process in 0..4 {
         let entries: Vec<String> = (0..EACH)
@@ -77,7 +77,7 @@ fn start_six(world: &World, config: &str) -> Vec<(String, Child)> {
 /// second: more processes than the window has room for.
 #[test]
 fn six_processes_of_two_programs_share_the_budget_of_a_host() {
-    let world = World::files(works_and_ontologies());
+    let world = OntofetchWorld::files(works_and_ontologies());
     let config = world.config("4/SECOND", "");
     let mut processes = start_six(&world, &config);
     for (prefix, child) in &mut processes {
@@ -94,12 +94,12 @@ fn six_processes_of_two_programs_share_the_budget_of_a_host() {
 }
 
 /// An origin with works and ontologies.
-fn works_and_ontologies() -> Origin {
-    Origin::new("files.example").handler(|arrival, _| {
+fn works_and_ontologies() -> OriginScript {
+    OriginScript::new("files.example").handler(|arrival, _| {
         if arrival.path.contains(".pdf") {
             pdf(&arrival.path)
         } else {
-            Reply::ok(obo("1.0", &format!("remark: {}", arrival.path)))
+            ScriptedReply::ok(obo("1.0", &format!("remark: {}", arrival.path)))
         }
     })
 }
@@ -112,7 +112,7 @@ fn works_and_ontologies() -> Origin {
     reason = "processes are looked at in real time"
 )]
 fn processes_with_different_limits_are_served_or_told_why_not() {
-    let world = World::files(works_and_ontologies());
+    let world = OntofetchWorld::files(works_and_ontologies());
     let strict = world.config("2/SECOND", "");
     let strict_copy = world.path("strict.yaml").display().to_string();
     std::fs::copy(&strict, &strict_copy).expect("a copy");
@@ -178,12 +178,12 @@ fn processes_with_different_limits_are_served_or_told_why_not() {
 /// What a process says whose turn hardly ever comes.
 const OTHERS_SEND_MORE: &str = "other processes send more than the limits of this run allow";
 
-fn log_of(world: &World, process: usize) -> String {
+fn log_of(world: &OntofetchWorld, process: usize) -> String {
     std::fs::read_to_string(world.path(&format!("log{process}"))).expect("a log")
 }
 
 /// Lists the processes that got less than a fifth of their equal share, and are not told why.
-fn neglected(world: &World) -> Vec<String> {
+fn neglected(world: &OntofetchWorld) -> Vec<String> {
     let arrivals = world.served.web.ledger().at("files.example");
     let fifth = arrivals.len() / 6 / 5;
     let processes = (0..6).filter_map(|process| {
@@ -198,7 +198,7 @@ fn neglected(world: &World) -> Vec<String> {
 }
 
 /// A pull of many ontologies.
-fn start_ontologies(world: &World, process: usize) -> std::process::Command {
+fn start_ontologies(world: &OntofetchWorld, process: usize) -> std::process::Command {
     let entries: Vec<String> = (0..80)
         .map(|number| {
             format!(
@@ -224,7 +224,7 @@ fn start_ontologies(world: &World, process: usize) -> std::process::Command {
 }
 
 /// A download of many works.
-fn start_works(world: &World, process: usize) -> std::process::Command {
+fn start_works(world: &OntofetchWorld, process: usize) -> std::process::Command {
     let urls: Vec<String> = (0..80)
         .map(|number| format!("http://files.example/p{process}/{number}.pdf"))
         .collect();
@@ -244,14 +244,14 @@ fn start_works(world: &World, process: usize) -> std::process::Command {
 /// A 429 with Retry-After: 1 is waited for, and costs one request.
 #[test]
 fn a_retry_after_is_waited_for() {
-    let origin = Origin::new("files.example").route(
+    let origin = OriginScript::new("files.example").route(
         "/a.obo",
         [
-            Reply::status(429).header("retry-after", "1"),
-            Reply::ok(obo("1", "")),
+            ScriptedReply::status(429).header("retry-after", "1"),
+            ScriptedReply::ok(obo("1", "")),
         ],
     );
-    let world = World::files(origin);
+    let world = OntofetchWorld::files(origin);
     world.config("8/SECOND", "");
     let spec = world.spec(&["a"]);
     let ran = world.run(&["pull", "--spec", &spec, "--quiet"]);
@@ -316,7 +316,7 @@ fn killed_at_random_points_latest_is_always_complete() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(15);
     let versions = AtomicUsize::new(0);
-    let origin = Origin::new("files.example").handler(move |arrival, _| {
+    let origin = OriginScript::new("files.example").handler(move |arrival, _| {
         // Each answer is a new version, in pieces, so that kills hit every stage: the download,
         // unpacking, reading, and normalising.
         let version = versions.fetch_add(1, Ordering::Relaxed);
@@ -333,9 +333,9 @@ fn killed_at_random_points_latest_is_always_complete() {
             ]),
             _ => text.into_bytes(),
         };
-        Reply::ok("").drip(&body, 16_000, Duration::from_millis(1))
+        ScriptedReply::ok("").drip(&body, 16_000, Duration::from_millis(1))
     });
-    let world = World::files(origin);
+    let world = OntofetchWorld::files(origin);
     world.config("500/SECOND", "");
     let names = ["a", "b", "c", "d", "e", "f"];
     let spec = world.spec(&names);

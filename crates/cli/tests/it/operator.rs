@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 use crate::support::{Served, fetch_sharing as fetch, fine, run_sharing as run};
 
@@ -332,9 +332,9 @@ fn a_host_that_nothing_has_asked_is_warned_about() {
 /// The robots.txt that a run has read is shown once for its host, with the length of its delay.
 #[test]
 fn the_doctor_shows_robots_txt_once_and_pacing_per_role() {
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::ok("User-agent: *\nCrawl-delay: 1\nDisallow: /private\n"),
-        path => crate::world::pdf(path),
+    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::ok("User-agent: *\nCrawl-delay: 1\nDisallow: /private\n"),
+        path => crate::download_world::pdf(path),
     });
     let served = Served::start(origin);
     let state = tempfile::tempdir().expect("a directory");

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use docstokg_origin_sim::scholarly::{Library, Plan};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::scholarly::{LibraryPlan, WorkLibrary};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
-use crate::world::{World, pdf, text};
+use crate::download_world::{DownloadWorld, pdf, text};
 
 #[test]
 fn a_query_is_read_page_by_page() {
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 5,
         works: 300,
         scale: 1000,
         file_bytes: 3_000..5_000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
-    let world = World::of(&library);
+    let world = DownloadWorld::of(&library);
     let ran = world.run(&[
         "--filter",
         "publication_year:2015-2026",
@@ -35,7 +35,7 @@ fn a_query_is_read_page_by_page() {
             .is_some_and(|listed| listed.len() > 60),
         "{report}"
     );
-    let pages = |world: &World| {
+    let pages = |world: &DownloadWorld| {
         world
             .web
             .ledger()
@@ -48,7 +48,7 @@ fn a_query_is_read_page_by_page() {
 }
 
 /// An origin whose query has two pages, the second of which may be broken.
-fn origin_with_two_pages(is_broken: Arc<AtomicBool>) -> Origin {
+fn origin_with_two_pages(is_broken: Arc<AtomicBool>) -> OriginScript {
     let works = |from: u32| {
         let work = |n: u32| {
             let url = format!("http://a.example/files/{n}.pdf");
@@ -58,21 +58,23 @@ fn origin_with_two_pages(is_broken: Arc<AtomicBool>) -> Origin {
         };
         (from..from + 3).map(work).collect::<Vec<_>>().join(",")
     };
-    Origin::new("a.example").handler(move |arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        path if path.contains("cursor=*") || path.contains("cursor=%2A") => Reply::ok(format!(
-            r#"{{"meta":{{"next_cursor":"second"}},"results":[{}]}}"#,
-            works(1)
-        )),
-        path if path.contains("cursor=second") && is_broken.load(Ordering::Relaxed) => {
-            Reply::ok(r#"{"error":"temporarily broken"}"#)
+    OriginScript::new("a.example").handler(move |arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::status(404),
+        path if path.contains("cursor=*") || path.contains("cursor=%2A") => {
+            ScriptedReply::ok(format!(
+                r#"{{"meta":{{"next_cursor":"second"}},"results":[{}]}}"#,
+                works(1)
+            ))
         }
-        path if path.contains("cursor=second") => Reply::ok(format!(
+        path if path.contains("cursor=second") && is_broken.load(Ordering::Relaxed) => {
+            ScriptedReply::ok(r#"{"error":"temporarily broken"}"#)
+        }
+        path if path.contains("cursor=second") => ScriptedReply::ok(format!(
             r#"{{"meta":{{"next_cursor":null}},"results":[{}]}}"#,
             works(4)
         )),
         path if path.starts_with("/files/") => pdf(path),
-        _ => Reply::status(404),
+        _ => ScriptedReply::status(404),
     })
 }
 
@@ -83,7 +85,7 @@ fn an_interrupted_query_does_not_count_as_complete() {
     let config = "version: 1\nresolvers: { endpoints: { openalex: \"http://a.example\" } }\n\
                   limits: { defaults: { artifact: { rates: [] }, landing: { rates: [] }, \
                   metadata: { rates: [] } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let query = &[
         "--filter",
         "type:article",

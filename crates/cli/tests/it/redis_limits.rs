@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use docstokg_origin_sim::{Origin, Reply, Throttle};
+use docstokg_origin_sim::{OriginScript, ScriptedReply, Throttle};
 use serde_json::{Value, json};
 
+use crate::download_world::{DownloadWorld, pdf};
 use crate::redis_server::Server;
 use crate::support::{Served, fetch_sharing, run_sharing};
-use crate::world::{World, pdf};
 
 /// Runs a command on limits from one of the machines.
 fn limits(machine: &Path, options: &[&str], arguments: &[&str]) -> Value {
@@ -35,8 +35,8 @@ fn what_one_machine_learns_every_other_one_shows_and_may_forget() {
         "--rate-dsn",
         &dsn,
     ];
-    let stated = Reply::ok("fine").header("RateLimit", "\"hourly\";r=7;t=900");
-    let origin = Origin::new("a.example").route("/", [Reply::status(429), stated]);
+    let stated = ScriptedReply::ok("fine").header("RateLimit", "\"hourly\";r=7;t=900");
+    let origin = OriginScript::new("a.example").route("/", [ScriptedReply::status(429), stated]);
     let served = Served::start(origin);
     let fetched = fetch_sharing(one, &served, &options);
     assert_eq!(fetched.code, 0, "{}", fetched.err);
@@ -71,12 +71,12 @@ fn what_one_machine_learns_every_other_one_shows_and_may_forget() {
 fn two_runs_find_a_hidden_limit_together() {
     const FILES: usize = 40;
     let redis = Server::start();
-    let origin = Origin::new("a.example")
+    let origin = OriginScript::new("a.example")
         .limit("10/SECOND")
         .throttle(Throttle::Silent)
         .handler(|arrival, _| pdf(&arrival.path));
     let config = "version: 1\nlimits: { hosts: { a.example: { learn: { up_to: 50/SECOND } } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let start = |number: usize| {
         let urls = (0..FILES).map(|file| format!("http://a.example/{number}/{file}.pdf"));
         let list = world.path(&format!("{number}.txt"));

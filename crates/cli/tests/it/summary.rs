@@ -3,7 +3,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
 use crate::support::{Served, program};
@@ -15,7 +15,7 @@ struct Web {
 }
 
 impl Web {
-    fn start([origin]: [Origin; 1]) -> Self {
+    fn start([origin]: [OriginScript; 1]) -> Self {
         Self {
             served: Served::start(origin),
             directory: tempfile::tempdir().expect("a directory"),
@@ -48,11 +48,11 @@ fn json(output: &std::process::Output) -> Value {
 
 #[test]
 fn a_run_is_summarised_listed_and_compared() {
-    let web = Web::start([Origin::new("a.example").route(
+    let web = Web::start([OriginScript::new("a.example").route(
         "/x",
         [
-            Reply::status(429).header("retry-after", "0"),
-            Reply::ok("fine"),
+            ScriptedReply::status(429).header("retry-after", "0"),
+            ScriptedReply::ok("fine"),
         ],
     )]);
     assert!(web.run(&["fetch", "http://a.example/x"]).status.success());
@@ -94,11 +94,11 @@ fn a_run_is_summarised_listed_and_compared() {
 
 #[test]
 fn a_broken_target_ends_with_1_and_a_wrong_file_with_2() {
-    let web = Web::start([Origin::new("a.example").route(
+    let web = Web::start([OriginScript::new("a.example").route(
         "/x",
         [
-            Reply::status(429).header("retry-after", "0"),
-            Reply::ok("fine"),
+            ScriptedReply::status(429).header("retry-after", "0"),
+            ScriptedReply::ok("fine"),
         ],
     )]);
     assert!(web.run(&["fetch", "http://a.example/x"]).status.success());
@@ -125,7 +125,7 @@ fn a_broken_target_ends_with_1_and_a_wrong_file_with_2() {
 
 #[test]
 fn nothing_to_summarise_is_reported_in_a_sentence() {
-    let web = Web::start([Origin::new("a.example")]);
+    let web = Web::start([OriginScript::new("a.example")]);
     let nothing = web.run(&["summary"]);
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
@@ -143,9 +143,12 @@ fn nothing_to_summarise_is_reported_in_a_sentence() {
 
 #[test]
 fn a_killed_run_is_summarised_up_to_its_end() {
-    let web = Web::start([Origin::new("a.example")
-        .route("/go", [Reply::redirect(302, "/slow")])
-        .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
+    let web = Web::start([OriginScript::new("a.example")
+        .route("/go", [ScriptedReply::redirect(302, "/slow")])
+        .route(
+            "/slow",
+            [ScriptedReply::ok("late").after(Duration::from_secs(60))],
+        )]);
     let mut child = web
         .command(&["fetch", "http://a.example/go"])
         .stdout(Stdio::null())
@@ -171,9 +174,10 @@ fn a_killed_run_is_summarised_up_to_its_end() {
 
 #[test]
 fn metrics_are_served_during_a_run() {
-    let web =
-        Web::start([Origin::new("a.example")
-            .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
+    let web = Web::start([OriginScript::new("a.example").route(
+        "/slow",
+        [ScriptedReply::ok("late").after(Duration::from_secs(60))],
+    )]);
     let mut child = web
         .command(&["fetch", "http://a.example/slow", "--metrics", "127.0.0.1:0"])
         .stdout(Stdio::null())
@@ -220,7 +224,7 @@ fn metrics_are_served_during_a_run() {
 /// A small file system that is full; needs a mount namespace, which root has.
 #[test]
 fn a_full_disk_loses_telemetry_and_no_request() {
-    let web = Web::start([Origin::new("a.example")]);
+    let web = Web::start([OriginScript::new("a.example")]);
     let state = web.directory().join("full");
     std::fs::create_dir_all(&state).expect("a directory");
     let program = web.command(&["fetch", "http://a.example/", "--json"]);
@@ -253,7 +257,8 @@ fn a_full_disk_loses_telemetry_and_no_request() {
 
 #[test]
 fn the_password_of_a_store_and_the_credentials_of_a_request_are_persisted_nowhere() {
-    let web = Web::start([Origin::new("a.example").route("/x", [Reply::status(500)])]);
+    let web =
+        Web::start([OriginScript::new("a.example").route("/x", [ScriptedReply::status(500)])]);
     let events = web.directory().join("events.jsonl");
     let config = web.directory().join("config.yaml");
     let text = format!(

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
 /// Origins on loopback, reached with `--connect-to`.
 pub(crate) use docstokg_origin_sim::ServedWeb as Served;
@@ -105,5 +105,5 @@ pub(crate) fn fetch_sharing(state: &Path, served: &Served, more: &[&str]) -> Ran
 
 /// An origin that answers every request.
 pub(crate) fn fine() -> Served {
-    Served::start(Origin::new("a.example").route("/", [Reply::ok("fine")]))
+    Served::start(OriginScript::new("a.example").route("/", [ScriptedReply::ok("fine")]))
 }

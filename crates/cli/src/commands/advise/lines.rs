@@ -6,14 +6,14 @@ use std::time::Duration;
 use docstokg_hub::policy::learn::{Confirmed, Shape};
 use docstokg_hub::policy::rate::Window;
 
-use super::Learned;
+use super::LearnedSite;
 
 /// A measured rate is written as a count per so many seconds.
 const RATE_SECONDS: u16 = 10;
 
 /// Writes learned limits as YAML that can be pasted into a configuration file; `None` if there are
 /// none.
-pub(super) fn yaml(learned: &[Learned]) -> Option<String> {
+pub(super) fn yaml(learned: &[LearnedSite]) -> Option<String> {
     let mut hosts = String::new();
     let mut sites = String::new();
     for site in learned.iter().filter(|site| !site.limits.is_empty()) {
@@ -56,12 +56,14 @@ fn flow(limits: &[Confirmed]) -> String {
     let (mut rates, mut most, mut even) = (Vec::new(), None, false);
     for limit in limits.iter().map(written) {
         match limit {
-            Written::Window(window) => rates.push(format!("\"{window}\"")),
-            Written::Rate(window) => {
+            WrittenLimit::Window(window) => rates.push(format!("\"{window}\"")),
+            WrittenLimit::Rate(window) => {
                 rates.push(format!("\"{window}\""));
                 even = true;
             }
-            Written::Cap(cap) => most = Some(most.map_or(cap, |most: NonZeroU32| most.min(cap))),
+            WrittenLimit::Cap(cap) => {
+                most = Some(most.map_or(cap, |most: NonZeroU32| most.min(cap)));
+            }
         }
     }
     let mut keys = Vec::new();
@@ -79,7 +81,7 @@ fn flow(limits: &[Confirmed]) -> String {
 }
 
 /// How a limit is written.
-enum Written {
+enum WrittenLimit {
     /// As the window that the server counts.
     Window(Window),
     /// As a window that keeps its rate if requests are spaced evenly.
@@ -88,16 +90,16 @@ enum Written {
     Cap(NonZeroU32),
 }
 
-fn written(limit: &Confirmed) -> Written {
+fn written(limit: &Confirmed) -> WrittenLimit {
     match limit.shape {
         // A length between whole seconds fits the refusals; no server is configured so.
         Shape::Window { seconds } if (seconds - seconds.round()).abs() < 0.01 => {
             let length = Duration::from_secs_f32(seconds.round().max(1.0));
-            Written::Window(Window::new(whole(limit.amount), length))
+            WrittenLimit::Window(Window::new(whole(limit.amount), length))
         }
-        Shape::Window { seconds } => Written::Rate(rate(limit.amount / seconds)),
-        Shape::Rate => Written::Rate(rate(limit.amount)),
-        Shape::Cap => Written::Cap(whole(limit.amount)),
+        Shape::Window { seconds } => WrittenLimit::Rate(rate(limit.amount / seconds)),
+        Shape::Rate => WrittenLimit::Rate(rate(limit.amount)),
+        Shape::Cap => WrittenLimit::Cap(whole(limit.amount)),
     }
 }
 
@@ -126,8 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn learned(host: &str, roles: &[&str], limits: &[(Shape, f32)]) -> Learned {
-        Learned {
+    fn learned(host: &str, roles: &[&str], limits: &[(Shape, f32)]) -> LearnedSite {
+        LearnedSite {
             site: None,
             hosts: vec![Host::parse(host).expect("a host")],
             roles: roles.iter().map(ToString::to_string).collect(),
@@ -136,7 +138,7 @@ mod tests {
                 .map(|(shape, amount)| Confirmed::of(*shape, *amount, 3))
                 .collect(),
             searching: false,
-            refusals: super::super::saved::Refusals::default(),
+            refusals: super::super::saved::HostRefusals::default(),
         }
     }
 

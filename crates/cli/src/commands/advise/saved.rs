@@ -5,14 +5,14 @@ use docstokg_telemetry::summary::limits::SentRequest;
 
 /// How much earlier a request may have arrived at the server, relative to another, than it was
 /// sent here, in seconds.
-const LATENESS: f64 = 0.04;
+const ARRIVAL_JITTER_SHARE: f64 = 0.04;
 /// A 503 is a refusal where the host served another request within this time, in seconds: it was
 /// not down.
 const SAME_SECOND: f64 = 1.0;
 
 /// Refusals of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Refusals {
+pub(super) struct HostRefusals {
     /// How many requests were refused.
     pub(super) all: u64,
     /// How many of them exceeded the learned limits.
@@ -21,8 +21,8 @@ pub(super) struct Refusals {
 
 /// Counts the refusals, and those of them that exceeded a limit. The requests are in the order in
 /// which they were sent.
-pub(super) fn count(requests: &[SentRequest], limits: &[Confirmed]) -> Refusals {
-    let mut found = Refusals::default();
+pub(super) fn count(requests: &[SentRequest], limits: &[Confirmed]) -> HostRefusals {
+    let mut found = HostRefusals::default();
     for (index, request) in requests.iter().enumerate() {
         if !is_refused(requests, request) {
             continue;
@@ -66,10 +66,10 @@ fn is_above(limit: &Confirmed, before: &[SentRequest], at: f64) -> bool {
     };
     match limit.shape {
         Shape::Window { seconds } => {
-            let from = at - f64::from(seconds) - LATENESS;
+            let from = at - f64::from(seconds) - ARRIVAL_JITTER_SHARE;
             counted(&|other| is_served(other) && other.sent_s > from) >= amount
         }
-        Shape::Cap => counted(&|other| other.ended_s > at - LATENESS) >= amount,
+        Shape::Cap => counted(&|other| other.ended_s > at - ARRIVAL_JITTER_SHARE) >= amount,
         Shape::Rate => {
             let from = at - 1.0 / f64::from(limit.amount).max(1e-6);
             counted(&|other| other.sent_s > from) >= 1.0
@@ -108,7 +108,7 @@ mod tests {
         let found = count(&requests, &[two_in_five]);
         assert_eq!(
             found,
-            Refusals { all: 3, saved: 1 },
+            HostRefusals { all: 3, saved: 1 },
             "the 503 alone in its second is an outage, and the second 429 has another cause"
         );
         assert_eq!(count(&requests, &[]).saved, 0);
@@ -118,8 +118,8 @@ mod tests {
     fn a_cap_counts_what_is_in_flight_and_a_rate_the_distance() {
         let at_once = [request(0.0, 200), request(0.01, 429), request(1.0, 429)];
         let cap = limit(Shape::Cap, 1.0);
-        assert_eq!(count(&at_once, &[cap]), Refusals { all: 2, saved: 1 });
+        assert_eq!(count(&at_once, &[cap]), HostRefusals { all: 2, saved: 1 });
         let rate = limit(Shape::Rate, 2.0);
-        assert_eq!(count(&at_once, &[rate]), Refusals { all: 2, saved: 1 });
+        assert_eq!(count(&at_once, &[rate]), HostRefusals { all: 2, saved: 1 });
     }
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::json::whole_millis;
-use docstokg_hub::policy::breaker::{Breaker, BreakerPolicy, State};
+use docstokg_hub::policy::breaker::{Breaker, BreakerPolicy, BreakerState};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::SiteView;
 use serde_json::{Value, json};
 
 /// A breaker as it is shown.
-pub(super) struct Row {
+pub(super) struct BreakerRow {
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: BreakerState,
     reason: Option<String>,
     left: Duration,
     /// The reset in force, and the configured one.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) opened_by: Option<String>,
 }
 
-impl Row {
+impl BreakerRow {
     pub(super) fn new(
         name: String,
         breaker: &Breaker,
@@ -58,7 +58,7 @@ impl Row {
         let probes = Role::ALL.map(|role| (0, policy.trial_calls[role.index()]));
         Self {
             name,
-            state: State::Closed,
+            state: BreakerState::Closed,
             reason: None,
             left: Duration::ZERO,
             reset: policy.reset,
@@ -156,7 +156,8 @@ mod tests {
             now: BootInstant::ZERO,
         };
         let mut breaker = Breaker::default();
-        let row = |breaker: &Breaker| Row::new("a.example".to_owned(), breaker, &policy, &view);
+        let row =
+            |breaker: &Breaker| BreakerRow::new("a.example".to_owned(), breaker, &policy, &view);
         assert_eq!(row(&breaker).cells()[5], "60");
         // A server that twice asks for a longer pause is left alone for as long.
         for _ in 0..2 {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 
-use crate::arguments::Arguments;
+use crate::arguments::DocstokgArguments;
 use crate::command_line;
 
 /// Returns the command that continues the download of this process in a directory; `None` if a part
@@ -19,7 +19,7 @@ pub(super) fn command(are_inputs_read: bool, out: &Path) -> Option<String> {
 
 /// Returns the arguments with `--resume`, and without the inputs if these are known.
 fn continuation(words: &[String], are_inputs_read: bool, out: &Path) -> Vec<String> {
-    let places = command_line::positionals(&Arguments::command(), words);
+    let places = command_line::positionals(&DocstokgArguments::command(), words);
     let Some(command) = places.first().filter(|place| words[**place] == "download") else {
         // Another command has made the run.
         let mut words = ["download", "--resume", "--out"]

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use docstokg_content::resolver::order::Choice;
+use docstokg_content::resolver::order::ResolverChoice;
 use docstokg_content::resolver::settings::Settings;
 use docstokg_hub::config::Config;
 
-use crate::arguments::Global;
+use crate::arguments::GlobalArguments;
 use crate::commands::limits;
 use crate::{output, services, state};
 
 /// Prints the limits that hold, and what of the command line or the sources has no effect.
 pub(super) fn introduce(
-    global: &Global,
+    global: &GlobalArguments,
     config: &Config,
     services: &Arc<Settings>,
-    choice: &Choice,
+    choice: &ResolverChoice,
 ) {
     if global.deadline.is_some() {
         output::tell(
@@ -32,7 +32,7 @@ pub(super) fn introduce(
 }
 
 /// Prints the limits in force, and once per state directory that no contact address is configured.
-fn announce(global: &Global, config: &Config) {
+fn announce(global: &GlobalArguments, config: &Config) {
     if global.verbose {
         limits::announce(config, None);
     } else {

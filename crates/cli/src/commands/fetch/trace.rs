@@ -2,8 +2,8 @@
 
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::show::change_hint;
-use docstokg_hub::doctor::Obstacle;
-use docstokg_hub::event::{Event, Observer, What};
+use docstokg_hub::diagnosis::Obstacle;
+use docstokg_hub::event::{Event, EventKind, Observer};
 use docstokg_hub::policy::breaker::Transition;
 use docstokg_hub::policy::rate::{LimitBasis, limit_in_words};
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
@@ -38,15 +38,15 @@ fn until(event: &Event, at: BootInstant) -> String {
 }
 
 /// Describes what the cache did.
-fn cache(what: &What) -> Option<String> {
+fn cache(what: &EventKind) -> Option<String> {
     Some(match what {
-        What::CacheMiss => "miss, the origin has to be asked".to_owned(),
-        What::CacheHit { age, .. } => format!("hit, {} s old", age.as_secs()),
-        What::CacheRevalidated { .. } => "the stored answer is current".to_owned(),
-        What::CacheStale { age, reason, .. } => {
+        EventKind::CacheMiss => "miss, the origin has to be asked".to_owned(),
+        EventKind::CacheHit { age, .. } => format!("hit, {} s old", age.as_secs()),
+        EventKind::CacheRevalidated { .. } => "the stored answer is current".to_owned(),
+        EventKind::CacheStale { age, reason, .. } => {
             format!("stale, {} s old ({})", age.as_secs(), reason.as_str())
         }
-        What::CacheStored => "stored".to_owned(),
+        EventKind::CacheStored => "stored".to_owned(),
         _ => return None,
     })
 }
@@ -63,39 +63,39 @@ pub(crate) fn sentence(event: &Event) -> String {
         return format!("cache: {used}");
     }
     match &event.what {
-        What::Hop { url, method, .. } => format!("{method} {url} as {}", event.role),
-        What::Robots { crawl_delay: None } => "robots.txt: allowed".to_owned(),
-        What::Robots {
+        EventKind::Hop { url, method, .. } => format!("{method} {url} as {}", event.role),
+        EventKind::Robots { crawl_delay: None } => "robots.txt: allowed".to_owned(),
+        EventKind::Robots {
             crawl_delay: Some(delay),
         } => format!(
             "robots.txt: allowed, {} s between requests",
             delay.as_secs_f64()
         ),
-        What::Settled { outcome } => format!("result: {}", outcome.as_str()),
-        What::BreakerSeen { key, transition } => format!(
+        EventKind::Settled { outcome } => format!("result: {}", outcome.as_str()),
+        EventKind::BreakerSeen { key, transition } => format!(
             "breaker of {key}: found {}{}, changed by another process or an operator",
             transition.to.as_str(),
             length_and_reason(transition)
         ),
-        What::Breaker { key, transition } => format!(
+        EventKind::Breaker { key, transition } => format!(
             "breaker of {key}: {} -> {}{}",
             transition.from.as_str(),
             transition.to.as_str(),
             length_and_reason(transition)
         ),
-        What::Stated(reading) => stated::sentence(reading),
-        What::Learned(limit) => format!("learned: the host seems to admit {limit}"),
-        What::Adapted(adjustment) => format!(
+        EventKind::Stated(reading) => stated::sentence(reading),
+        EventKind::Learned(limit) => format!("learned: the host seems to admit {limit}"),
+        EventKind::Adapted(adjustment) => format!(
             "adaptive rate: {:.2} -> {:.2} ({})",
             adjustment.old.share(),
             adjustment.new.share(),
             adjustment.reason
         ),
-        What::Retry { at, after } => {
+        EventKind::Retry { at, after } => {
             format!("retry: attempt {} in {}", after + 1, until(event, *at))
         }
-        What::Stop { reason } => format!("retry: stop ({})", reason.as_str()),
-        What::Redirect { to, stripped } => {
+        EventKind::Stop { reason } => format!("retry: stop ({})", reason.as_str()),
+        EventKind::Redirect { to, stripped } => {
             let credentials = if *stripped {
                 ", without credentials"
             } else {
@@ -103,8 +103,8 @@ pub(crate) fn sentence(event: &Event) -> String {
             };
             format!("follow: {to}{credentials}")
         }
-        What::End { error: None } => "end: answered".to_owned(),
-        What::End { error: Some(error) } => format!("end: {error}"),
+        EventKind::End { error: None } => "end: answered".to_owned(),
+        EventKind::End { error: Some(error) } => format!("end: {error}"),
         _ => "an event of a newer version".to_owned(),
     }
 }
@@ -112,7 +112,7 @@ pub(crate) fn sentence(event: &Event) -> String {
 /// Describes a decision of the limiter or a breaker.
 fn admission(event: &Event) -> Option<String> {
     Some(match &event.what {
-        What::Go {
+        EventKind::Go {
             attempt,
             probe,
             rate_delay,
@@ -127,11 +127,11 @@ fn admission(event: &Event) -> Option<String> {
             slot_wait.as_secs_f64(),
             breaker_wait.as_secs_f64()
         ),
-        What::HeadSkipped => "HEAD spends no token here".to_owned(),
-        What::Refused { refusal, basis, .. } => {
+        EventKind::HeadSkipped => "HEAD spends no token here".to_owned(),
+        EventKind::Refused { refusal, basis, .. } => {
             format!("refused, {}", reason(event, refusal, *basis))
         }
-        What::Shadowed(refusal) => format!(
+        EventKind::Shadowed(refusal) => format!(
             "shadow mode lets through what would be refused, {}",
             reason(event, refusal, LimitBasis::Configured)
         ),
@@ -142,7 +142,7 @@ fn admission(event: &Event) -> Option<String> {
 /// Describes what an attempt waits for.
 fn wait(event: &Event) -> Option<String> {
     Some(match &event.what {
-        What::WaitRate {
+        EventKind::WaitRate {
             until: at,
             window: Some(window),
             basis,
@@ -150,7 +150,7 @@ fn wait(event: &Event) -> Option<String> {
             let (until, words) = (until(event, *at), limit_in_words(window, *basis));
             format!("wait {until} for a limit ({words}){}", hint(event, *basis))
         }
-        What::WaitRate {
+        EventKind::WaitRate {
             until: at,
             window: None,
             ..
@@ -158,13 +158,13 @@ fn wait(event: &Event) -> Option<String> {
             "wait {} so that probes do not come together",
             until(event, *at)
         ),
-        What::WaitTurn { not_before, ahead } => format!(
+        EventKind::WaitTurn { not_before, ahead } => format!(
             "{ahead} ahead in the queue, at the earliest in {}",
             until(event, *not_before)
         ),
-        What::WaitSlot => "wait for a free slot".to_owned(),
-        What::WaitBreaker { probing: true, .. } => "wait for the result of a probe".to_owned(),
-        What::WaitBreaker {
+        EventKind::WaitSlot => "wait for a free slot".to_owned(),
+        EventKind::WaitBreaker { probing: true, .. } => "wait for the result of a probe".to_owned(),
+        EventKind::WaitBreaker {
             until: at,
             reason,
             probing: false,
@@ -172,13 +172,13 @@ fn wait(event: &Event) -> Option<String> {
             "wait {} for the end of a block ({reason})",
             until(event, *at)
         ),
-        What::WaitCaution { failures: 1 } => {
+        EventKind::WaitCaution { failures: 1 } => {
             "wait for an answer to a request on its way: the last one failed".to_owned()
         }
-        What::WaitCaution { failures } => {
+        EventKind::WaitCaution { failures } => {
             format!("wait for an answer to a request on its way: the last {failures} failed")
         }
-        What::WaitSlowStart { until: at } => format!(
+        EventKind::WaitSlowStart { until: at } => format!(
             "wait {} so that not all go at once after an outage",
             until(event, *at)
         ),
@@ -187,10 +187,10 @@ fn wait(event: &Event) -> Option<String> {
 }
 
 /// Describes progress on the wire.
-fn exchange(what: &What) -> Option<String> {
+fn exchange(what: &EventKind) -> Option<String> {
     Some(match what {
-        What::Dialled { took } => format!("connection made in {:.3} s", took.as_secs_f64()),
-        What::Headers {
+        EventKind::Dialled { took } => format!("connection made in {:.3} s", took.as_secs_f64()),
+        EventKind::Headers {
             status,
             took,
             retry_after,
@@ -200,11 +200,11 @@ fn exchange(what: &What) -> Option<String> {
                 .unwrap_or_default();
             format!("{status} after {:.3} s{asked}", took.as_secs_f64())
         }
-        What::Body { received, took } => {
+        EventKind::Body { received, took } => {
             format!("{received} bytes in {:.3} s", took.as_secs_f64())
         }
-        What::Fault { fault, message } => format!("failed ({}): {message}", fault.as_str()),
-        What::GivenBack => "a block came first, nothing was sent".to_owned(),
+        EventKind::Fault { fault, message } => format!("failed ({}): {message}", fault.as_str()),
+        EventKind::GivenBack => "a block came first, nothing was sent".to_owned(),
         _ => return None,
     })
 }
@@ -270,7 +270,7 @@ mod tests {
                 request: 1,
                 host: Host::parse("a.example").unwrap(),
                 role: Role::Metadata,
-                what: What::Refused {
+                what: EventKind::Refused {
                     refusal,
                     by: RefusedBy::Host,
                     waited: std::time::Duration::ZERO,

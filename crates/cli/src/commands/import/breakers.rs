@@ -1,16 +1,16 @@
 //! `breakers.yaml`: the policies of hosts and resolvers, with other names for some keys.
 
-use docstokg_config::node::{Entry, Value};
-use docstokg_config::{Node, Source};
+use docstokg_config::node::{ConfigValue, MappingEntry};
+use docstokg_config::{ConfigNode, ValueSource};
 
-use super::{Imported, entries};
+use super::{ImportResult, entries};
 
 /// The status that tells of too many requests. There its Retry-After is obeyed whatever the list
 /// of failures says; here the list must have it.
 const THROTTLED: i128 = 429;
 
 /// Takes the file in.
-pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
+pub(super) fn import_breakers(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
             "version" => {}
@@ -28,10 +28,10 @@ pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
 }
 
 /// Takes in the policy of one host or resolver, or of all.
-fn policy(imported: &mut Imported, path: &[&str], policy: Vec<Entry>) {
+fn policy(imported: &mut ImportResult, path: &[&str], policy: Vec<MappingEntry>) {
     if policy.is_empty() {
-        let (source, value) = (Source::Program, Value::Null);
-        return imported.put(path, Node { source, value });
+        let (source, value) = (ValueSource::Program, ConfigValue::Null);
+        return imported.put(path, ConfigNode { source, value });
     }
     for entry in policy {
         match entry.key.as_str() {
@@ -47,32 +47,32 @@ fn policy(imported: &mut Imported, path: &[&str], policy: Vec<Entry>) {
     }
 }
 
-fn classify(imported: &mut Imported, path: &[&str], lists: Vec<Entry>) {
+fn classify(imported: &mut ImportResult, path: &[&str], lists: Vec<MappingEntry>) {
     for mut entry in lists {
         let key = match entry.key.as_str() {
             "failure_statuses" => "failure",
             "neutral_statuses" => "neutral",
             other => other,
         };
-        if let (true, Value::List(items)) = (key == "failure", &mut entry.node.value)
+        if let (true, ConfigValue::List(items)) = (key == "failure", &mut entry.node.value)
             && !items.iter().any(is_throttled)
         {
             let source = entry.source.clone();
-            let value = Value::Int(THROTTLED);
+            let value = ConfigValue::Int(THROTTLED);
             let key = format!("{}.classify.failure_statuses", path[1..].join("."));
             let why = "429 is added: only a listed status makes a host pause";
             imported.leave_out(&source, &key, why);
-            items.push(Node { source, value });
+            items.push(ConfigNode { source, value });
         }
         imported.put(&[path, &["classify", key]].concat(), entry.node);
     }
 }
 
-fn is_throttled(status: &Node) -> bool {
-    matches!(status.value, Value::Int(THROTTLED))
+fn is_throttled(status: &ConfigNode) -> bool {
+    matches!(status.value, ConfigValue::Int(THROTTLED))
 }
 
-fn roles(imported: &mut Imported, path: &[&str], roles: Vec<Entry>) {
+fn roles(imported: &mut ImportResult, path: &[&str], roles: Vec<MappingEntry>) {
     for role in roles {
         for entry in entries(role.node) {
             if entry.key == "success_threshold" {
@@ -88,16 +88,16 @@ fn roles(imported: &mut Imported, path: &[&str], roles: Vec<Entry>) {
 }
 
 /// Takes in the rolling window, which holds for all hosts, if it is switched on.
-fn advanced(imported: &mut Imported, groups: Vec<Entry>) {
+fn advanced(imported: &mut ImportResult, groups: Vec<MappingEntry>) {
     for group in groups {
         if group.key != "rolling" {
             imported.leave_out_all("advanced", group, super::NO_COUNTERPART);
             continue;
         }
         let rolling = entries(group.node);
-        let is_off = rolling
-            .iter()
-            .any(|entry| entry.key == "enabled" && matches!(entry.node.value, Value::Bool(false)));
+        let is_off = rolling.iter().any(|entry| {
+            entry.key == "enabled" && matches!(entry.node.value, ConfigValue::Bool(false))
+        });
         for entry in rolling.into_iter().filter(|entry| entry.key != "enabled") {
             if is_off {
                 let key = format!("advanced.rolling.{}", entry.key);

@@ -1,9 +1,9 @@
 //! `cache.yaml`: lifetimes by host and role. What may be stored, and what is fresh, is decided here
 //! as RFC 9111 has it.
 
-use docstokg_config::node::{Entry, Value};
+use docstokg_config::node::{ConfigValue, MappingEntry};
 
-use super::{Imported, entries};
+use super::{ImportResult, entries};
 
 /// Reasons for keys without a counterpart.
 const BY_STANDARD: &str = "answers are stored and reused as RFC 9111 says";
@@ -15,7 +15,7 @@ const NO_STALE: &str = "a stale answer is served during validation only if the o
 const IN_METRICS: &str = "docstokg cache stats, and --metrics ADDR, have the figures";
 
 /// Takes the file in.
-pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
+pub(super) fn import_cache(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
             "version" => {}
@@ -37,10 +37,10 @@ pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
     }
 }
 
-fn storage(imported: &mut Imported, storage: Vec<Entry>) {
+fn storage(imported: &mut ImportResult, storage: Vec<MappingEntry>) {
     for entry in storage {
         let text = match &entry.node.value {
-            Value::Text(text) => text.clone(),
+            ConfigValue::Text(text) => text.clone(),
             _ => String::new(),
         };
         match entry.key.as_str() {
@@ -57,7 +57,7 @@ fn storage(imported: &mut Imported, storage: Vec<Entry>) {
 }
 
 /// Takes in the lifetimes of one host, or of all.
-fn rules(imported: &mut Imported, path: &[&str], rules: Vec<Entry>) {
+fn rules(imported: &mut ImportResult, path: &[&str], rules: Vec<MappingEntry>) {
     for entry in rules {
         if entry.key != "role" {
             rule(imported, path, entry);
@@ -76,7 +76,7 @@ fn rules(imported: &mut Imported, path: &[&str], rules: Vec<Entry>) {
     }
 }
 
-fn rule(imported: &mut Imported, path: &[&str], entry: Entry) {
+fn rule(imported: &mut ImportResult, path: &[&str], entry: MappingEntry) {
     if entry.key == "swrv_s" {
         imported.leave_out_all(&path[1..].join("."), entry, NO_STALE);
     } else {

@@ -1,15 +1,15 @@
 //! `ratelimits.yaml`: the same keys, but for the bound on everything together.
 
-use docstokg_config::node::{Entry, Value};
+use docstokg_config::node::{ConfigValue, MappingEntry};
 
-use super::{Imported, entries};
+use super::{ImportResult, entries};
 
 /// Reasons for keys without a counterpart.
 const NO_POSTGRES: &str = "limits live in memory, multiprocess, sqlite or redis";
 const PASSWORD: &str = "it carries credentials, which are not copied; set DOCSTOKG_RLIMIT_DSN";
 
 /// Takes the file in.
-pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
+pub(super) fn import_limits(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
             "version" => {}
@@ -22,10 +22,10 @@ pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
     }
 }
 
-fn backend(imported: &mut Imported, backend: Vec<Entry>) {
+fn backend(imported: &mut ImportResult, backend: Vec<MappingEntry>) {
     for entry in backend {
         let text = match &entry.node.value {
-            Value::Text(text) => text.trim(),
+            ConfigValue::Text(text) => text.trim(),
             _ => "",
         };
         match entry.key.as_str() {

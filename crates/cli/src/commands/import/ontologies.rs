@@ -1,12 +1,12 @@
 //! `sources.yaml`: what holds for all ontologies is configuration here, and the ontologies are a
 //! list of their own.
 
-use docstokg_config::Node;
-use docstokg_config::node::{Entry, Value};
+use docstokg_config::ConfigNode;
+use docstokg_config::node::{ConfigValue, MappingEntry};
 use docstokg_ontology::source::check_name;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Imported, NO_COUNTERPART, entries, text};
+use super::{ImportResult, NO_COUNTERPART, entries, text};
 
 /// Where keys of `defaults.http` stand here.
 const OF_HTTP: [(&str, &[&str]); 6] = [
@@ -35,13 +35,13 @@ const OF_ONTOLOGY: [&str; 9] = [
 ];
 
 /// Takes the file in.
-pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
+pub(super) fn import_ontologies(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
             "version" => {}
             "defaults" => defaults(imported, entries(entry.node)),
             "ontologies" => {
-                let Value::List(items) = entry.node.value else {
+                let ConfigValue::List(items) = entry.node.value else {
                     imported.leave_out(&entry.source, "ontologies", "it is not a list");
                     continue;
                 };
@@ -54,7 +54,7 @@ pub(super) fn take(imported: &mut Imported, file: Vec<Entry>) {
     }
 }
 
-fn defaults(imported: &mut Imported, defaults: Vec<Entry>) {
+fn defaults(imported: &mut ImportResult, defaults: Vec<MappingEntry>) {
     for entry in defaults {
         match entry.key.as_str() {
             "accept_licenses" => imported.put(&["ontology", "accept_licenses"], entry.node),
@@ -75,8 +75,8 @@ fn defaults(imported: &mut Imported, defaults: Vec<Entry>) {
 }
 
 /// Takes in the sources that are known here.
-fn prefer_source(imported: &mut Imported, entry: Entry) {
-    let Value::List(items) = entry.node.value else {
+fn prefer_source(imported: &mut ImportResult, entry: MappingEntry) {
+    let ConfigValue::List(items) = entry.node.value else {
         return imported.put(&["ontology", "prefer_source"], entry.node);
     };
     let mut known = Vec::new();
@@ -87,17 +87,17 @@ fn prefer_source(imported: &mut Imported, entry: Entry) {
             Err(why) => imported.leave_out(&item.source, "defaults.prefer_source", &why),
         }
     }
-    let list = Node {
+    let list = ConfigNode {
         source: entry.node.source,
-        value: Value::List(known),
+        value: ConfigValue::List(known),
     };
     imported.put(&["ontology", "prefer_source"], list);
 }
 
-fn http(imported: &mut Imported, http: Vec<Entry>) {
+fn http(imported: &mut ImportResult, http: Vec<MappingEntry>) {
     for entry in http {
         let key = entry.key.as_str();
-        if matches!(entry.node.value, Value::Null) {
+        if matches!(entry.node.value, ConfigValue::Null) {
             continue;
         }
         if let Some((_, path)) = OF_HTTP.iter().find(|(name, _)| *name == key) {
@@ -106,17 +106,17 @@ fn http(imported: &mut Imported, http: Vec<Entry>) {
         }
         match (key, &entry.node.value) {
             // There a number of further attempts, here of all.
-            ("max_retries", Value::Int(retries)) => {
-                let value = Value::Int(retries.saturating_add(1));
+            ("max_retries", ConfigValue::Int(retries)) => {
+                let value = ConfigValue::Int(retries.saturating_add(1));
                 let source = entry.source;
-                imported.put(&["retry", "attempts"], Node { source, value });
+                imported.put(&["retry", "attempts"], ConfigNode { source, value });
             }
             _ => imported.leave_out_all("defaults.http", entry, NO_COUNTERPART),
         }
     }
 }
 
-fn ontology(imported: &mut Imported, item: Node) {
+fn ontology(imported: &mut ImportResult, item: ConfigNode) {
     let source = item.source.clone();
     let mut row = Map::new();
     let mut formats = None;
@@ -155,9 +155,9 @@ fn has_url(extras: &Json) -> bool {
     extras.get("url").is_some()
 }
 
-fn word(node: &Node) -> String {
+fn word(node: &ConfigNode) -> String {
     match &node.value {
-        Value::Text(text) => text.trim().to_owned(),
+        ConfigValue::Text(text) => text.trim().to_owned(),
         _ => node.describe(),
     }
 }

@@ -1,21 +1,22 @@
 //! Values as JSON, and JSON as the YAML that people write.
 
-use docstokg_config::Node;
-use docstokg_config::node::Value;
+use docstokg_config::ConfigNode;
+use docstokg_config::node::ConfigValue;
 use serde_json::{Map, Value as Json, json};
 
 /// Returns a value as JSON.
-pub(super) fn json(node: &Node) -> Json {
+pub(super) fn json(node: &ConfigNode) -> Json {
     match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => json!(value),
-        Value::Int(value) => json!(i64::try_from(*value).unwrap_or(i64::MAX)),
-        Value::Float(value) => json!(value),
-        Value::Text(text) => json!(text),
-        Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(entries) => {
-            let entry =
-                |entry: &docstokg_config::node::Entry| (entry.key.clone(), json(&entry.node));
+        ConfigValue::Null => Json::Null,
+        ConfigValue::Bool(value) => json!(value),
+        ConfigValue::Int(value) => json!(i64::try_from(*value).unwrap_or(i64::MAX)),
+        ConfigValue::Float(value) => json!(value),
+        ConfigValue::Text(text) => json!(text),
+        ConfigValue::List(items) => items.iter().map(json).collect(),
+        ConfigValue::Map(entries) => {
+            let entry = |entry: &docstokg_config::node::MappingEntry| {
+                (entry.key.clone(), json(&entry.node))
+            };
             Json::Object(entries.iter().map(entry).collect())
         }
     }

@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use super::running::{Gateway, curl};
+use super::running::{GatewayProcess, curl};
 use super::state;
 use crate::servers::{Server, free_port, nginx};
 use crate::support::Served;
@@ -45,9 +45,9 @@ fn curl_gets_from_the_gateway_what_it_gets_from_the_origin() {
     let mapping = format!("h.example:80=127.0.0.1:{port}");
     let generous = "h.example:metadata=rates:1000/SECOND";
     let common = ["--connect-to", &mapping, "--rate", generous];
-    let forward = Gateway::start(&state, &common);
+    let forward = GatewayProcess::start(&state, &common);
     let origin = ["--origin", "http://h.example", "--cache-mode", "shared"];
-    let reverse = Gateway::start(&state, &[&common[..], &origin].concat());
+    let reverse = GatewayProcess::start(&state, &[&common[..], &origin].concat());
     let proxy = format!("http://{}", forward.address);
     let tag = curl(&[
         "-I",
@@ -182,7 +182,7 @@ with ThreadPoolExecutor(16) as pool: list(pool.map(get, range(100)))
 ";
 
 /// Runs a script through a gateway; panics with what it says if it fails.
-fn run_script(script: &str, gateway: &Gateway) {
+fn run_script(script: &str, gateway: &GatewayProcess) {
     let proxy = format!("http://{}", gateway.address);
     let ran = Command::new("/usr/bin/python3")
         .args(["-c", script, &proxy, "http"])
@@ -200,16 +200,16 @@ const RATE: [&str; 2] = ["--rate", "h.example:metadata=rates:10/SECOND"];
 
 fn plain_list(script: &str) {
     let served = Served::start(
-        Origin::new("h.example")
+        OriginScript::new("h.example")
             .limit("10/SECOND")
-            .handler(|arrival, _| Reply::ok(arrival.path.clone())),
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone())),
     );
     let directory = state();
     let mapping = format!("h.example:80={}", served.address);
     let connect = ["--connect-to", &mapping];
     run_script(
         script,
-        &Gateway::start(directory.path(), &[connect, RATE].concat()),
+        &GatewayProcess::start(directory.path(), &[connect, RATE].concat()),
     );
     let ledger = served.web.ledger();
     let refused = ledger.statuses().get(&429).copied().unwrap_or(0);
@@ -250,7 +250,7 @@ fn upgraded_list(script: &str) {
     let connect = ["--connect-to", &mapping];
     let state = directory.path().join("state");
     let arguments = [&secure[..], &connect, &RATE].concat();
-    run_script(script, &Gateway::start(&state, &arguments));
+    run_script(script, &GatewayProcess::start(&state, &arguments));
     let log = std::fs::read_to_string(at("access.log")).expect("the log");
     assert_eq!(log.lines().filter(|status| *status == "200").count(), 100);
     let refused = log.lines().filter(|status| *status == "429").count();

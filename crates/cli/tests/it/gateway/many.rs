@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use super::running::{Gateway, PATIENCE};
+use super::running::{GatewayProcess, PATIENCE};
 use super::state;
 use crate::support::Served;
 
 fn slow_origin(latency: Duration) -> Served {
-    let answer = |body: &'static str| Reply::ok(body).header("cache-control", "max-age=600");
+    let answer =
+        |body: &'static str| ScriptedReply::ok(body).header("cache-control", "max-age=600");
     Served::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .latency(latency)
             .route("/data", [answer("one"), answer("two")]),
     )
@@ -25,8 +26,8 @@ fn sixty_four_cold_requests_in_four_processes_are_one_for_the_origin() {
     let mapping = format!("a.example:80={}", served.address);
     for processes in [1, 4] {
         let directory = directory.path().join(processes.to_string());
-        let start = || Gateway::start(&directory, &["--connect-to", &mapping]);
-        let gateways: Vec<Gateway> = (0..processes).map(|_| start()).collect();
+        let start = || GatewayProcess::start(&directory, &["--connect-to", &mapping]);
+        let gateways: Vec<GatewayProcess> = (0..processes).map(|_| start()).collect();
         let before = served.web.ledger().len();
         let got = std::thread::scope(|scope| {
             let asked: Vec<_> = (0..64)
@@ -56,12 +57,13 @@ fn sixty_four_cold_requests_in_four_processes_are_one_for_the_origin() {
 #[test]
 fn another_process_takes_over_when_the_one_that_asks_is_killed() {
     // The first answer never comes in the time of the test.
-    let answer = |body: &'static str| Reply::ok(body).header("cache-control", "max-age=600");
+    let answer =
+        |body: &'static str| ScriptedReply::ok(body).header("cache-control", "max-age=600");
     let answers = [answer("one").after(Duration::from_secs(600)), answer("two")];
-    let served = Served::start(Origin::new("a.example").route("/data", answers));
+    let served = Served::start(OriginScript::new("a.example").route("/data", answers));
     let directory = state();
     let mapping = format!("a.example:80={}", served.address);
-    let start = || Gateway::start(directory.path(), &["--connect-to", &mapping]);
+    let start = || GatewayProcess::start(directory.path(), &["--connect-to", &mapping]);
     let (leader, follower) = (start(), start());
     let asked = leader.send("GET http://a.example/data HTTP/1.1\r\nHost: a.example\r\n\r\n");
     // The leader's request is on its way when the origin has it.
@@ -83,14 +85,14 @@ fn another_process_takes_over_when_the_one_that_asks_is_killed() {
 #[test]
 fn the_next_request_never_gets_an_older_answer() {
     let count = |_: &docstokg_origin_sim::Arrival, number| {
-        Reply::ok(format!("answer {number}")).header("cache-control", "max-age=600")
+        ScriptedReply::ok(format!("answer {number}")).header("cache-control", "max-age=600")
     };
-    let served = Served::start(Origin::new("a.example").handler(count));
+    let served = Served::start(OriginScript::new("a.example").handler(count));
     let directory = state();
     let mapping = format!("a.example:80={}", served.address);
     let rate = "a.example:metadata=rates:10000/SECOND";
     let arguments = ["--connect-to", &mapping, "--rate", rate];
-    let gateway = Gateway::start(directory.path(), &arguments);
+    let gateway = GatewayProcess::start(directory.path(), &arguments);
     let get = "GET http://a.example/x HTTP/1.1\r\nHost: a.example";
     for _ in 0..100 {
         let refreshed = gateway.ask(&format!("{get}\r\nCache-Control: no-cache"));

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock as _, SystemClock};
-use docstokg_origin_sim::{Origin, Piece, Reply};
+use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply};
 
 use super::running::PATIENCE;
 use super::{before, state};
@@ -12,15 +12,15 @@ use crate::support::{Served, run_sharing};
 
 #[test]
 fn a_signal_reads_the_configuration_again_and_another_ends_in_good_order() {
-    let slow = Reply::ok("").pieces([
+    let slow = ScriptedReply::ok("").pieces([
         Piece::Bytes("be".into()),
         Piece::Pause(Duration::from_millis(1500)),
         Piece::Bytes("gun".into()),
     ]);
     let served = Served::start(
-        Origin::new("a.example")
+        OriginScript::new("a.example")
             .route("/slow", [slow])
-            .handler(|arrival, _| Reply::ok(arrival.path.clone())),
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone())),
     );
     let directory = state();
     let config = directory.path().join("config.yaml");
@@ -67,7 +67,8 @@ fn a_signal_reads_the_configuration_again_and_another_ends_in_good_order() {
 #[test]
 fn a_configuration_that_cannot_be_read_again_changes_nothing_and_holds_nothing_up() {
     let served = Served::start(
-        Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.clone())),
+        OriginScript::new("a.example")
+            .handler(|arrival, _| ScriptedReply::ok(arrival.path.clone())),
     );
     let directory = state();
     let config = directory.path().join("config.yaml");
@@ -116,8 +117,10 @@ fn a_configuration_that_cannot_be_read_again_changes_nothing_and_holds_nothing_u
 
 #[test]
 fn an_operator_ends_the_pause_that_an_answer_asked_for() {
-    let throttled = Reply::status(429).header("retry-after", "86400");
-    let served = Served::start(Origin::new("a.example").route("/", [throttled, Reply::ok("fine")]));
+    let throttled = ScriptedReply::status(429).header("retry-after", "86400");
+    let served = Served::start(
+        OriginScript::new("a.example").route("/", [throttled, ScriptedReply::ok("fine")]),
+    );
     let directory = state();
     let gateway = before(&served, directory.path(), &["--no-cache"]);
     assert_eq!(gateway.get("http://a.example/").status, 429);

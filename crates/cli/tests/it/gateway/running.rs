@@ -13,12 +13,12 @@ use crate::support::sharing;
 pub(crate) use super::client::PATIENCE;
 
 /// A gateway in a process of its own. Dropped, it is asked to end, and waited for.
-pub(crate) struct Gateway {
+pub(crate) struct GatewayProcess {
     child: Child,
     client: GatewayClient,
 }
 
-impl Deref for Gateway {
+impl Deref for GatewayProcess {
     type Target = GatewayClient;
 
     fn deref(&self) -> &GatewayClient {
@@ -26,7 +26,7 @@ impl Deref for Gateway {
     }
 }
 
-impl Gateway {
+impl GatewayProcess {
     /// Starts a gateway on a free port, with state that processes share.
     pub(crate) fn start(state: &Path, arguments: &[&str]) -> Self {
         Self::start_at(state, "127.0.0.1:0", arguments)
@@ -70,7 +70,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for GatewayProcess {
     fn drop(&mut self) {
         let _ = Command::new("kill")
             .arg(self.child.id().to_string())

@@ -7,12 +7,12 @@ use std::time::Duration;
 use docstokg_content::resolver::endpoints;
 use docstokg_hub::clock::BootInstant;
 use docstokg_origin_sim::hostile::redirect_without_end;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::form::is_full;
+use crate::download_world::{DownloadWorld, pdf};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::response_forms::is_full;
 use crate::snapshot::{Snapshot, leaks};
-use crate::world::{World, pdf};
 
 /// The healthy works of every run, and their host. Their rate makes them take seconds, so that a
 /// delay shows.
@@ -43,8 +43,8 @@ const SECRET_NAMES: [&str; 12] = [
 
 /// The works of a run.
 pub(crate) struct Field {
-    replies: HashMap<(String, String), Reply>,
-    robots: HashMap<String, Reply>,
+    replies: HashMap<(String, String), ScriptedReply>,
+    robots: HashMap<String, ScriptedReply>,
     lines: Vec<String>,
     hosts: Vec<String>,
     /// Variables of the environment.
@@ -72,7 +72,7 @@ impl Field {
 
     /// Adds a work with this answer for its file. Answers that concern their whole host get their
     /// own host.
-    pub(crate) fn file(&mut self, reply: Reply) {
+    pub(crate) fn file(&mut self, reply: ScriptedReply) {
         let number = self.lines.len();
         let host = if matches!(reply.status, 429 | 503) {
             self.own_host()
@@ -95,7 +95,7 @@ impl Field {
     /// Adds a work with this page.
     pub(crate) fn page(&mut self, html: impl Into<Vec<u8>>) {
         let path = format!("/page/{}", self.lines.len());
-        let reply = Reply::ok(html.into())
+        let reply = ScriptedReply::ok(html.into())
             .header("content-type", "text/html")
             .header("set-cookie", "session=PLANTED-in-cookie");
         self.lines.push(format!("http://{HOST}{path}"));
@@ -112,12 +112,12 @@ impl Field {
         ));
         self.replies.insert(
             (HOST.to_owned(), path),
-            Reply::ok(paper).header("content-type", "application/pdf"),
+            ScriptedReply::ok(paper).header("content-type", "application/pdf"),
         );
     }
 
     /// Adds a work with this answer of a service.
-    pub(crate) fn record(&mut self, reply: Reply) {
+    pub(crate) fn record(&mut self, reply: ScriptedReply) {
         let number = self.lines.len();
         self.lines.push(format!("10.5555/attack.{number}"));
         self.replies.insert(
@@ -130,7 +130,7 @@ impl Field {
     }
 
     /// Adds a work of a host with this answer for its robots.txt.
-    pub(crate) fn robots(&mut self, reply: Reply) {
+    pub(crate) fn robots(&mut self, reply: ScriptedReply) {
         let host = self.own_host();
         self.lines.push(format!("http://{host}/file/x.pdf"));
         self.robots.insert(host, reply);
@@ -150,7 +150,7 @@ impl Field {
             .iter()
             .map(|host| origin(host, &self.replies, self.robots.get(host)))
             .collect();
-        let world = World::start(origins, self.hosts.clone(), &config());
+        let world = DownloadWorld::start(origins, self.hosts.clone(), &config());
         self.write_files(&world);
         let alone = measured(
             &world,
@@ -185,7 +185,7 @@ impl Field {
     }
 
     /// Writes the lists, and the files and directories that must stay as they are.
-    fn write_files(&self, world: &World) {
+    fn write_files(&self, world: &DownloadWorld) {
         let healthy: Vec<String> = (0..HEALTHY)
             .map(|number| format!("http://{HEALTHY_HOST}/{number}.pdf"))
             .collect();
@@ -200,7 +200,7 @@ impl Field {
         }
     }
 
-    fn command(&self, world: &World, list: &str, out: &str) -> Command {
+    fn command(&self, world: &DownloadWorld, list: &str, out: &str) -> Command {
         let path = |name: &str| world.path(name).display().to_string();
         let mut command = world.command(&[
             &path(list),
@@ -224,7 +224,7 @@ impl Field {
     }
 
     /// Returns the answers that no request received: an attack that was not tried proves nothing.
-    fn never_requested(&self, world: &World) -> Vec<String> {
+    fn never_requested(&self, world: &DownloadWorld) -> Vec<String> {
         let arrivals = world.web.ledger().arrivals().into_iter();
         let requested: HashSet<(String, String)> = arrivals
             .map(|arrival| (arrival.host, path_of(&arrival.path)))
@@ -293,7 +293,7 @@ impl Judged {
     }
 }
 
-fn measured(world: &World, command: &mut Command) -> Measured {
+fn measured(world: &DownloadWorld, command: &mut Command) -> Measured {
     let before = world.web.ledger().len();
     let ended = measure(command, &world.path("streams"), PATIENCE);
     let arrivals = world.web.ledger().arrivals();
@@ -317,20 +317,23 @@ fn measured(world: &World, command: &mut Command) -> Measured {
 
 fn origin(
     host: &str,
-    replies: &HashMap<(String, String), Reply>,
-    robots: Option<&Reply>,
-) -> Origin {
+    replies: &HashMap<(String, String), ScriptedReply>,
+    robots: Option<&ScriptedReply>,
+) -> OriginScript {
     let (robots, healthy) = (robots.cloned(), host == HEALTHY_HOST);
-    let own: HashMap<String, Reply> = replies
+    let own: HashMap<String, ScriptedReply> = replies
         .iter()
         .filter(|((known, _), _)| known == host)
         .map(|((_, path), reply)| (path.clone(), reply.clone()))
         .collect();
-    Origin::new(host).handler(move |arrival, _| match path_of(&arrival.path).as_str() {
-        "/robots.txt" => robots.clone().unwrap_or_else(|| Reply::status(404)),
+    OriginScript::new(host).handler(move |arrival, _| match path_of(&arrival.path).as_str() {
+        "/robots.txt" => robots.clone().unwrap_or_else(|| ScriptedReply::status(404)),
         path if healthy => pdf(path),
         path if path.starts_with("/redirect") => redirect_without_end(path),
-        path => own.get(path).cloned().unwrap_or_else(|| Reply::status(404)),
+        path => own
+            .get(path)
+            .cloned()
+            .unwrap_or_else(|| ScriptedReply::status(404)),
     })
 }
 

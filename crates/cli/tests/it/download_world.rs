@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::scholarly::Library;
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::scholarly::WorkLibrary;
+use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::support::program;
 
 /// Several hosts on loopback, a directory for everything, and the program.
-pub(crate) struct World {
-    pub(crate) web: Web,
+pub(crate) struct DownloadWorld {
+    pub(crate) web: SimulatedWeb,
     pub(crate) address: String,
     hosts: Vec<String>,
     directory: tempfile::TempDir,
@@ -21,14 +21,14 @@ pub(crate) struct World {
     _runtime: tokio::runtime::Runtime,
 }
 
-impl World {
-    pub(crate) fn start(origins: Vec<Origin>, hosts: Vec<String>, config: &str) -> Self {
+impl DownloadWorld {
+    pub(crate) fn start(origins: Vec<OriginScript>, hosts: Vec<String>, config: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime");
-        let web = Web::new(origins, SystemClock.boot());
+        let web = SimulatedWeb::new(origins, SystemClock.boot());
         let listener = runtime
             .block_on(Listener::start(&web, Security::Plain))
             .expect("a port");
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    pub(crate) fn of(library: &Library) -> Self {
+    pub(crate) fn of(library: &WorkLibrary) -> Self {
         let world = Self::start(
             library.origins(),
             library.hosts(),
@@ -56,11 +56,12 @@ impl World {
 
     /// One host that gives a PDF for every path, without limits.
     pub(crate) fn plain() -> Self {
-        let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-            "/robots.txt" => Reply::status(404),
-            path if path.starts_with("/missing") => Reply::status(404),
-            path => pdf(path),
-        });
+        let origin =
+            OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+                "/robots.txt" => ScriptedReply::status(404),
+                path if path.starts_with("/missing") => ScriptedReply::status(404),
+                path => pdf(path),
+            });
         let config = "version: 1\nlimits: { defaults: { artifact: { rates: [], \
                       max_concurrent: 16 }, landing: { rates: [] } } }\n";
         Self::start(vec![origin], vec!["a.example".to_owned()], config)
@@ -120,9 +121,9 @@ pub(crate) fn sha256(path: &Path) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-pub(crate) fn pdf(name: &str) -> Reply {
+pub(crate) fn pdf(name: &str) -> ScriptedReply {
     let noted = format!("{name}{}", " ".repeat(1_200));
-    Reply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
+    ScriptedReply::ok(docstokg_origin_sim::pdf::carrying(noted.as_bytes()))
         .header("content-type", "application/pdf")
 }
 

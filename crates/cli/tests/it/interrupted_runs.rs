@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::scholarly::{FileKind, Library, Plan};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::scholarly::{LibraryPlan, TruthFileKind, WorkLibrary};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
-use crate::world::{World, pdf, sha256, text};
+use crate::download_world::{DownloadWorld, pdf, sha256, text};
 
 /// Checks manifest and files against the truth.
-fn check(world: &World, library: &Library) {
+fn check(world: &DownloadWorld, library: &WorkLibrary) {
     let mut by_work: HashMap<String, Vec<Value>> = HashMap::new();
     for record in world.manifests() {
         if let (Some(path), Some(sum)) = (record["path"].as_str(), record["sha256"].as_str()) {
@@ -39,7 +39,9 @@ fn check(world: &World, library: &Library) {
         );
         if let Some(sum) = sum {
             assert!(
-                truth.of_kind(FileKind::Pdf).any(|copy| copy.sha256 == sum),
+                truth
+                    .of_kind(TruthFileKind::Pdf)
+                    .any(|copy| copy.sha256 == sum),
                 "{}",
                 truth.id
             );
@@ -57,14 +59,14 @@ fn killed_at_random_points_a_run_is_resumed_to_its_end() {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(10);
-    let library = Library::generate(&Plan {
+    let library = WorkLibrary::generate(&LibraryPlan {
         seed: 9,
         works: 500,
         scale: 40,
         file_bytes: 3_000..30_000,
-        ..Plan::default()
+        ..LibraryPlan::default()
     });
-    let world = World::of(&library);
+    let world = DownloadWorld::of(&library);
     let works = world.path("works.txt").display().to_string();
     let mut seed = 88_172_645_463_325_252_u64;
     for kill in 0..kills {
@@ -100,7 +102,7 @@ fn killed_at_random_points_a_run_is_resumed_to_its_end() {
 }
 
 /// Nothing is requested after it was saved.
-fn assert_no_file_was_requested_again(world: &World) {
+fn assert_no_file_was_requested_again(world: &DownloadWorld) {
     let (boot, wall) = (SystemClock.boot(), SystemClock.wall());
     let arrivals = world.web.ledger().arrivals();
     for record in world
@@ -132,7 +134,7 @@ fn assert_no_file_was_requested_again(world: &World) {
 
 #[test]
 fn a_full_disk_stops_the_run_in_a_sentence_and_it_is_resumed() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let out = world.path("small");
     std::fs::create_dir_all(&out).expect("a directory");
     let urls: Vec<String> = (0..400)
@@ -184,13 +186,13 @@ fn a_full_disk_stops_the_run_in_a_sentence_and_it_is_resumed() {
 
 #[test]
 fn works_with_credentials_in_their_urls_continue_when_the_input_is_given_again() {
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
+    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::status(404),
         path => pdf(path.split('?').next().unwrap_or_default()).after(Duration::from_millis(40)),
     });
     let config = "version: 1\nlimits: { defaults: { artifact: { rates: [], max_concurrent: 4 }, \
                   landing: { rates: [] } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let urls: Vec<String> = (0..300)
         .map(|n| format!("http://a.example/{n}.pdf?token=PLANTEDKEY"))
         .collect();
@@ -220,10 +222,10 @@ fn works_with_credentials_in_their_urls_continue_when_the_input_is_given_again()
 }
 
 /// An origin that sends a large file slowly, and the rest of it at once.
-fn origin_with_ranges(all: bytes::Bytes) -> Origin {
-    Origin::new("a.example").handler(move |arrival, _| {
+fn origin_with_ranges(all: bytes::Bytes) -> OriginScript {
+    OriginScript::new("a.example").handler(move |arrival, _| {
         if arrival.path == "/robots.txt" {
-            return Reply::status(404);
+            return ScriptedReply::status(404);
         }
         let from = arrival.header("range").and_then(|range| {
             range
@@ -234,14 +236,14 @@ fn origin_with_ranges(all: bytes::Bytes) -> Origin {
         });
         let rest = all.slice(from.unwrap_or(0)..);
         let reply = if let Some(from) = from {
-            Reply::status(206)
+            ScriptedReply::status(206)
                 .header(
                     "content-range",
                     &format!("bytes {from}-{}/{}", all.len() - 1, all.len()),
                 )
                 .body(rest)
         } else {
-            Reply::ok("").drip(&rest, 256 << 10, Duration::from_millis(30))
+            ScriptedReply::ok("").drip(&rest, 256 << 10, Duration::from_millis(30))
         };
         reply
             .header("etag", "\"v1\"")
@@ -256,7 +258,7 @@ fn a_killed_download_of_a_large_file_continues_with_the_rest() {
         .collect::<Vec<_>>()
         .into();
     let origin = origin_with_ranges(body.clone());
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], "version: 1\n");
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], "version: 1\n");
     let mut child = world
         .command(&["http://a.example/large.bin", "--quiet"])
         .stdout(Stdio::null())
@@ -304,14 +306,14 @@ fn a_killed_download_of_a_large_file_continues_with_the_rest() {
 }
 #[test]
 fn a_second_run_on_the_same_directory_is_refused() {
-    let origin = Origin::new("a.example").handler(|arrival, _| {
+    let origin = OriginScript::new("a.example").handler(|arrival, _| {
         if arrival.path == "/robots.txt" {
-            Reply::status(404)
+            ScriptedReply::status(404)
         } else {
             pdf("x").after(Duration::from_secs(60))
         }
     });
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], "version: 1\n");
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], "version: 1\n");
     let mut first = world
         .command(&["http://a.example/1.pdf", "--quiet"])
         .stdout(Stdio::null())

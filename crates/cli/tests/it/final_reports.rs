@@ -3,21 +3,21 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use docstokg_origin_sim::{Arrival, Origin, Reply};
+use docstokg_origin_sim::{Arrival, OriginScript, ScriptedReply};
 use serde_json::Value;
 
+use crate::download_world::{DownloadWorld, pdf, text};
 use crate::support::program;
-use crate::world::{World, pdf, text};
 
 /// Downloads thirty files one after the other, and sends the run a signal after the first few.
-fn signalled(signal: &str) -> (World, Output) {
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
+fn signalled(signal: &str) -> (DownloadWorld, Output) {
+    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::status(404),
         path => pdf(path).after(Duration::from_millis(300)),
     });
     let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], \
                   max_concurrent: 1 } } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let urls: Vec<String> = (0..30)
         .map(|n| format!("http://a.example/{n}.pdf"))
         .collect();
@@ -86,7 +86,7 @@ fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
 
 #[test]
 fn a_run_leaves_a_report_and_a_list_of_missing_works() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let ran = world.run(&[
         "http://a.example/1.pdf",
         "http://a.example/missing/2.pdf",
@@ -123,7 +123,7 @@ fn a_run_leaves_a_report_and_a_list_of_missing_works() {
 }
 
 /// The tiles of the report stand in order, before the table of sources.
-fn assert_the_report_has_its_tiles(world: &World) {
+fn assert_the_report_has_its_tiles(world: &DownloadWorld) {
     let page = std::fs::read_to_string(world.path("out/report.html")).expect("a report");
     let tiles = [
         "works asked",
@@ -145,7 +145,7 @@ fn assert_the_report_has_its_tiles(world: &World) {
 }
 
 /// `summary` accepts the directory of a run.
-fn assert_the_directory_is_summarised(world: &World) {
+fn assert_the_directory_is_summarised(world: &DownloadWorld) {
     let out = world.path("out").display().to_string();
     let summary = program()
         .args(["summary", &out])
@@ -170,7 +170,7 @@ fn assert_the_directory_is_summarised(world: &World) {
 
 #[test]
 fn a_dry_run_prints_how_many_works_are_known_and_how_many_are_to_download() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     assert!(
         world
             .run(&["http://a.example/1.pdf", "--quiet"])
@@ -202,7 +202,7 @@ fn a_dry_run_prints_how_many_works_are_known_and_how_many_are_to_download() {
 
 #[test]
 fn an_invalid_address_is_refused_and_reference_files_are_read() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     for mailto in ["you", "you@", "@host.org", "a b@host.org", "you@host"] {
         let ran = world.run(&["http://a.example/1.pdf", "--mailto", mailto]);
         assert!(
@@ -224,7 +224,7 @@ fn an_invalid_address_is_refused_and_reference_files_are_read() {
 
 #[test]
 fn limits_are_one_line_and_the_full_table_with_verbose() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let printed = text(&world.run(&["http://a.example/1.pdf"]).stderr);
     let first = printed.lines().next().unwrap_or_default();
     assert!(
@@ -249,35 +249,39 @@ fn limits_are_one_line_and_the_full_table_with_verbose() {
 }
 
 /// A publisher whose article needs a cookie of its identity host.
-fn publisher() -> World {
+fn publisher() -> DownloadWorld {
     let has = |arrival: &Arrival, cookie: &str| {
         arrival
             .header("cookie")
             .is_some_and(|sent| sent.contains(cookie))
     };
-    let article =
-        Origin::new("www.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
-            "/robots.txt" => Reply::status(404),
+    let article = OriginScript::new("www.pub.example").handler(move |arrival, _| {
+        match arrival.path.as_str() {
+            "/robots.txt" => ScriptedReply::status(404),
             _ if !has(arrival, "seen=1") => {
-                Reply::redirect(302, &arrival.path).header("set-cookie", "seen=1; Path=/")
+                ScriptedReply::redirect(302, &arrival.path).header("set-cookie", "seen=1; Path=/")
             }
             _ if !has(arrival, "ticket=ok") => {
-                Reply::redirect(303, "http://idp.pub.example/authorize")
+                ScriptedReply::redirect(303, "http://idp.pub.example/authorize")
             }
             path => pdf(path),
-        });
-    let identity =
-        Origin::new("idp.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
-            "/robots.txt" => Reply::status(404),
-            "/authorize" => Reply::redirect(302, "http://idp.pub.example/transit")
+        }
+    });
+    let identity = OriginScript::new("idp.pub.example").handler(move |arrival, _| {
+        match arrival.path.as_str() {
+            "/robots.txt" => ScriptedReply::status(404),
+            "/authorize" => ScriptedReply::redirect(302, "http://idp.pub.example/transit")
                 .header("set-cookie", "session=7; HttpOnly"),
-            _ if !has(arrival, "session=7") => Reply::status(403).body("please enable cookies"),
-            _ => Reply::redirect(302, "http://www.pub.example/article.pdf")
+            _ if !has(arrival, "session=7") => {
+                ScriptedReply::status(403).body("please enable cookies")
+            }
+            _ => ScriptedReply::redirect(302, "http://www.pub.example/article.pdf")
                 .header("set-cookie", "ticket=ok; Domain=pub.example; Path=/"),
-        });
+        }
+    });
     let config =
         "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
-    World::start(
+    DownloadWorld::start(
         vec![article, identity],
         vec!["www.pub.example".to_owned(), "idp.pub.example".to_owned()],
         config,
@@ -285,7 +289,7 @@ fn publisher() -> World {
 }
 
 /// The requests of a chain, with their cookies.
-fn hops(world: &World) -> Vec<String> {
+fn hops(world: &DownloadWorld) -> Vec<String> {
     let arrivals = world.web.ledger().arrivals().into_iter();
     arrivals
         .filter(|arrival| arrival.path != "/robots.txt")
@@ -349,7 +353,7 @@ fn a_chain_with_cookies_takes_the_same_hops_as_curl() {
 #[test]
 fn a_host_that_stays_down_leaves_its_works_waiting_and_prints_how_to_continue() {
     // Nothing listens on port 1; the other host serves.
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let ran = world.run(&[
         "http://down.example/1.pdf",
         "http://down.example/2.pdf",

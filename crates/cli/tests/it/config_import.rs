@@ -6,8 +6,8 @@ use std::path::Path;
 use docstokg_origin_sim::pdf::carrying;
 use serde_json::Value;
 
+use crate::download_world::{DownloadWorld, sha256, text};
 use crate::support::{Ran, run};
-use crate::world::{World, sha256, text};
 
 const RATELIMITS: &str = "version: 1
 defaults:
@@ -181,7 +181,7 @@ fn what_is_written_is_a_valid_configuration() {
         &["--out", out.to_str().expect("text")],
     );
     assert_eq!((again.code, again.out.as_str()), (0, ""), "{}", again.err);
-    let list = docstokg_ontology::wanted::SpecFile::read(&out.join("sources.yaml"));
+    let list = docstokg_ontology::wanted_ontology::SpecFile::read(&out.join("sources.yaml"));
     assert_eq!(list.expect("a list of ontologies").ontologies.len(), 2);
 }
 
@@ -270,7 +270,7 @@ fn record(work: &str, path: &str, sha256: &str) -> String {
 /// otherwise.
 #[test]
 fn files_that_a_manifest_records_are_not_downloaded_again() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let old = world.path("old/PDF");
     std::fs::create_dir_all(&old).expect("a directory");
     let write = |name: &str, bytes: &[u8]| {

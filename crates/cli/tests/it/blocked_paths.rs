@@ -4,10 +4,10 @@
 
 use docstokg_bulk::digest::Fingerprint;
 use docstokg_bulk::staging::staging_file;
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::Value;
 
-use crate::world::{World, pdf, text};
+use crate::download_world::{DownloadWorld, pdf, text};
 
 fn url(number: usize) -> String {
     format!("http://a.example/{number}.pdf")
@@ -25,7 +25,7 @@ fn reason_of(records: &[Value], work: &str) -> (String, String) {
 
 #[test]
 fn a_directory_where_a_file_should_be_fails_one_work() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let out = world.path("out");
     // Works are numbered from 1 in the order of the input.
     let part = staging_file(&out, 2, Fingerprint::of(&url(2)));
@@ -59,7 +59,7 @@ fn a_directory_where_a_file_should_be_fails_one_work() {
     }
     let ran = world.run(&[&url(2), &url(3), "--retry-failed"]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
-    let second = World::plain();
+    let second = DownloadWorld::plain();
     let names = std::fs::read_dir(out.join("pdf")).expect("files");
     for name in names
         .map(|entry| entry.expect("an entry").file_name())
@@ -79,7 +79,7 @@ fn a_directory_where_a_file_should_be_fails_one_work() {
 #[test]
 fn databases_are_not_made_through_links() {
     for name in ["out/manifest.sqlite3", "state/state.sqlite"] {
-        let world = World::plain();
+        let world = DownloadWorld::plain();
         let (link, target) = (world.path(name), world.path("elsewhere"));
         std::fs::create_dir_all(link.parent().expect("a directory")).expect("a directory");
         std::os::unix::fs::symlink(&target, &link).expect("a link");
@@ -100,7 +100,7 @@ fn databases_are_not_made_through_links() {
 #[test]
 fn directories_of_the_output_that_are_links_are_refused_and_the_output_itself_may_be_one() {
     for name in ["pdf", "xml", "html", "other", "sha256", ".docstokg"] {
-        let world = World::plain();
+        let world = DownloadWorld::plain();
         let (link, target) = (world.path("out").join(name), world.path("elsewhere"));
         std::fs::create_dir_all(world.path("out")).expect("a directory");
         std::fs::create_dir(&target).expect("a directory");
@@ -118,7 +118,7 @@ fn directories_of_the_output_that_are_links_are_refused_and_the_output_itself_ma
         assert_eq!(behind, 0, "{name} was followed");
         assert!(world.web.ledger().is_empty(), "nothing was requested");
     }
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let target = world.path("elsewhere");
     std::fs::create_dir(&target).expect("a directory");
     std::os::unix::fs::symlink(&target, world.path("out")).expect("a link");
@@ -129,7 +129,7 @@ fn directories_of_the_output_that_are_links_are_refused_and_the_output_itself_ma
 
 #[test]
 fn a_link_below_the_directories_of_the_output_is_refused_and_the_file_kept_for_later() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let (shards, target) = (world.path("out/sha256"), world.path("elsewhere"));
     for directory in [&shards, &target] {
         std::fs::create_dir_all(directory).expect("a directory");
@@ -153,13 +153,13 @@ fn a_link_below_the_directories_of_the_output_is_refused_and_the_file_kept_for_l
 
 #[test]
 fn a_robots_txt_that_cannot_be_read_says_so_and_how_to_go_on() {
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::ok("Disallow: /\n".repeat(1 << 20)),
+    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => ScriptedReply::ok("Disallow: /\n".repeat(1 << 20)),
         path => pdf(path),
     });
     let config =
         "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
     let ran = world.run(&[&url(1)]);
     assert_eq!(ran.status.code(), Some(1), "{}", text(&ran.stderr));
     let (reason, detail) = reason_of(&world.manifests(), &url(1));
@@ -186,7 +186,7 @@ fn a_robots_txt_that_cannot_be_read_says_so_and_how_to_go_on() {
 
 #[test]
 fn the_deadline_of_fetch_is_pointed_out_to_be_another_one_in_a_download() {
-    let world = World::plain();
+    let world = DownloadWorld::plain();
     let ran = world.run(&[&url(1), "--deadline", "30"]);
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{said}");

@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::field::{HOST, config};
-use crate::form::{alone, conclude, is_full};
+use crate::download_world::{DownloadWorld, pdf};
+use crate::header_fields::{HOST, config};
 use crate::measured::PATIENCE;
+use crate::response_forms::{alone, conclude, is_full};
 use crate::server::Server;
-use crate::world::{World, pdf};
 
 /// How many a second the origin allows, all processes together.
 const LIMIT: usize = 4;
@@ -27,7 +27,7 @@ const SLACK: Duration = Duration::from_millis(150);
 
 /// The processes of a storm, and their store.
 struct Stage {
-    world: World,
+    world: DownloadWorld,
     backend: &'static str,
     redis: Option<Server>,
     processes: Vec<Option<Child>>,
@@ -59,9 +59,9 @@ fn signal(name: &str, id: u32) {
 
 impl Stage {
     fn set(backend: &'static str, works: usize) -> Self {
-        let origin = Origin::new(HOST).handler(|arrival, _| {
+        let origin = OriginScript::new(HOST).handler(|arrival, _| {
             if arrival.path == "/robots.txt" {
-                Reply::status(404)
+                ScriptedReply::status(404)
             } else {
                 pdf(&arrival.path)
             }
@@ -73,7 +73,7 @@ impl Stage {
                  max_concurrent: 50 }} }},"
             ),
         );
-        let world = World::start(vec![origin], vec![HOST.to_owned()], &config);
+        let world = DownloadWorld::start(vec![origin], vec![HOST.to_owned()], &config);
         let redis = (backend == "redis").then(Server::start);
         let mut stage = Self {
             world,

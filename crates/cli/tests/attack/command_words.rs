@@ -7,8 +7,8 @@ use std::process::Command;
 
 use docstokg_origin_sim::hostile::mutated;
 
-use crate::form::{alone, conclude, is_full, some};
 use crate::measured::{Ended, PATIENCE, measure};
+use crate::response_forms::{alone, conclude, is_full, some};
 use crate::snapshot::Snapshot;
 use crate::support::{ontofetch, program};
 

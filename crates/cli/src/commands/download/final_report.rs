@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use docstokg_bulk::directory::{Directory, UnfinishedFiles};
-use docstokg_bulk::progress::{Counters, Progress};
-use docstokg_bulk::scheduler::{Ended, RunError};
+use docstokg_bulk::progress::{Counters, RunProgress};
+use docstokg_bulk::scheduler::{RunEnd, RunError};
 use docstokg_content::reason::Reason;
-use docstokg_content::run::Report;
+use docstokg_content::run::RunReport;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::forecast::SiteForecast;
@@ -17,21 +17,21 @@ use docstokg_hub::policy::rate::limit_in_words;
 use serde_json::{Value, json};
 
 use super::resume;
-use crate::arguments::Global;
-use crate::exit::{self, Failure};
+use crate::arguments::GlobalArguments;
+use crate::exit::{self, CommandFailure};
 use crate::output;
-use crate::telemetry::Recording;
+use crate::telemetry::RunRecording;
 use crate::view::{clock_time, length, mebibytes, plural};
 
 /// Prints how a run ended, and returns its exit code.
 pub(super) fn finish(
-    global: &Global,
+    global: &GlobalArguments,
     directory: &Directory,
-    progress: &Progress,
-    recording: &Recording,
+    progress: &RunProgress,
+    recording: &RunRecording,
     is_partial: bool,
-    outcome: Option<Result<(Ended, Report), RunError>>,
-) -> Result<ExitCode, Failure> {
+    outcome: Option<Result<(RunEnd, RunReport), RunError>>,
+) -> Result<ExitCode, CommandFailure> {
     // A list that was not read to its end is read again; its known works are skipped.
     let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
     let command = resume::command(is_read, &directory.path);
@@ -44,11 +44,11 @@ pub(super) fn finish(
             output::hint(&format!(
                 "finished downloads are kept; continue with: {resume}"
             ));
-            return Err(Failure::Failed(error.into()));
+            return Err(CommandFailure::Failed(error.into()));
         }
         None => {
             directory.clean_up(UnfinishedFiles::Keep);
-            return Err(Failure::Failed(anyhow::anyhow!(
+            return Err(CommandFailure::Failed(anyhow::anyhow!(
                 "stopped at once; continue with: {resume}"
             )));
         }
@@ -64,7 +64,7 @@ pub(super) fn finish(
         shown["manifest"] = json!((!is_partial).then_some(manifest));
         shown["telemetry_run"] = json!(recording.run.id);
         add_end(&mut shown, &ended, &progress.listed());
-        if !matches!(ended, Ended::Complete) {
+        if !matches!(ended, RunEnd::Complete) {
             shown["continue_with"] = json!(command);
         }
         output::json(&shown);
@@ -73,7 +73,7 @@ pub(super) fn finish(
             output::line(&format!("{work}\t{url}"));
         }
     }
-    if let Ended::Offline { left } = &ended {
+    if let RunEnd::Offline { left } = &ended {
         output::complain(&offline(*left));
         output::hint(&format!("continue with: {resume}"));
         return Ok(code);
@@ -81,17 +81,17 @@ pub(super) fn finish(
     if !global.quiet && !is_partial {
         tell_results(directory, &ended, &report);
     }
-    if let Ended::Deferred { due_in, .. } = &ended {
+    if let RunEnd::Deferred { due_in, .. } = &ended {
         tell_waits(progress, *due_in);
     }
-    if !matches!(ended, Ended::Complete) {
+    if !matches!(ended, RunEnd::Complete) {
         output::hint(&format!("continue with: {resume}"));
     }
     Ok(code)
 }
 
 /// Prints what a run came to, and where its results are.
-fn tell_results(directory: &Directory, ended: &Ended, report: &Report) {
+fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     output::tell(&sentence(ended, report));
     let (out, page) = (&directory.path, directory.path.join("report.html"));
     output::tell(&format!(
@@ -102,9 +102,9 @@ fn tell_results(directory: &Directory, ended: &Ended, report: &Report) {
 }
 
 /// Adds how the run ended, and the locations that `--list-only` found.
-fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
-    shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
-    if let Ended::Deferred { due_in, .. } = ended {
+fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
+    shown["offline"] = json!(matches!(ended, RunEnd::Offline { .. }));
+    if let RunEnd::Deferred { due_in, .. } = ended {
         shown["cooldown_remaining_ms"] = json!(whole_millis(*due_in));
     }
     if !listed.is_empty() {
@@ -115,13 +115,13 @@ fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
     }
 }
 
-fn exit_code(ended: &Ended, report: &Report, is_partial: bool) -> ExitCode {
+fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
     match ended {
-        Ended::Complete if report.inputs_unread => ExitCode::from(exit::FAILED),
-        Ended::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
-        Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
-        Ended::Deferred { .. } => ExitCode::from(exit::REFUSED),
-        _ => ExitCode::from(exit::FAILED),
+        RunEnd::Complete if report.inputs_unread => ExitCode::from(exit::EXIT_FAILED),
+        RunEnd::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Deferred { .. } => ExitCode::from(exit::EXIT_REFUSED),
+        _ => ExitCode::from(exit::EXIT_FAILED),
     }
 }
 
@@ -170,7 +170,7 @@ fn offline(left: u64) -> String {
 }
 
 /// Prints which hosts the remaining works wait for.
-fn tell_waits(progress: &Progress, due_in: Duration) {
+fn tell_waits(progress: &RunProgress, due_in: Duration) {
     let now = TokioRuntime::default().wall();
     for wait in progress.waiting().into_iter().take(5) {
         let works = plural(wait.items, "work");
@@ -186,8 +186,8 @@ fn tell_waits(progress: &Progress, due_in: Duration) {
     output::hint(&format!("the next work is due at {until} (in {left})"));
 }
 
-fn sentence(ended: &Ended, report: &Report) -> String {
-    let Report {
+fn sentence(ended: &RunEnd, report: &RunReport) -> String {
+    let RunReport {
         saved,
         failed,
         left,
@@ -213,13 +213,13 @@ fn sentence(ended: &Ended, report: &Report) -> String {
         text.push_str(&format!("; {}", notes.join(", ")));
     }
     match ended {
-        Ended::Complete | Ended::Offline { .. } => {}
-        Ended::Stopped { .. } if report.inputs_unread => {
+        RunEnd::Complete | RunEnd::Offline { .. } => {}
+        RunEnd::Stopped { .. } if report.inputs_unread => {
             text.push_str(&format!("; stopped; {left} remaining"));
         }
-        Ended::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining")),
-        Ended::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
-        Ended::BytesSpent { .. } => {
+        RunEnd::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining")),
+        RunEnd::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
+        RunEnd::BytesSpent { .. } => {
             text.push_str(&format!("; stopped at --max-bytes; {left} remaining"));
         }
     }
