@@ -53,7 +53,7 @@ process.exit(0)
 
 /// Where a reason applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Applies {
+enum ReasonScope {
     Always,
     Shared,
     Private,
@@ -61,74 +61,74 @@ enum Applies {
 }
 
 /// Why tests fail: what their ids begin with, and where.
-const REASONS: [(&str, Applies, &str); 15] = [
+const REASONS: [(&str, ReasonScope, &str); 15] = [
     (
         "interim-",
-        Applies::Always,
+        ReasonScope::Always,
         "1xx are not forwarded: the HTTP library's server cannot send them",
     ),
     (
         "partial-store-partial",
-        Applies::Always,
+        ReasonScope::Always,
         "partial content is not stored",
     ),
     (
         "method-POST",
-        Applies::Always,
+        ReasonScope::Always,
         "answers to POST are not stored",
     ),
     (
         "vary-normalise-lang",
-        Applies::Always,
+        ReasonScope::Always,
         "Accept-Language is compared as it stands",
     ),
     (
         "conditional-lm-fresh-no-lm",
-        Applies::Always,
+        ReasonScope::Always,
         "a response without Last-Modified is as new as its Date, which is after the condition",
     ),
     (
         "heuristic-",
-        Applies::WithoutHeuristic,
+        ReasonScope::WithoutHeuristic,
         "no lifetime is invented unless --heuristic asks for it",
     ),
     (
         "headers-store-Transfer-Encoding",
-        Applies::Always,
+        ReasonScope::Always,
         "the suite sends a transfer coding that does not exist: such a body cannot be read",
     ),
     (
         "headers-store-Set-Cookie",
-        Applies::Shared,
+        ReasonScope::Shared,
         "cookies of one client are not given to another",
     ),
     (
         "freshness-s-maxage",
-        Applies::Private,
+        ReasonScope::Private,
         "about shared caches",
     ),
     (
         "freshness-max-age-s-maxage",
-        Applies::Private,
+        ReasonScope::Private,
         "about shared caches",
     ),
     (
         "cc-resp-private-shared",
-        Applies::Private,
+        ReasonScope::Private,
         "about shared caches",
     ),
-    ("stale-close-", Applies::Private, "about shared caches"),
+    ("stale-close-", ReasonScope::Private, "about shared caches"),
     (
         "other-authorization",
-        Applies::Private,
+        ReasonScope::Private,
         "an answer to one credential is not given to another",
     ),
     (
         "other-cookie",
-        Applies::Private,
+        ReasonScope::Private,
         "an answer to one user's cookies is not given to another",
     ),
-    ("cdn-", Applies::Private, "about shared caches"),
+    ("cdn-", ReasonScope::Private, "about shared caches"),
 ];
 
 /// Runs the suite of a directory.
@@ -265,11 +265,11 @@ fn report(name: &str, mode: &str, heuristic: bool, results: &Results) -> usize {
 }
 
 fn reason(id: &str, mode: &str, heuristic: bool, outcome: &str) -> Option<&'static str> {
-    let applies = |applies: Applies| match applies {
-        Applies::Always => true,
-        Applies::Shared => mode == "shared",
-        Applies::Private => mode == "private",
-        Applies::WithoutHeuristic => !heuristic,
+    let applies = |applies: ReasonScope| match applies {
+        ReasonScope::Always => true,
+        ReasonScope::Shared => mode == "shared",
+        ReasonScope::Private => mode == "private",
+        ReasonScope::WithoutHeuristic => !heuristic,
     };
     let mut known = REASONS.iter();
     let found = known.find(|(prefix, when, _)| id.starts_with(prefix) && applies(*when));

@@ -95,7 +95,7 @@ pub(crate) fn audit() -> anyhow::Result<()> {
 }
 
 /// A dependency and its licence.
-struct Package {
+struct LockedPackage {
     name: String,
     version: String,
     licence: Option<String>,
@@ -122,12 +122,12 @@ fn metadata() -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&metadata)?)
 }
 
-fn packages(manifests: &[Value]) -> anyhow::Result<Vec<Package>> {
+fn packages(manifests: &[Value]) -> anyhow::Result<Vec<LockedPackage>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     manifests
         .iter()
         .map(|package| {
-            Ok(Package {
+            Ok(LockedPackage {
                 name: text(&package["name"]).context("a package without a name")?,
                 version: text(&package["version"]).context("a package without a version")?,
                 licence: text(&package["license"]),
@@ -136,11 +136,11 @@ fn packages(manifests: &[Value]) -> anyhow::Result<Vec<Package>> {
         .collect()
 }
 
-fn licence_problems(packages: &[Package]) -> Vec<String> {
+fn licence_problems(packages: &[LockedPackage]) -> Vec<String> {
     packages
         .iter()
         .filter_map(|package| {
-            let Package { name, version, .. } = package;
+            let LockedPackage { name, version, .. } = package;
             match package.licence.as_deref() {
                 None => Some(format!("{name} {version} states no licence")),
                 Some(text) if is_allowed(text, ALLOWED_LICENCES) => None,
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_licence_outside_the_list_is_named() {
-        let package = |licence: Option<&str>| Package {
+        let package = |licence: Option<&str>| LockedPackage {
             name: "some".to_owned(),
             version: "1.0.0".to_owned(),
             licence: licence.map(str::to_owned),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 
 use crate::process::{Running, cargo, free_port, need, need_as, root};
-use ledger::Ledger;
+use ledger::LimiterLedger;
 
 /// Maximum time of one download, in tenths of a second. The slowest limiter needs a minute, and the
 /// default rate of 2 per second some four.
@@ -21,7 +21,7 @@ const MAX_RUN_TENTHS: u32 = 4_500;
 
 /// The process that a limiter is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Program {
+enum LimiterProgram {
     Node,
     Python,
     /// nginx with these parameters of `limit_req` after its zone.
@@ -29,7 +29,7 @@ enum Program {
     HaProxy,
 }
 
-impl Program {
+impl LimiterProgram {
     const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -42,7 +42,7 @@ impl Program {
 
 /// How a limiter counts, which decides the least time of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+enum CountingRule {
     /// `limit` requests in a window that begins with a request, or in any span of its length.
     Window,
     /// As [`Self::Window`], and this limit (requests, seconds) besides.
@@ -55,19 +55,19 @@ enum Counts {
 /// One limiter, and the number of files behind it.
 struct Limiter {
     name: &'static str,
-    program: Program,
+    program: LimiterProgram,
     limit: usize,
     seconds: u32,
-    counts: Counts,
+    counts: CountingRule,
     files: usize,
 }
 
 /// The limiters. Windows end half full, so that neither an even pace nor bursts are favoured much.
 #[rustfmt::skip]
 const LIMITERS: [Limiter; 24] = {
-    use Counts::{Bucket, TwoWindows, Window};
-    use Program::{HaProxy, Nginx, Node, Python};
-    const fn of(name: &'static str, program: Program, limit: usize, seconds: u32, counts: Counts, files: usize) -> Limiter {
+    use CountingRule::{Bucket, TwoWindows, Window};
+    use LimiterProgram::{HaProxy, Nginx, Node, Python};
+    const fn of(name: &'static str, program: LimiterProgram, limit: usize, seconds: u32, counts: CountingRule, files: usize) -> Limiter {
         Limiter { name, program, limit, seconds, counts, files }
     }
     [
@@ -107,7 +107,7 @@ impl Limiter {
     /// Returns the limits as requests and seconds.
     fn windows(&self) -> Vec<(usize, u32)> {
         let mut windows = vec![(self.limit, self.seconds)];
-        if let Counts::TwoWindows(limit, seconds) = self.counts {
+        if let CountingRule::TwoWindows(limit, seconds) = self.counts {
             windows.push((limit, seconds));
         }
         windows
@@ -119,7 +119,7 @@ impl Limiter {
     /// every limit admits it, which is `seconds * (ceil(files / limit) - 1)` where there is one.
     #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
     fn least_seconds(&self) -> f64 {
-        if let Counts::Bucket(burst) = self.counts {
+        if let CountingRule::Bucket(burst) = self.counts {
             return (self.files - burst) as f64 * f64::from(self.seconds) / self.limit as f64;
         }
         let mut sent: Vec<u32> = Vec::new();
@@ -151,7 +151,7 @@ impl Limiter {
 
 /// What a run knows of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum LimitKnowledge {
     /// Nothing: it searches, up to 50 per second.
     Nothing,
     /// Nothing, and it has the configuration as shipped.
@@ -160,7 +160,7 @@ enum Known {
     Told,
 }
 
-impl Known {
+impl LimitKnowledge {
     fn configuration(self, limiters: &[&Limiter]) -> String {
         match self {
             Self::Nothing => "version: 1\nlimits: { learn: { up_to: 50/SECOND } }\n".into(),
@@ -187,8 +187,8 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let (options, names): (Vec<&str>, Vec<&str>) =
         arguments.iter().partition(|word| word.starts_with('-'));
     let runs = match options.as_slice() {
-        [] => vec![Known::Nothing, Known::Shipped],
-        ["--told"] => vec![Known::Told],
+        [] => vec![LimitKnowledge::Nothing, LimitKnowledge::Shipped],
+        ["--told"] => vec![LimitKnowledge::Told],
         _ => bail!("only --told is an option here"),
     };
     let is_named = |limiter: &&Limiter| {
@@ -221,7 +221,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
 
 /// Downloads from all limiters at once; returns the demands that are missed.
 fn measure(
-    known: Known,
+    known: LimitKnowledge,
     limiters: &[&Limiter],
     packages: &Path,
     directory: &Path,
@@ -233,7 +233,7 @@ fn measure(
     let servers = servers::start(&ported, packages, directory)?;
     let is_done = download(known, &ported, directory)?;
     drop(servers);
-    let ledger = Ledger::read(directory)?;
+    let ledger = LimiterLedger::read(directory)?;
     let mut missed = ledger.report(known, limiters);
     if !is_done {
         missed.push(format!("{known:?}: the download did not end with success"));
@@ -246,7 +246,11 @@ fn measure(
     clippy::disallowed_methods,
     reason = "a real process is waited for in real time"
 )]
-fn download(known: Known, ported: &[(&Limiter, u16)], directory: &Path) -> anyhow::Result<bool> {
+fn download(
+    known: LimitKnowledge,
+    ported: &[(&Limiter, u16)],
+    directory: &Path,
+) -> anyhow::Result<bool> {
     let limiters: Vec<&Limiter> = ported.iter().map(|(limiter, _)| *limiter).collect();
     let most = limiters.iter().map(|limiter| limiter.files).max();
     let mut list = String::new();

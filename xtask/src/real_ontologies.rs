@@ -62,7 +62,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         pip(&["install", "--quiet", "--target", &target, "rdflib"])?;
     }
     let reports = read(&files)?;
-    let mut judged = Judged::default();
+    let mut judged = ComparisonResult::default();
     let mut for_rdflib = Vec::new();
     for report in &reports {
         judged.take(report, &mut for_rdflib)?;
@@ -172,7 +172,7 @@ fn read(files: &Path) -> anyhow::Result<Vec<Value>> {
 
 /// What the comparison found.
 #[derive(Default)]
-struct Judged {
+struct ComparisonResult {
     /// Files by format and by what their count was compared with.
     agreed: BTreeMap<(String, &'static str), (u64, u64)>,
     wrong: Vec<String>,
@@ -180,7 +180,7 @@ struct Judged {
 }
 
 /// A file that rdflib is asked about: its kind there, and its path.
-struct Asked {
+struct ComparedFile {
     kind: &'static str,
     path: PathBuf,
     format: String,
@@ -189,7 +189,7 @@ struct Asked {
     error: String,
 }
 
-impl Judged {
+impl ComparisonResult {
     fn agree(&mut self, format: &str, with: &'static str, count: u64) {
         let entry = self.agreed.entry((format.to_owned(), with)).or_default();
         entry.0 += 1;
@@ -197,7 +197,7 @@ impl Judged {
     }
 
     /// Compares one file, or leaves it to rdflib.
-    fn take(&mut self, file: &Value, for_rdflib: &mut Vec<Asked>) -> anyhow::Result<()> {
+    fn take(&mut self, file: &Value, for_rdflib: &mut Vec<ComparedFile>) -> anyhow::Result<()> {
         let path = PathBuf::from(file["path"].as_str().context("a path")?);
         let format = file["format"].as_str().unwrap_or_default().to_owned();
         let report = &file["report"];
@@ -236,7 +236,7 @@ impl Judged {
             self.agree(&format, "rapper", count);
             return Ok(());
         }
-        for_rdflib.push(Asked {
+        for_rdflib.push(ComparedFile {
             kind,
             path,
             format,
@@ -291,7 +291,7 @@ impl Judged {
     }
 
     /// Compares the rest with the distinct statements that rdflib finds.
-    fn by_rdflib(&mut self, library: &Path, asked: &[Asked]) -> anyhow::Result<()> {
+    fn by_rdflib(&mut self, library: &Path, asked: &[ComparedFile]) -> anyhow::Result<()> {
         let input: Vec<String> = asked
             .iter()
             .map(|asked| format!("{} {}\n", asked.kind, asked.path.display()))

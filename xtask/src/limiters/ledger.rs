@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::{Known, Limiter};
+use super::{LimitKnowledge, Limiter};
 use crate::process::say;
 
 /// Maximum time of a searching run, in least times of the limiter.
@@ -16,7 +16,7 @@ const MAX_TIME_RATIO: f64 = 1.3;
 const MAX_MEAN_REFUSALS: usize = 2;
 
 /// One request, as its server noted it.
-struct Request {
+struct LoggedRequest {
     /// Seconds since 1970.
     at: f64,
     status: u16,
@@ -24,12 +24,12 @@ struct Request {
 }
 
 /// The requests of all servers, by limiter.
-pub(super) struct Ledger(BTreeMap<String, Vec<Request>>);
+pub(super) struct LimiterLedger(BTreeMap<String, Vec<LoggedRequest>>);
 
-impl Ledger {
+impl LimiterLedger {
     /// Reads every ledger of a directory.
     pub(super) fn read(directory: &Path) -> anyhow::Result<Self> {
-        let mut requests: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut requests: BTreeMap<String, Vec<LoggedRequest>> = BTreeMap::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
             if path.extension() == Some(OsStr::new("ledger")) {
@@ -44,9 +44,9 @@ impl Ledger {
     }
 
     /// Prints the table of a run; returns the demands that are missed.
-    pub(super) fn report(&self, known: Known, limiters: &[&Limiter]) -> Vec<String> {
+    pub(super) fn report(&self, known: LimitKnowledge, limiters: &[&Limiter]) -> Vec<String> {
         // The wait for HAProxy is in its ledger, without a path.
-        let is_request = |request: &&Request| request.path.starts_with('/');
+        let is_request = |request: &&LoggedRequest| request.path.starts_with('/');
         let requests = self.0.values().flatten().filter(is_request);
         let start = requests.map(|request| request.at).fold(f64::MAX, f64::min);
         say(&format!(
@@ -64,14 +64,14 @@ impl Ledger {
         let mut refusals = 0;
         for limiter in limiters {
             let own = self.0.get(limiter.name).map_or(&[][..], Vec::as_slice);
-            let found = Found::new(own, start);
+            let found = LedgerFigures::new(own, start);
             say(&found.line(limiter));
             refusals += found.refusals;
             if found.files < limiter.files {
                 missed.push(format!("{known:?}: {} lacks files", limiter.name));
             }
             let is_slow = found.seconds > limiter.least_seconds() * MAX_TIME_RATIO;
-            if is_slow && known != Known::Shipped {
+            if is_slow && known != LimitKnowledge::Shipped {
                 missed.push(format!("{known:?}: {} takes long", limiter.name));
             }
         }
@@ -84,17 +84,17 @@ impl Ledger {
 }
 
 /// What the ledger of one limiter shows.
-struct Found {
+struct LedgerFigures {
     files: usize,
     refusals: usize,
     /// From the start of the run to the last file.
     seconds: f64,
 }
 
-impl Found {
-    fn new(requests: &[Request], start: f64) -> Self {
+impl LedgerFigures {
+    fn new(requests: &[LoggedRequest], start: f64) -> Self {
         let is_file =
-            |request: &&Request| request.status == 200 && request.path.starts_with("/item/");
+            |request: &&LoggedRequest| request.status == 200 && request.path.starts_with("/item/");
         let files = || requests.iter().filter(is_file);
         let paths: BTreeSet<&str> = files().map(|request| request.path.as_str()).collect();
         let refused = requests
@@ -124,13 +124,13 @@ impl Found {
 }
 
 /// Reads `NAME ARRIVAL STATUS PATH`.
-fn read_line(line: &str) -> Option<(&str, Request)> {
+fn read_line(line: &str) -> Option<(&str, LoggedRequest)> {
     let mut words = line.split(' ');
     let name = words.next()?;
     let at = words.next()?;
     // HAProxy writes milliseconds.
     let unit = if at.contains('.') { 1.0 } else { 1_000.0 };
-    let request = Request {
+    let request = LoggedRequest {
         at: at.parse::<f64>().ok()? / unit,
         status: words.next()?.parse().ok()?,
         path: words.next()?.to_owned(),

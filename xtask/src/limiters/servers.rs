@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
-use super::{Limiter, Program};
+use super::{Limiter, LimiterProgram};
 use crate::process::{Running, run_command, say, wait_for};
 
 const NODE_SERVERS: &str = include_str!("../../limiters/servers.mjs");
@@ -78,7 +78,7 @@ pub(super) fn start(
     packages: &Path,
     directory: &Path,
 ) -> anyhow::Result<Vec<Running>> {
-    let arguments = |program: Program| -> Vec<String> {
+    let arguments = |program: LimiterProgram| -> Vec<String> {
         let own = ported
             .iter()
             .filter(|(limiter, _)| limiter.program == program);
@@ -94,9 +94,12 @@ pub(super) fn start(
         .collect()
     };
     let mut node = Command::new("node");
-    node.arg("servers.mjs").args(arguments(Program::Node));
+    node.arg("servers.mjs")
+        .args(arguments(LimiterProgram::Node));
     let mut python = Command::new(python(packages));
-    python.arg("servers.py").args(arguments(Program::Python));
+    python
+        .arg("servers.py")
+        .args(arguments(LimiterProgram::Python));
     std::fs::write(
         directory.join("nginx.conf"),
         nginx_configuration(ported, directory),
@@ -138,7 +141,7 @@ fn nginx_configuration(ported: &[(&Limiter, u16)], directory: &Path) -> String {
     let mut zones = String::new();
     let mut servers = String::new();
     for (limiter, port) in ported {
-        let Program::Nginx(parameters) = limiter.program else {
+        let LimiterProgram::Nginx(parameters) = limiter.program else {
             continue;
         };
         let (name, rate) = (limiter.name, limiter.limit);
@@ -169,7 +172,7 @@ fn haproxy_configuration(ported: &[(&Limiter, u16)]) -> String {
         "global\n  log stdout format raw local0\ndefaults\n  mode http\n  log global
   timeout client 30s\n  timeout connect 5s\n  timeout server 30s\n",
     );
-    let own = |(limiter, _): &&(&Limiter, u16)| limiter.program == Program::HaProxy;
+    let own = |(limiter, _): &&(&Limiter, u16)| limiter.program == LimiterProgram::HaProxy;
     for (limiter, port) in ported.iter().filter(own) {
         let Limiter {
             name,
