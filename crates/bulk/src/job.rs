@@ -1,7 +1,7 @@
 //! What the engine runs: a [`Job`] knows its items, the engine knows queues, lanes and time.
 //!
-//! An item is a [`JobState`] that takes one step at a time. Which step comes next is a pure function
-//! of the state and of `now`; running a step changes the state; an item whose next step is
+//! An item is a [`JobState`] that takes one step at a time. Which step comes next is a pure
+//! function of the state and of `now`; running a step changes the state; an item whose next step is
 //! [`NextStep::End`] is finished, which records what it gave.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and
 //! [`work`] say what each is called, [`resolver`] asks the services that know where files are,
-//! through the interface [`web`], and answers with a list of [`location`]s. [`landing_page`] and
+//! in steps of [`docstokg_lookup`], and answers with a list of [`location`]s. [`landing_page`] and
 //! [`bot_challenge`] read publishers' pages, [`sniff`] judges what arrived by its bytes, and
 //! [`names`] says what a file is called on disk.
 

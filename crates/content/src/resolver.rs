@@ -117,7 +117,7 @@ pub trait Resolver: Send + Sync {
         self.spec().applies(work)
     }
 
-    /// Returns how many works one call of [`resolve`](Self::resolve) should have at most.
+    /// Returns how many works one call of [`Resolver::begin`] should have at most.
     fn batch(&self) -> usize {
         1
     }

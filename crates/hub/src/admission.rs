@@ -2,8 +2,9 @@
 //!
 //! A [`SiteAdmission`] joins the store's state of one site with what belongs to this process alone:
 //! the lanes, one per host, role and kind, each with its queue of waiters; and the slots. A
-//! [`AdmissionQueue`] is a way into its site. [`admit`] takes one attempt through it, state by state, and
-//! [`permits`] holds and settles what an attempt was permitted by all the sites it had to pass.
+//! [`AdmissionQueue`] is a way into its site. [`admit`] takes one attempt through it, state by
+//! state, and [`permits`] holds and settles what an attempt was permitted by all the sites it had
+//! to pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -350,8 +350,8 @@ impl Request {
 
     /// Passes on the request of another program as it is: no header is added, no redirect followed,
     /// no body decoded, no failure repeated, and no lifetime added to what the origin states. The
-    /// wait for rate, slots and breaker is bounded by [`RelayMode::hold`]. The body has to be read as
-    /// fast as it comes: other requests may wait for it.
+    /// wait for rate, slots and breaker is bounded by [`RelayMode::hold`]. The body has to be read
+    /// as fast as it comes: other requests may wait for it.
     #[must_use]
     pub fn relayed(mut self, relay: RelayMode) -> Self {
         self.relay = Some(relay);

@@ -2,8 +2,8 @@
 //! decoding.
 //!
 //! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator
-//! another. A transport reports to the [`DialObserver`] of a request when it has to make a connection
-//! first, since the origin counts arrivals and not permits.
+//! another. A transport reports to the [`DialObserver`] of a request when it has to make a
+//! connection first, since the origin counts arrivals and not permits.
 
 use std::sync::Arc;
 

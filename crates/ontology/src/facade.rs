@@ -94,12 +94,12 @@ impl Facade {
     }
 
     /// Asks to send one request of a weight to a host on behalf of a service. Either name may be
-    /// missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a caller that
-    /// is dropped before gives its place back.
+    /// missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a caller
+    /// that is dropped before gives its place back.
     ///
     /// # Errors
-    /// In [`AcquireMode::Fail`], that there is no room, or a cooldown; in both, a name that is none, a
-    /// weight that never fits, and a store that cannot be reached.
+    /// In [`AcquireMode::Fail`], that there is no room, or a cooldown; in both, a name that is
+    /// none, a weight that never fits, and a store that cannot be reached.
     pub async fn acquire(
         &self,
         service: Option<&str>,

@@ -1,7 +1,7 @@
 //! A common bound on the memory of files that are read at the same time.
 //!
-//! What reading one file takes is bounded by [`FormatLimits`](crate::format::Limits). Many small files are
-//! read at once, but a large one takes the whole budget and is read alone.
+//! What reading one file takes is bounded by [`FormatLimits`](crate::format::FormatLimits). Many
+//! small files are read at once, but a large one takes the whole budget and is read alone.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Where ontologies are listed: registries, portals, and addresses that the user gives.
 //!
 //! A source is a file of its own: its [`SourceSpec`] (name, endpoints, credential, rate), the
-//! requests it needs and how it reads the responses. It sends nothing itself: [`OntologySource::begin`]
-//! returns the first [`LookupStep`] of a look-up, and each response gives the next. Names, order,
-//! endpoints, configuration keys and the table of sources follow from the specs.
+//! requests it needs and how it reads the responses. It sends nothing itself:
+//! [`OntologySource::begin`] returns the first [`LookupStep`] of a look-up, and each response gives
+//! the next. Names, order, endpoints, configuration keys and the table of sources follow from the
+//! specs.
 
 mod absence;
 pub mod bioregistry;

@@ -1,12 +1,12 @@
 //! A simulated scholarly web: services by their real names, invented publishers and repositories,
 //! works with copies here and there, and the truth about all of them.
 //!
-//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, the same bytes, the
-//! same faults. Its [`origins`](Library::origins) answer over plain http in the shapes of the real
-//! services, keep limits and have faults. What a client should find is known beforehand:
-//! [`truth`](Library::truth). Identifiers in answers are spelt as services spell them, with
-//! `https://doi.org/` and the like; every URL of a file or page is http, at one of
-//! [`hosts`](Library::hosts).
+//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, the same
+//! bytes, the same faults. Its [`origins`](WorkLibrary::origins) answer over plain http in the
+//! shapes of the real services, keep limits and have faults. What a client should find is known
+//! beforehand: [`truth`](WorkLibrary::truth). Identifiers in answers are spelt as services spell
+//! them, with `https://doi.org/` and the like; every URL of a file or page is http, at one of
+//! [`hosts`](WorkLibrary::hosts).
 
 use std::ops::Range;
 use std::sync::Arc;

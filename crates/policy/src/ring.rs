@@ -1,9 +1,9 @@
 //! The history of a budget: when permits were used.
 //!
-//! Windows of up to [`EXACT_LIMIT`] share one [`PermitRing`] of exact instants. Each larger window has a
-//! [`BucketRing`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its
-//! LATEST permit, so that it leaves the window late and never early: a thousandth of the rate is
-//! lost and no window is ever exceeded.
+//! Windows of up to [`EXACT_LIMIT`] share one [`PermitRing`] of exact instants. Each larger window
+//! has a [`BucketRing`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of
+//! its LATEST permit, so that it leaves the window late and never early: a thousandth of the rate
+//! is lost and no window is ever exceeded.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -223,8 +223,8 @@ impl ResponseCache {
     }
 
     /// Waits for another request, but not beyond the deadline of this one. A relayed request waits
-    /// no longer than [`Relay::hold`](crate::Relay::hold), then it asks for itself: `None`. The
-    /// other one may have to wait for longer than its own would.
+    /// no longer than [`RelayMode::hold`](crate::RelayMode::hold), then it asks for itself: `None`.
+    /// The other one may have to wait for longer than its own would.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,

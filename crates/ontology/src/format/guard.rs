@@ -2,8 +2,8 @@
 //!
 //! The parsers stream, but they trust their input with depth, lengths and expansion. A guard passes
 //! the bytes on, follows just enough of the syntax to keep count, and fails the read when a limit
-//! is exceeded. What it found is kept in a [`GuardReport`] that the caller shares, because parsers wrap
-//! the errors of their readers.
+//! is exceeded. What it found is kept in a [`GuardReport`] that the caller shares, because parsers
+//! wrap the errors of their readers.
 
 use std::io::{self, Read};
 use std::sync::Arc;

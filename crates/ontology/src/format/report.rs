@@ -141,7 +141,7 @@ pub struct ValidationReport {
     /// Distinct terms that are marked as obsolete.
     pub obsolete: u64,
     /// Whether `terms` and `obsolete` count distinct terms. False where there are more than
-    /// [`Limits::max_distinct_terms`](super::Limits::max_distinct_terms).
+    /// [`FormatLimits::max_distinct_terms`](super::FormatLimits::max_distinct_terms).
     pub terms_exact: bool,
     /// The IRI of the ontology.
     pub ontology_iri: Option<String>,
@@ -157,7 +157,7 @@ pub struct ValidationReport {
     pub obo: Option<OboCounts>,
     /// Remote contexts that were not available.
     pub contexts_not_loaded: Vec<String>,
-    /// Errors, at most [`Limits::max_problems`](super::Limits::max_problems).
+    /// Errors, at most [`FormatLimits::max_problems`](super::FormatLimits::max_problems).
     pub errors: Vec<FormatProblem>,
     /// How many errors there are; reading stops at the limit.
     pub error_count: u64,

@@ -23,8 +23,9 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 
 /// Reads a file of a known format to its end.
 ///
-/// Memory stays within [`Limits`](super::Limits) for every input. Formats that are only recognised
-/// give [`ValidationOutcome::NotValidated`] without reading, and so does OWL/XML that is well-formed.
+/// Memory stays within [`FormatLimits`](super::FormatLimits) for every input. Formats that are only
+/// recognised give [`ValidationOutcome::NotValidated`] without reading, and so does OWL/XML that is
+/// well-formed.
 ///
 /// # Errors
 /// What `reader` reports: the file could not be read. Faults of its content are in the report.

@@ -17,7 +17,8 @@ use super::{
 /// Whether a response is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageDecision {
-    /// Store this with the body, once the body has arrived whole (see [`StoredResponse::is_whole`]).
+    /// Store this with the body, once the body has arrived whole (see
+    /// [`StoredResponse::is_whole`]).
     Store(Box<StoredResponse>),
     /// Do not store it.
     No(NotStored),
