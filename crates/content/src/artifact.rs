@@ -94,7 +94,12 @@ impl Fetcher {
             .is_some_and(|name| self.left.contains(name))
             && let Some(left) = left_by_an_earlier_run(location, staging)
         {
-            return self.judge(candidate, left, staging).await;
+            let judged = self.judge(candidate, left, staging).await;
+            // Its status and fields are not known. A 202 without a body is no file, and says nothing
+            // about the file: only what is good is certain.
+            if matches!(judged, FetchOutcome::File(_)) {
+                return judged;
+            }
         }
         let request = self.request(location).in_group(Arc::clone(requests));
         match self.context.hub.download_resumable(request, staging).await {

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use docstokg_bulk::digest::Fingerprint;
+use docstokg_bulk::staging::staging_file;
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::{LibraryPlan, TruthFileKind, WorkLibrary};
 use docstokg_origin_sim::{OriginScript, ScriptedReply};
@@ -332,4 +334,17 @@ fn a_second_run_on_the_same_directory_is_refused() {
     );
     first.kill().expect("killed");
     first.wait().expect("gone");
+}
+
+/// A process that is killed between the end of a 202 and its judgement leaves an empty file.
+#[test]
+fn an_empty_file_that_a_killed_run_left_is_downloaded_anew() {
+    let world = DownloadWorld::plain();
+    let url = "http://a.example/1.pdf";
+    let staged = staging_file(&world.path("out"), 1, Fingerprint::of(url));
+    std::fs::create_dir_all(staged.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&staged, b"").expect("an empty file");
+    let ran = world.run(&[url]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert!(world.manifests()[0]["path"].is_string());
 }
