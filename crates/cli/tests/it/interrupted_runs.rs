@@ -338,7 +338,7 @@ fn a_second_run_on_the_same_directory_is_refused() {
 
 /// A process that is killed between the end of a 202 and its judgement leaves an empty file.
 #[test]
-fn an_empty_file_that_a_killed_run_left_is_downloaded_anew() {
+fn an_empty_file_that_a_killed_run_left_is_downloaded_again() {
     let world = DownloadWorld::plain();
     let url = "http://a.example/1.pdf";
     let staged = staging_file(&world.path("out"), 1, Fingerprint::of(url));
