@@ -27,7 +27,6 @@ mod event;
 pub mod learned;
 pub mod learner;
 pub mod quotas;
-mod recorded;
 
 pub use event::{EventEffect, LimitEvent, SettledRequest};
 

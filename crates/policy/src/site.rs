@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Breaker, BreakerAdmission, BreakerPolicy, OpenReason, Transition};
 use crate::budget::{Budget, Reservation, ReservationStage, WindowFit};
+use crate::host_model::LimitEvent;
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
@@ -34,12 +35,6 @@ use order::{OwnReservation, RESERVATION_GRACE};
 use permit::AdmittedRequest;
 pub use settle::{AttemptResult, BreakerCondition, SettleEffect};
 use site_extras::SiteExtras;
-
-/// Names under which stores know the host model.
-pub use crate::host_model::{
-    EventEffect as Applied, HostModel as HostLimits, LimitEvent, LimitInstants as LimitTurn,
-    SettledRequest as Answered,
-};
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]

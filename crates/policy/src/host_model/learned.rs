@@ -138,15 +138,6 @@ impl LearnedLimits {
         at + self.learner.distance().min(policy.slowest) * earlier
     }
 
-    /// Returns whether the next request waits for the answer to another one. What
-    /// [`LearnedLimits::next`] returns then is when to ask again, and moves with `now`.
-    #[must_use]
-    pub fn awaits_answer(&self, policy: &LearnPolicy, now: BootInstant) -> bool {
-        let obeys = policy.mode != LearnMode::Tighten || !self.learner.knows_nothing();
-        let next = self.learner.next(&policy.bounds(), now);
-        obeys && matches!(next, NextRequest::AfterResponse { .. })
-    }
-
     /// Notes that a request goes now.
     pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
         let sent = self.learner.sent(&policy.bounds(), now);
@@ -272,19 +263,6 @@ impl LearnedLimits {
     /// Returns the confirmed limit that allows least, or the distance that is believed in.
     fn tightest(&self) -> (u32, Duration) {
         self.learner.tightest()
-    }
-
-    /// Returns whether a request is on its way whose answer teaches something.
-    #[must_use]
-    pub fn is_tracked(&self, id: u64) -> bool {
-        self.tracked.iter().any(|tracked| tracked.id == id)
-    }
-
-    /// Returns whether a request is on its way whose headers have not come.
-    #[must_use]
-    pub fn awaits_headers(&self, id: u64) -> bool {
-        let mut tracked = self.tracked.iter();
-        tracked.any(|tracked| tracked.id == id && !tracked.heard)
     }
 
     /// Returns the limit that allows least, as a window.

@@ -195,12 +195,6 @@ impl Quotas {
         }
     }
 
-    /// Returns whether a permit of a lane is counted whose answer has not come.
-    pub(crate) fn is_in_flight(&self, lane: &str, id: u64) -> bool {
-        let found = self.of(lane);
-        found.is_some_and(|own| own.in_flight.iter().any(|other| other.id == id))
-    }
-
     /// Applies the passage of time: resets come, and old statements are forgotten.
     pub fn advance(&mut self, now: BootInstant) {
         for own in &mut self.lanes {

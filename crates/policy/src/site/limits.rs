@@ -101,13 +101,6 @@ impl Site {
         Some(&self.added.as_ref()?.host_model)
     }
 
-    /// Replaces what is known of the host's own limits by what a store knows.
-    pub fn set_limits(&mut self, model: HostModel) {
-        if self.added.is_some() || !model.is_empty() {
-            self.added_mut().host_model = model;
-        }
-    }
-
     /// Forgets what was learned and what the host declared, and returns whether there was anything.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
