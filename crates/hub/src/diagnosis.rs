@@ -6,8 +6,8 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerState;
 use docstokg_policy::budget::EndedWait;
 use docstokg_policy::host::Host;
-use docstokg_policy::learn::Confirmed;
-use docstokg_policy::quota::{Need, Quotas};
+use docstokg_policy::host_model::learner::ConfirmedLimit;
+use docstokg_policy::host_model::quotas::{QuotaNeed, Quotas};
 use docstokg_policy::rate::{LimitBasis, Window, limit_in_words, window_in_words};
 use docstokg_policy::rate_headers::RateHeaderReading;
 use docstokg_policy::role::Role;
@@ -48,7 +48,7 @@ pub struct Diagnosis {
 #[derive(Clone, Debug)]
 pub struct LearnedReport {
     /// The limits that refusals have confirmed.
-    pub limits: Vec<Confirmed>,
+    pub limits: Vec<ConfirmedLimit>,
     /// Whether a search is under way.
     pub searching: bool,
     /// How long nothing is sent, on account of refusals.
@@ -331,9 +331,9 @@ fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obs
     let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
     };
-    let need = Need {
+    let need = QuotaNeed {
         weight: 1,
-        ..Need::default()
+        ..QuotaNeed::default()
     };
     let quotas = view.site.quotas().zip(ask.quota_lane.as_deref());
     let turn = quotas.and_then(|(quotas, lane)| quotas.next(lane, need, view.now));

@@ -7,7 +7,7 @@ use docstokg_policy::adaptive::Adjustment;
 use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
 use docstokg_policy::classify::{AttemptMeaning, Fault};
 use docstokg_policy::host::Host;
-use docstokg_policy::learn::Confirmed;
+use docstokg_policy::host_model::learner::ConfirmedLimit;
 use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::RateHeaderReading;
 use docstokg_policy::retry::StopReason;
@@ -210,7 +210,7 @@ pub enum EventKind {
     /// An adaptive rate changed.
     Adapted(Adjustment),
     /// Answers have confirmed a limit of the host.
-    Learned(Confirmed),
+    Learned(ConfirmedLimit),
     /// There will be another attempt.
     Retry {
         /// When.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerState, OpenReason};
 use docstokg_policy::budget::{Budget, Demand};
 use docstokg_policy::host::Host;
-use docstokg_policy::learn::{Confirmed, Shape};
-use docstokg_policy::learned::Learned;
+use docstokg_policy::host_model::learned::LearnedLimits;
+use docstokg_policy::host_model::learner::{ConfirmedLimit, LimitShape};
 use docstokg_policy::rate::{LimitBasis, Window};
 use docstokg_policy::rate_headers::{Quota, Unit};
 use docstokg_policy::role::Role;
@@ -293,16 +293,20 @@ fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
 
 /// Returns the distance between requests that the learned limits ask for.
 fn learned_distance(view: &SiteView) -> Duration {
-    let of_limit = |limit: &Confirmed| {
+    let of_limit = |limit: &ConfirmedLimit| {
         let amount = f64::from(limit.amount).max(0.001);
         let seconds = match limit.shape {
-            Shape::Window { seconds } => f64::from(seconds) / amount,
-            Shape::Rate => 1.0 / amount,
-            Shape::Cap => 0.0,
+            LimitShape::Window { seconds } => f64::from(seconds) / amount,
+            LimitShape::Rate => 1.0 / amount,
+            LimitShape::Cap => 0.0,
         };
         Duration::from_secs_f64(seconds)
     };
-    let limits = view.site.learned().into_iter().flat_map(Learned::limits);
+    let limits = view
+        .site
+        .learned()
+        .into_iter()
+        .flat_map(LearnedLimits::limits);
     limits.map(of_limit).max().unwrap_or_default()
 }
 

@@ -31,26 +31,6 @@ mod structured;
 pub mod time;
 pub mod windows;
 
-/// Learned limits, under the names that other crates know: see [`host_model::learner`].
-pub mod learn {
-    pub use crate::host_model::learner::{
-        ConfirmedLimit as Confirmed, LimitShape as Shape, SERVED_WITHIN,
-    };
-}
-
-/// How limits are learned, under the names that other crates know: see [`host_model::learned`].
-pub mod learned {
-    pub use crate::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits as Learned};
-}
-
-/// Declared quotas, under the names that other crates know: see [`host_model::quotas`].
-pub mod quota {
-    pub use crate::host_model::quotas::{
-        QuotaEffect as Heard, QuotaInstants as Turn, QuotaNeed as Need,
-        QuotaStatement as Statement, Quotas,
-    };
-}
-
 /// The example of the README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

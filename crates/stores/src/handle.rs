@@ -9,7 +9,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
 use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
-use docstokg_policy::quota::{Heard, Statement};
+use docstokg_policy::host_model::quotas::{QuotaEffect, QuotaStatement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
     AdmissionRequest, AdmissionResult, AttemptResult, BreakerCondition, BudgetCost, Permit,
@@ -291,8 +291,8 @@ impl dyn SiteHandle + '_ {
         &self,
         ask: &AdmissionRequest,
         permit: &Permit,
-        statement: &Arc<Statement>,
-    ) -> StoreReply<Heard> {
+        statement: &Arc<QuotaStatement>,
+    ) -> StoreReply<QuotaEffect> {
         let (permit, statement) = (permit.clone(), Arc::clone(statement));
         self.apply_for(ask, RequestOperation::StateQuotas { permit, statement })
     }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use docstokg_hub::Host;
 use docstokg_hub::config::{Config, is_pace, read_network_key};
-use docstokg_hub::policy::learn::{Confirmed, Shape};
+use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
 use docstokg_hub::stores::{SiteKey, SiteView, StoreError};
 use docstokg_telemetry::sink::sqlite::{Database, open_to_read};
 use docstokg_telemetry::summary::limits::{self, UnreachedLimit};
@@ -33,7 +33,7 @@ struct LearnedSite {
     hosts: Vec<Host>,
     /// The roles in which the run sent requests to it.
     roles: Vec<String>,
-    limits: Vec<Confirmed>,
+    limits: Vec<ConfirmedLimit>,
     searching: bool,
     /// The refusals of the run.
     refusals: HostRefusals,
@@ -159,7 +159,7 @@ fn summary_of(directory: &Path) -> anyhow::Result<Value> {
 /// Returns what a site has learned, if it has learned anything.
 fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<LearnedSite> {
     let found = view.site.learned()?;
-    let limits: Vec<Confirmed> = found.limits().copied().collect();
+    let limits: Vec<ConfirmedLimit> = found.limits().copied().collect();
     let searching = found.is_searching();
     if limits.is_empty() && !searching {
         return None;
@@ -330,11 +330,11 @@ fn advice_json(advice: &AdviceView) -> Value {
 }
 
 /// Returns a learned limit as JSON, as `limits doctor` and `limits advise` write it.
-pub(crate) fn limit_json(limit: &Confirmed) -> Value {
+pub(crate) fn limit_json(limit: &ConfirmedLimit) -> Value {
     let (shape, seconds) = match limit.shape {
-        Shape::Window { seconds } => ("window", Some(seconds)),
-        Shape::Cap => ("cap", None),
-        Shape::Rate => ("rate", Some(1.0)),
+        LimitShape::Window { seconds } => ("window", Some(seconds)),
+        LimitShape::Cap => ("cap", None),
+        LimitShape::Rate => ("rate", Some(1.0)),
     };
     json!({
         "text": limit.to_string(),

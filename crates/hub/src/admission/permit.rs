@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::AttemptMeaning;
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
     AdmissionRequest, AttemptResult, Permit, PermitStanding, SettleEffect,
@@ -218,7 +218,11 @@ impl HeldPermit {
 
     /// The headers state quotas: all requests of the lane obey them from now on. Returns whether
     /// they hold the next one back.
-    pub(crate) async fn state_quotas(&self, statement: Statement, track: &RequestTrack) -> bool {
+    pub(crate) async fn state_quotas(
+        &self,
+        statement: QuotaStatement,
+        track: &RequestTrack,
+    ) -> bool {
         let state = &self.0;
         let site = &state.lane.site;
         let statement = Arc::new(statement);

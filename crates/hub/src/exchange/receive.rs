@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_policy::classify::{AttemptClass, AttemptEnding, AttemptMeaning, Fault};
 use docstokg_policy::host::Host;
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::rate_headers;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::AttemptResult;
@@ -287,7 +287,7 @@ impl Wire {
         track.note(&target.host, target.role, || {
             EventKind::Stated(Box::new(reading.clone()))
         });
-        let statement = Statement {
+        let statement = QuotaStatement {
             reading,
             retry_after,
             is_refusal,

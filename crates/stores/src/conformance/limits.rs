@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::classify::AttemptMeaning;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use docstokg_policy::site::{
     AdmissionDecision, AdmissionRequest, AttemptResult, LanePolicy, Permit,
@@ -102,7 +102,7 @@ pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
         partition: None,
         source: RateHeaderFamily::RateLimit,
     };
-    let statement = Arc::new(Statement {
+    let statement = Arc::new(QuotaStatement {
         reading: RateHeaderReading {
             quotas: vec![quota],
             ..RateHeaderReading::default()

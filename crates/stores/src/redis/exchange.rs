@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-use docstokg_policy::quota::Heard;
+use docstokg_policy::host_model::quotas::QuotaEffect;
 use docstokg_policy::site::{RequestOperation, SettleEffect, SiteOperation, SiteResult};
 use docstokg_policy::time::BootInstant;
 use parking_lot::{Mutex, MutexGuard};
@@ -141,7 +141,7 @@ impl SiteExchange {
                 state.copy.result_without_change(operation, here, now)
             }
             RequestOperation::StateQuotas { .. } if ask.quota_lane.is_none() => {
-                Some(Heard::default().into())
+                Some(QuotaEffect::default().into())
             }
             _ => None,
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::{LearnMode, LearnPolicy, Learned};
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy, LearnedLimits};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
@@ -195,7 +195,7 @@ struct Ended {
     name: &'static str,
     origin: Origin,
     shares: Vec<u32>,
-    learned: Learned,
+    learned: LearnedLimits,
 }
 
 /// Runs the same on memory, on SQLite and on Redis with a store for each process.
@@ -268,7 +268,7 @@ fn a_limit_is_confirmed_at_the_same_instant_on_every_store() {
     }
 }
 
-fn words(learned: &Learned) -> Vec<String> {
+fn words(learned: &LearnedLimits) -> Vec<String> {
     learned.limits().map(ToString::to_string).collect()
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
 use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use docstokg_hub::policy::learn::{Confirmed, Shape};
+use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
 use docstokg_hub::policy::rate::Window;
 
 use super::LearnedSite;
@@ -52,7 +52,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Writes the keys of the limits, in flow style.
-fn flow(limits: &[Confirmed]) -> String {
+fn flow(limits: &[ConfirmedLimit]) -> String {
     let (mut rates, mut most, mut even) = (Vec::new(), None, false);
     for limit in limits.iter().map(written) {
         match limit {
@@ -90,16 +90,16 @@ enum WrittenLimit {
     Cap(NonZeroU32),
 }
 
-fn written(limit: &Confirmed) -> WrittenLimit {
+fn written(limit: &ConfirmedLimit) -> WrittenLimit {
     match limit.shape {
         // A length between whole seconds fits the refusals; no server is configured so.
-        Shape::Window { seconds } if (seconds - seconds.round()).abs() < 0.01 => {
+        LimitShape::Window { seconds } if (seconds - seconds.round()).abs() < 0.01 => {
             let length = Duration::from_secs_f32(seconds.round().max(1.0));
             WrittenLimit::Window(Window::new(whole(limit.amount), length))
         }
-        Shape::Window { seconds } => WrittenLimit::Rate(rate(limit.amount / seconds)),
-        Shape::Rate => WrittenLimit::Rate(rate(limit.amount)),
-        Shape::Cap => WrittenLimit::Cap(whole(limit.amount)),
+        LimitShape::Window { seconds } => WrittenLimit::Rate(rate(limit.amount / seconds)),
+        LimitShape::Rate => WrittenLimit::Rate(rate(limit.amount)),
+        LimitShape::Cap => WrittenLimit::Cap(whole(limit.amount)),
     }
 }
 
@@ -128,14 +128,14 @@ mod tests {
 
     use super::*;
 
-    fn learned(host: &str, roles: &[&str], limits: &[(Shape, f32)]) -> LearnedSite {
+    fn learned(host: &str, roles: &[&str], limits: &[(LimitShape, f32)]) -> LearnedSite {
         LearnedSite {
             site: None,
             hosts: vec![Host::parse(host).expect("a host")],
             roles: roles.iter().map(ToString::to_string).collect(),
             limits: limits
                 .iter()
-                .map(|(shape, amount)| Confirmed::of(*shape, *amount, 3))
+                .map(|(shape, amount)| ConfirmedLimit::of(*shape, *amount, 3))
                 .collect(),
             searching: false,
             refusals: super::super::saved::HostRefusals::default(),
@@ -144,18 +144,18 @@ mod tests {
 
     #[test]
     fn every_shape_is_written_as_a_window_or_a_cap() {
-        let five = Shape::Window { seconds: 5.0 };
+        let five = LimitShape::Window { seconds: 5.0 };
         let text = yaml(&[
             learned("api.example", &["artifact"], &[(five, 10.2)]),
-            learned("b.example:81", &["artifact"], &[(Shape::Rate, 9.87)]),
-            learned("c.example", &["artifact"], &[(Shape::Cap, 4.0)]),
-            learned("d.example", &["artifact"], &[(Shape::Rate, 0.3)]),
+            learned("b.example:81", &["artifact"], &[(LimitShape::Rate, 9.87)]),
+            learned("c.example", &["artifact"], &[(LimitShape::Cap, 4.0)]),
+            learned("d.example", &["artifact"], &[(LimitShape::Rate, 0.3)]),
             learned("e.example", &["artifact", "landing"], &[(five, 3.0)]),
             learned("f.example", &["artifact"], &[]),
             learned(
                 "g.example",
                 &["artifact"],
-                &[(Shape::Window { seconds: 1.426 }, 11.0)],
+                &[(LimitShape::Window { seconds: 1.426 }, 11.0)],
             ),
         ])
         .expect("lines");

@@ -1,6 +1,6 @@
 //! Which refusals of a run a learned limit would have saved, by the instants of its requests.
 
-use docstokg_hub::policy::learn::{Confirmed, Shape};
+use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
 use docstokg_telemetry::summary::limits::SentRequest;
 
 /// How much earlier a request may have arrived at the server, relative to another, than it was
@@ -21,7 +21,7 @@ pub(super) struct HostRefusals {
 
 /// Counts the refusals, and those of them that exceeded a limit. The requests are in the order in
 /// which they were sent.
-pub(super) fn count(requests: &[SentRequest], limits: &[Confirmed]) -> HostRefusals {
+pub(super) fn count(requests: &[SentRequest], limits: &[ConfirmedLimit]) -> HostRefusals {
     let mut found = HostRefusals::default();
     for (index, request) in requests.iter().enumerate() {
         if !is_refused(requests, request) {
@@ -58,19 +58,19 @@ fn is_refused(requests: &[SentRequest], request: &SentRequest) -> bool {
 
 /// Returns whether a request sent at an instant was more than a limit admits, given those sent
 /// before it.
-fn is_above(limit: &Confirmed, before: &[SentRequest], at: f64) -> bool {
+fn is_above(limit: &ConfirmedLimit, before: &[SentRequest], at: f64) -> bool {
     let amount = f64::from(limit.amount).round();
     let counted = |condition: &dyn Fn(&SentRequest) -> bool| {
         let found = before.iter().filter(|other| condition(other)).count();
         f64::from(u32::try_from(found).unwrap_or(u32::MAX))
     };
     match limit.shape {
-        Shape::Window { seconds } => {
+        LimitShape::Window { seconds } => {
             let from = at - f64::from(seconds) - ARRIVAL_JITTER_SHARE;
             counted(&|other| is_served(other) && other.sent_s > from) >= amount
         }
-        Shape::Cap => counted(&|other| other.ended_s > at - ARRIVAL_JITTER_SHARE) >= amount,
-        Shape::Rate => {
+        LimitShape::Cap => counted(&|other| other.ended_s > at - ARRIVAL_JITTER_SHARE) >= amount,
+        LimitShape::Rate => {
             let from = at - 1.0 / f64::from(limit.amount).max(1e-6);
             counted(&|other| other.sent_s > from) >= 1.0
         }
@@ -89,8 +89,8 @@ mod tests {
         }
     }
 
-    fn limit(shape: Shape, amount: f32) -> Confirmed {
-        Confirmed::of(shape, amount, 2)
+    fn limit(shape: LimitShape, amount: f32) -> ConfirmedLimit {
+        ConfirmedLimit::of(shape, amount, 2)
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             request(7.5, 200),
             request(7.6, 503),
         ];
-        let two_in_five = limit(Shape::Window { seconds: 5.0 }, 2.0);
+        let two_in_five = limit(LimitShape::Window { seconds: 5.0 }, 2.0);
         let found = count(&requests, &[two_in_five]);
         assert_eq!(
             found,
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_cap_counts_what_is_in_flight_and_a_rate_the_distance() {
         let at_once = [request(0.0, 200), request(0.01, 429), request(1.0, 429)];
-        let cap = limit(Shape::Cap, 1.0);
+        let cap = limit(LimitShape::Cap, 1.0);
         assert_eq!(count(&at_once, &[cap]), HostRefusals { all: 2, saved: 1 });
-        let rate = limit(Shape::Rate, 2.0);
+        let rate = limit(LimitShape::Rate, 2.0);
         assert_eq!(count(&at_once, &[rate]), HostRefusals { all: 2, saved: 1 });
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use docstokg_policy::learn::SERVED_WITHIN;
+use docstokg_policy::host_model::learner::SERVED_WITHIN;
 use parking_lot::Mutex;
 
 use crate::clock::BootInstant;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use docstokg_config::SourcedValue;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;

@@ -8,7 +8,7 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
 use docstokg_policy::classify::AttemptMeaning;
 use docstokg_policy::host::Host;
-use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::host_model::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::classify::AttemptMeaning;
-use docstokg_policy::learned::LearnMode;
+use docstokg_policy::host_model::learned::LearnMode;
 use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::Clock;
 use docstokg_stores::clock::SystemClock;

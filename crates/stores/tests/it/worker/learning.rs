@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::classify::AttemptMeaning;
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::rate_headers::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use docstokg_policy::site::AdmissionDecision;
 use docstokg_policy::time::{BootInstant, Clock};
@@ -48,7 +48,7 @@ pub(super) fn learn_without_pause(client: &WorkerClient) {
 }
 
 /// What a host states that has so much left.
-pub(crate) fn remaining(remaining: u32) -> Arc<Statement> {
+pub(crate) fn remaining(remaining: u32) -> Arc<QuotaStatement> {
     let quota = Quota {
         unit: Unit::Requests,
         window: None,
@@ -58,7 +58,7 @@ pub(crate) fn remaining(remaining: u32) -> Arc<Statement> {
         partition: None,
         source: RateHeaderFamily::RateLimit,
     };
-    Arc::new(Statement {
+    Arc::new(QuotaStatement {
         reading: RateHeaderReading {
             quotas: vec![quota],
             ..RateHeaderReading::default()

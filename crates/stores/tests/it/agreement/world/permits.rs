@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::classify::AttemptMeaning;
-use docstokg_policy::quota::Statement;
+use docstokg_policy::host_model::quotas::QuotaStatement;
 use docstokg_policy::rate_headers::{Quota, RateHeaderReading};
 use docstokg_policy::site::{AdmissionRequest, AttemptResult, Permit};
 use docstokg_policy::time::Clock;
@@ -26,7 +26,7 @@ impl World<'_> {
         let ask = self.ask(&costs, role);
         let mut reading = RateHeaderReading::default();
         reading.quotas.push(quota.clone());
-        let statement = Arc::new(Statement {
+        let statement = Arc::new(QuotaStatement {
             retry_after: None,
             is_refusal: quota.remaining == Some(0),
             is_spent_kind: false,
