@@ -72,8 +72,8 @@ section! {
         /// Where it is: a file for `multiprocess` and `sqlite`,
         /// `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
         dsn: Dsn => "in the state directory",
-        /// What to do while the store does not answer: `local` (go on with this process's share of
-        /// the limits) or `refuse` (send nothing)
+        /// What to do while the store does not answer: `local` (continue with this process's
+        /// share of the limits) or `refuse` (send nothing)
         on_store_failure: OnStoreFailure = "local",
         /// With `local`: the share of the limits, one in so many, of a process that never reached
         /// the store
