@@ -35,6 +35,14 @@ pub fn digest_of<D: Digest>(path: &Path) -> io::Result<String> {
 
 /// What a text is known by where it must not be persisted itself, because it may carry a
 /// credential.
+///
+/// ```
+/// use docstokg_bulk::digest::Fingerprint;
+///
+/// let shown = Fingerprint::of("https://api.example/?key=s3cret").to_string();
+/// assert_eq!(shown.len(), 32);
+/// assert_eq!(Fingerprint::read(&shown), Some(Fingerprint::of("https://api.example/?key=s3cret")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 

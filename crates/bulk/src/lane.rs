@@ -14,6 +14,15 @@ use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
 /// What an item waits in line for. Cheap to clone.
+///
+/// ```
+/// use docstokg_bulk::lane::WorkLaneKey;
+/// use docstokg_policy::role::Role;
+///
+/// let lane = WorkLaneKey::Site { site: "api.example".into(), role: Role::Metadata };
+/// assert_eq!(lane.to_string().parse(), Ok(lane.clone()));
+/// assert!("no lane".parse::<WorkLaneKey>().is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkLaneKey {
     /// The item's next step is not known yet.

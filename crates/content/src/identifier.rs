@@ -53,6 +53,15 @@ impl Identifier {
     /// `PubMed`, PMC or `OpenAlex` is the identifier it carries; any other `http` or `https` link
     /// is itself.
     ///
+    /// ```
+    /// use docstokg_content::identifier::Identifier;
+    ///
+    /// let read = |text| Identifier::parse(text).map(|id| id.to_string());
+    /// assert_eq!(read("https://doi.org/10.1371/JOURNAL.PONE.0000308").as_deref(), Ok("doi:10.1371/journal.pone.0000308"));
+    /// assert_eq!(read("arXiv:1706.03762v2").as_deref(), Ok("arxiv:1706.03762v2"));
+    /// assert!(read("308").is_err(), "a bare number could be anything");
+    /// ```
+    ///
     /// # Errors
     /// Says what the text looks like and what is accepted. The message never repeats a password.
     pub fn parse(text: &str) -> Result<Self, IdentifierError> {
@@ -84,6 +93,16 @@ impl Identifier {
 
     /// Returns the text under which duplicates of a work are found: arXiv without version, a URL in
     /// its index form.
+    ///
+    /// ```
+    /// use docstokg_content::identifier::Identifier;
+    ///
+    /// let versions = ["1706.03762v2", "https://arxiv.org/abs/1706.03762", "10.48550/arXiv.1706.03762"];
+    /// for text in versions {
+    ///     assert_eq!(Identifier::parse(text)?.work_key(), "arxiv:1706.03762");
+    /// }
+    /// # Ok::<(), docstokg_content::identifier::IdentifierError>(())
+    /// ```
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {

@@ -17,6 +17,22 @@ use tokio_util::sync::CancellationToken;
 /// While a request only waits (for a rate, a slot, a breaker, a retry or a robots.txt) it holds
 /// nothing: the group counts it, so that a scheduler does not take it for one that is busy, and
 /// cancelling the group ends it without loss. A request that is on the wire is finished.
+///
+/// ```
+/// use docstokg_hub::{Request, RequestGroup};
+/// use std::sync::Arc;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let (hub, web) = simulation.hub([OriginScript::new("a.example")]);
+/// # simulation.block_on(async move {
+/// let group = Arc::new(RequestGroup::default());
+/// group.cancel();
+/// let request = Request::get("http://a.example/".parse()?).in_group(Arc::clone(&group));
+/// assert_eq!(hub.fetch(request).await.unwrap_err().kind.class(), "cancelled");
+/// assert!(web.ledger().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RequestGroup {
     cancellation: CancellationToken,

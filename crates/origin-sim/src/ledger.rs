@@ -127,6 +127,21 @@ impl Ledger {
 
     /// Checks that no interval of length `per` holds more than `limit` arrivals.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_origin_sim::{Arrival, OriginScript, SimulatedWeb};
+    /// use docstokg_policy::time::{BootInstant, Timestamp};
+    ///
+    /// let at = |second: u64| BootInstant::from_micros(second * 1_000_000);
+    /// let web = SimulatedWeb::new([OriginScript::new("a.example")], at(0));
+    /// for second in [0, 4, 5] {
+    ///     web.ask(Arrival::get("a.example", "/", at(second)), Timestamp::from_micros(0));
+    /// }
+    /// let ledger = web.ledger();
+    /// assert!(ledger.no_window_exceeded("a.example", 2, Duration::from_secs(5)).is_ok());
+    /// assert!(ledger.no_window_exceeded("a.example", 1, Duration::from_secs(3)).is_err());
+    /// ```
+    ///
     /// # Errors
     /// Names the first interval that does.
     pub fn no_window_exceeded(

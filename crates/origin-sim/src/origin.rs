@@ -45,6 +45,19 @@ struct PathBudget {
 }
 
 /// The script of one host.
+///
+/// ```
+/// use docstokg_origin_sim::{Arrival, OriginScript, ScriptedReply, SimulatedWeb};
+/// use docstokg_policy::time::{BootInstant, Timestamp};
+///
+/// let start = BootInstant::from_micros(0);
+/// let origin = OriginScript::new("api.example").limit("1/SECOND");
+/// let origin = origin.route("/work", [ScriptedReply::ok("found")]);
+/// let web = SimulatedWeb::new([origin], start);
+/// let send = || web.ask(Arrival::get("api.example", "/work", start), Timestamp::from_micros(0));
+/// assert_eq!(send().map(|reply| reply.status), Some(200));
+/// assert_eq!(send().map(|reply| reply.status), Some(429), "the second within a second");
+/// ```
 pub struct OriginScript {
     pub(crate) host: String,
     budgets: Vec<PathBudget>,
@@ -58,7 +71,7 @@ pub struct OriginScript {
 }
 
 impl OriginScript {
-    /// Scripts a host that answers everything with 200 and an empty object.
+    /// Scripts a host that returns status 200 and an empty object for every path.
     #[must_use]
     pub fn new(host: &str) -> Self {
         Self {
@@ -150,7 +163,7 @@ impl OriginScript {
         self
     }
 
-    /// Decides on the answer to a request that arrives now.
+    /// Decides on the reply to a request that arrives now.
     fn answer(
         &mut self,
         arrival: &Arrival,

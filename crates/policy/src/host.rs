@@ -41,6 +41,15 @@ impl Host {
     /// Names the host of a URL. The default port of the scheme is left out, any other is part of
     /// the host.
     ///
+    /// ```
+    /// use docstokg_policy::host::Host;
+    ///
+    /// let of = |url: &str| Host::of(&url.parse().expect("a URL"));
+    /// assert_eq!(of("http://Example.org:8080/a")?.as_str(), "example.org:8080");
+    /// assert!(of("ftp://example.org/").is_err());
+    /// # Ok::<(), docstokg_policy::host::HostError>(())
+    /// ```
+    ///
     /// # Errors
     /// Refuses schemes other than `http` and `https`, URLs with userinfo and URLs without a host.
     pub fn of(url: &Url) -> Result<Self, HostError> {
@@ -67,6 +76,16 @@ impl Host {
     /// Reads a host as written in config: any case, Unicode, a trailing dot, a port.
     ///
     /// Both default ports are dropped, since config speaks of a host and not of a scheme.
+    ///
+    /// ```
+    /// use docstokg_policy::host::Host;
+    ///
+    /// let host = Host::parse("API.Example.org.:443")?;
+    /// assert_eq!(host.as_str(), "api.example.org");
+    /// assert_eq!(Host::parse("bücher.example")?.as_str(), "xn--bcher-kva.example");
+    /// assert!(Host::parse("https://api.example.org/works").is_err());
+    /// # Ok::<(), docstokg_policy::host::HostError>(())
+    /// ```
     ///
     /// # Errors
     /// Says what is wrong when the text holds anything but a host and a port.
@@ -156,6 +175,15 @@ impl Borrow<str> for Host {
 /// Returns whether an address is one that the open internet does not reach: loopback, private,
 /// link-local, shared, unique-local, unspecified, multicast, reserved, and IPv6 forms that embed
 /// such an IPv4 address.
+///
+/// ```
+/// use docstokg_policy::host::is_internal;
+///
+/// assert!(is_internal("10.0.0.1".parse()?));
+/// assert!(is_internal("::ffff:127.0.0.1".parse()?));
+/// assert!(!is_internal("93.184.215.14".parse()?));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[must_use]
 pub fn is_internal(address: IpAddr) -> bool {
     match address {

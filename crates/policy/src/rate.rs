@@ -12,6 +12,16 @@ pub use words::{LimitBasis, limit_in_words, rates_in_words, window_in_words};
 mod words;
 
 /// At most `limit` permits in any interval of length `per`.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::rate::Window;
+///
+/// let window: Window = "1/3SECOND".parse()?;
+/// assert_eq!((window.limit.get(), window.per), (1, Duration::from_secs(3)));
+/// assert_eq!("300/min".parse::<Window>()?.to_string(), "300/MINUTE");
+/// # Ok::<(), docstokg_policy::rate::RateError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// How many weights.
@@ -51,6 +61,13 @@ impl fmt::Display for Window {
 }
 
 /// Why a text is not a rate.
+///
+/// ```
+/// use docstokg_policy::rate::parse_rates;
+///
+/// let error = parse_rates("10/FORTNIGHT").unwrap_err();
+/// assert_eq!(error.why, "the unit is not one of SECOND, MINUTE, HOUR, DAY");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not a rate: {why}; write for instance 10/SECOND, 1/3SECOND or 10/SECOND+5000/HOUR"
@@ -119,6 +136,15 @@ fn unit_length(unit: &str) -> Option<Duration> {
 }
 
 /// Reads windows joined by `+`: `10/SECOND+5000/HOUR`. All of them hold.
+///
+/// ```
+/// use docstokg_policy::rate::{format_rates, parse_rates, rates_in_words};
+///
+/// let windows = parse_rates("2/s+500/hour")?;
+/// assert_eq!(format_rates(&windows), "2/SECOND+500/HOUR");
+/// assert_eq!(rates_in_words(&windows), "2 a second, 500 an hour");
+/// # Ok::<(), docstokg_policy::rate::RateError>(())
+/// ```
 ///
 /// # Errors
 /// Names the first part that is not a rate.

@@ -151,6 +151,30 @@ pub fn wants_retry(
 /// again. Backoff has equal jitter: half of it fixed, half of it random. After a refusal there is
 /// none where the limiter learns: it holds all requests to the host back, this one among them, and
 /// a breaker opens for no longer than that.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::classify::{AttemptEnding, Classifier};
+/// use docstokg_policy::retry::{EndedAttempt, Repeatable, RetryDecision, RetryPolicy, decide};
+/// use docstokg_policy::time::BootInstant;
+/// use http::StatusCode;
+///
+/// let now = BootInstant::from_micros(0);
+/// let until = now + Duration::from_secs(7);
+/// let ended = EndedAttempt {
+///     attempt: 1,
+///     class: Classifier::default().classify(AttemptEnding::Status(StatusCode::TOO_MANY_REQUESTS)),
+///     repeatable: Repeatable::Yes,
+///     open_until: None,
+///     asked_until: Some(until),
+///     deadline: now + Duration::from_secs(60),
+///     is_over_budget: false,
+///     awaits_probe: false,
+///     is_learned: false,
+/// };
+/// // `Retry-After` takes the place of the backoff.
+/// assert_eq!(decide(&RetryPolicy::default(), &ended, now, 0.5), RetryDecision::RetryAt(until));
+/// ```
 #[must_use]
 pub fn decide(
     policy: &RetryPolicy,

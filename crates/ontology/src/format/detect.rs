@@ -89,6 +89,13 @@ impl fmt::Display for ContentRefusal {
 /// `hint` is what a media type or file name suggests. It decides between formats that the bytes
 /// leave open (every N-Triples file is Turtle as well), and names the format of a text that is
 /// broken from its beginning; it never overrules the bytes.
+///
+/// ```
+/// use docstokg_ontology::format::{DetectedFormat, OntologyFormat, detect};
+///
+/// let head = b"format-version: 1.2\nontology: hp\n\n[Term]\nid: HP:0000001\n";
+/// assert_eq!(detect(head, None), DetectedFormat::Ontology(OntologyFormat::Obo));
+/// ```
 #[must_use]
 pub fn detect(head: &[u8], hint: Option<OntologyFormat>) -> DetectedFormat {
     // More would cost more, and change nothing.

@@ -5,6 +5,13 @@ use crate::format::directory_name;
 /// Makes a directory name of a version. Paths and version IRIs with a date among their parts
 /// (`releases/DATE`, `hp/releases/DATE`, `http://.../DATE/hp.owl`) are named by that date; others as
 /// [`directory_name`] does.
+///
+/// ```
+/// use docstokg_ontology::library::version_directory;
+///
+/// assert_eq!(version_directory("2026-06-20"), "2026-06-20");
+/// assert!(!version_directory("releases/2026/x").contains("../"));
+/// ```
 #[must_use]
 pub fn version_directory(version: &str) -> String {
     let mut parts = version.trim().split('/');
