@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_these_texts() {
+    fn lane_keys_are_written_as_documented() {
         for (key, text) in [
             (WorkLaneKey::Start, "start"),
             (WorkLaneKey::MissingInput, "missing-input"),
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_is_read_back(kind in 0..5, text in ".*", role in 0..3_usize) {
+        fn lane_key_is_read_back_as_written(kind in 0..5, text in ".*", role in 0..3_usize) {
             let key = match kind {
                 0 => WorkLaneKey::Start,
                 1 => WorkLaneKey::MissingInput,

@@ -219,7 +219,7 @@ proptest! {
     /// However many lanes there are, however works are put back and in whatever order answers
     /// come, every work is started until it is done, and few lanes are listed at a time.
     #[test]
-    fn a_few_lanes_at_a_time_come_to_all(
+    fn every_work_is_started_although_few_lanes_are_listed(
         works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
         draws in prop::collection::vec(any::<u8>(), 1..80),
     ) {
