@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_and_short() {
+    fn version_directory_is_a_safe_short_name() {
         for (version, name) in [
             ("2026-06-20", "2026-06-20"),
             ("releases/2026-06-15", "2026-06-15"),
