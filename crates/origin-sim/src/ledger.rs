@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checks_can_fail() {
+    fn ledger_checks_report_a_violation() {
         let crowded = ledger(&[(0, 5, None), (10, 15, None), (90, 95, None)]);
         assert!(
             crowded
