@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_has_one_spelling() {
+    fn host_parse_gives_one_spelling_per_host() {
         for text in [
             "https://API.Crossref.ORG/x",
             "https://api.crossref.org.:443/",

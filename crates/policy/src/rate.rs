@@ -220,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in ".{0,40}") {
+        fn parse_rates_reads_any_text_without_a_panic(text in ".{0,40}") {
             let _ = parse_rates(&text);
         }
     }

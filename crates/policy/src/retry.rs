@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_for_the_right_reason() {
+    fn decide_stops_with_the_reason_of_the_case() {
         let policy = RetryPolicy::default();
         let stop = |ended: EndedAttempt| decide(&policy, &ended, NOW, 0.5);
         let base = ended(1, AttemptMeaning::Failure);
