@@ -4,8 +4,7 @@
 //!
 //! - [`input`] reads lists of works; [`identifier`] and [`work`] describe their names.
 //! - [`resolver`] queries the services that know where files are, in steps of [`docstokg_lookup`],
-//!   and
-//!   returns [`location`]s.
+//!   and returns [`location`]s.
 //! - [`landing_page`] and [`bot_challenge`] read publishers' pages.
 //! - [`sniff`] judges a file by its bytes, and [`names`] gives the file its name on disk.
 
