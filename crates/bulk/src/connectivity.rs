@@ -153,7 +153,7 @@ impl Connectivity {
         self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells whether any host that certainly exists can be reached.
+    /// Tells whether [`Reachability`] finds any host that certainly exists.
     async fn is_any_reachable(&self, check: &dyn Reachability) -> bool {
         let mut checks: Vec<BoxFuture<'_, bool>> = self
             .certain

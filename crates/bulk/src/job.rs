@@ -98,11 +98,11 @@ pub trait Job: Send + Sync + Sized + 'static {
     /// The type of a step.
     type Step: Clone + PartialEq + Send + Sync;
 
-    /// Decodes a claimed item, from its persisted state or from its name.
+    /// Decodes a [`ClaimedItem`], from its persisted state or from its name.
     fn load(&self, item: &ClaimedItem) -> LoadedItem<Self::State>;
 
-    /// Returns the next step. Pure: the same state at the same time results in the same step, and
-    /// an end is final.
+    /// Returns the [`NextStep`]. Pure: the same state at the same time results in the same step,
+    /// and an end is final.
     fn next(&self, state: &Self::State, now: Timestamp) -> NextStep<Self::Step>;
 
     /// Returns the [`WorkLaneKey`] of a step.
@@ -132,6 +132,6 @@ pub trait Job: Send + Sync + Sized + 'static {
         requests: &'a Arc<RequestGroup>,
     ) -> BoxFuture<'a, Result<(), RunError>>;
 
-    /// Records the result of a finished item.
+    /// Records the result of a finished [`ActiveItem`].
     fn finish(&self, item: ActiveItem<Self>) -> BoxFuture<'_, Result<(), RunError>>;
 }

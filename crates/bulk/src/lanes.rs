@@ -262,14 +262,14 @@ impl<T> WorkLanes<T> {
         self.forget(key);
     }
 
-    /// Drops a lane without items.
+    /// Drops the lane of a [`WorkLaneKey`], if it has no items.
     fn forget(&mut self, key: &WorkLaneKey) {
         if self.by_key.get(key).is_some_and(WorkLane::is_empty) {
             self.by_key.remove(key);
         }
     }
 
-    /// Returns the next action; `None` if no action is possible.
+    /// Returns the next [`ScheduleAction`]; `None` if no action is possible.
     pub(crate) fn next(&mut self) -> Option<ScheduleAction<T>> {
         if let Listing::Open { after, asked, .. } = &mut self.listing
             && !*asked

@@ -32,7 +32,7 @@ pub struct RunProgress {
 pub struct ActiveFile {
     /// The name of the item.
     pub name: String,
-    /// The progress of the download.
+    /// The [`Transfer`] as the progress of the download.
     pub transfer: Arc<Transfer>,
     phase: Mutex<&'static str>,
 }
@@ -95,7 +95,7 @@ impl RunProgress {
         file
     }
 
-    /// Lists the active files, the largest first.
+    /// Lists the [`ActiveFile`]s, the largest first.
     #[must_use]
     pub fn files(&self) -> Vec<Arc<ActiveFile>> {
         let files = self.files.lock();
@@ -137,13 +137,13 @@ impl RunProgress {
         self.requests.is_cancelled()
     }
 
-    /// Returns the group of all requests of the run.
+    /// Returns the [`RequestGroup`] of all requests of the run.
     #[must_use]
     pub const fn requests(&self) -> &Arc<RequestGroup> {
         &self.requests
     }
 
-    /// Counts a deferred item.
+    /// Counts the [`Deferral`] of an item.
     pub(crate) fn defer(&self, deferral: &Deferral) {
         self.waits.lock().add(deferral);
         self.count(|counters| counters.deferred += 1);

@@ -148,7 +148,7 @@ impl LanePaces {
         }
     }
 
-    /// Counts the end of a step of a lane.
+    /// Counts the end of a step of a lane in its [`LanePace`].
     pub(crate) fn note_end(&mut self, lane: &WorkLaneKey, now: BootInstant) {
         if matches!(lane, WorkLaneKey::Start | WorkLaneKey::MissingInput) {
             return;
@@ -546,8 +546,8 @@ mod tests {
         }
     }
 
-    /// Returns the end of a run in seconds. Its other work ends at 100, and the time of the
-    /// computation is 40.
+    /// Returns the end of a run with [`DeferredWork`], in seconds. Its other work ends at 100, and
+    /// the time of the computation is 40.
     fn end(deferred: Vec<DeferredWork>, max_wait: u64) -> Option<f64> {
         let max_wait = Duration::from_secs(max_wait);
         end_of_run(time(100.0), deferred, max_wait, time(40.0)).map(Timestamp::as_secs_f64)

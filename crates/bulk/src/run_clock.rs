@@ -26,7 +26,7 @@ impl RunClock {
         self.begun.0 + self.runtime.boot().since(self.begun.1)
     }
 
-    /// Returns the instant on the boot clock at which a time comes; now, if the time has passed.
+    /// Returns the [`BootInstant`] at which a time comes; now, if the time has passed.
     #[must_use]
     pub fn instant(&self, at: Timestamp) -> BootInstant {
         self.runtime.boot() + at.since(self.now())

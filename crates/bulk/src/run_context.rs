@@ -17,7 +17,7 @@ use crate::scheduler::RunError;
 /// The parts that a scheduler and its [`Job`](crate::job::Job) share. Cheap to clone.
 #[derive(Clone)]
 pub struct RunContext {
-    /// The hub that every request passes.
+    /// The [`Hub`] that every request passes.
     pub hub: Hub,
     /// Time and background work.
     pub clock: RunClock,
@@ -27,9 +27,9 @@ pub struct RunContext {
     pub queue: WorkQueue,
     /// The manifest of the directory.
     pub manifest: ManifestWriter,
-    /// The progress of the run, with its cancellation.
+    /// The [`RunProgress`], which also cancels the run.
     pub progress: Arc<RunProgress>,
-    /// The state of the machine's network.
+    /// The [`Connectivity`] of the machine.
     pub connectivity: Arc<Connectivity>,
     /// The name of the run.
     pub run_id: Arc<str>,

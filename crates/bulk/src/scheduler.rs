@@ -88,7 +88,7 @@ pub struct RunBounds {
 
 /// A source of items.
 pub trait ItemFeed: Send {
-    /// Returns the next items; `None` at the end.
+    /// Returns the next [`NewItem`]s; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>>;
 }
 
@@ -100,7 +100,7 @@ pub struct Scheduler<J: Job> {
     pub context: RunContext,
     /// The bounds of the run.
     pub limits: RunBounds,
-    /// The extent of the run.
+    /// The [`RunMode`] as the extent of the run.
     pub mode: RunMode,
 }
 

@@ -78,7 +78,7 @@ impl Watches {
         self.insert(awaited, true)
     }
 
-    /// Watches a host, unless it is watched already.
+    /// Watches the host of an [`AwaitedHost`], unless it is watched already.
     fn insert(&mut self, awaited: &AwaitedHost, was_paused: bool) -> bool {
         let AwaitedHost { host, source, .. } = awaited;
         if self.hosts.contains_key(host) || self.hosts.len() >= MAX_WATCHED_HOSTS {
@@ -134,7 +134,8 @@ impl Watches {
     }
 }
 
-/// Tells whether a breaker is open, or has not yet found its host to be back.
+/// Tells whether any [`HostWatch`] has a breaker that is open, or has not yet found its host to be
+/// back.
 fn is_paused(watches: &[HostWatch]) -> bool {
     watches.iter().any(|watch| !watch.is_closed())
 }

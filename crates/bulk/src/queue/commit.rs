@@ -112,9 +112,9 @@ impl Batches {
     }
 }
 
-/// Commits a batch. A change that fails fails its whole batch: nothing is written, and every caller
-/// gets the error. A run whose queue cannot be written ends, and the next run continues from the
-/// last commit.
+/// Commits a batch of [`QueueChange`]s. A change that fails fails its whole batch: nothing is
+/// written, and every caller gets the error. A run whose queue cannot be written ends, and the next
+/// run continues from the last commit.
 fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     let outcome = database
         .transaction_with_behavior(TransactionBehavior::Immediate)

@@ -32,7 +32,7 @@ pub(super) enum SchedulerEvent<J: Job> {
     Broken(RunError),
 }
 
-/// Sends the event of a task, even if the task panics or is dropped.
+/// Sends the [`SchedulerEvent`] of a task, even if the task panics or is dropped.
 pub(super) struct EventSender<J: Job>(Option<mpsc::UnboundedSender<SchedulerEvent<J>>>);
 
 impl<J: Job> EventSender<J> {

@@ -189,7 +189,7 @@ impl<J: Job> Scheduler<J> {
     }
 }
 
-/// Adds requests to those of the same role.
+/// Adds a [`RoleDemand`] to that of the same role.
 fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
     let mut demands = queued.to_vec();
     match demands.iter_mut().find(|demand| demand.role == more.role) {

@@ -214,13 +214,13 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Returns an item to a lane of the file.
+    /// Returns an item to the lane of a [`WorkLaneKey`] in the file.
     pub(super) fn put_back(&mut self, item: ActiveItem<J>, lane: WorkLaneKey) {
         let done = SchedulerEvent::PutBack(lane.clone());
         self.write_back(item, lane, None, done);
     }
 
-    /// Defers an item until a time, and watches its host.
+    /// Defers an [`ActiveItem`] until a time, and watches its host.
     fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
         let awaited = self.run.job.awaited(&item.state, until);
         let now = self.run.context.clock.now();
@@ -339,7 +339,7 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Runs a task beside the loop, which receives its event.
+    /// Runs a task beside the loop, which receives its [`SchedulerEvent`].
     fn spawn(&self, task: impl Future<Output = SchedulerEvent<J>> + Send + 'static) {
         let sender = EventSender::new(self.events.clone());
         self.run.context.clock.runtime().spawn(Box::pin(async move {

@@ -63,7 +63,8 @@ impl<J: Job> Schedule<J> {
         most.is_some_and(|most| self.run.context.progress.bytes() >= most)
     }
 
-    /// Returns items that have not been started to the file. The run ends after the last step.
+    /// Returns items that have not been started to the file. Returns the [`RunEnd`] after the last
+    /// step.
     async fn wind_down(&mut self) -> Result<Option<RunEnd>, RunError> {
         for (lane, item) in self.lanes.drain() {
             self.put_back(item, lane);
@@ -192,7 +193,7 @@ impl<J: Job> Schedule<J> {
         }));
     }
 
-    /// Lists the hosts that items wait for.
+    /// Lists the hosts that items wait for, each as a [`HostBacklog`].
     fn backlogs(&self) -> Vec<HostBacklog> {
         let now = self.run.context.clock.now();
         let backlog = |(host, dues): (String, Vec<(Timestamp, u64)>)| {
