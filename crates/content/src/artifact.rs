@@ -52,7 +52,7 @@ pub(crate) struct Fetcher {
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
     /// The files that an earlier run left in the staging directory.
     pub(crate) left: HashSet<OsString>,
-    /// The cookies of the run, if cookies are enabled.
+    /// The [`CookieJar`] of the run, if cookies are enabled.
     pub(crate) cookies: Option<Arc<CookieJar>>,
     /// Reads what PDFs say about their works.
     pub(crate) examiner: EvidenceExaminer,
@@ -204,7 +204,7 @@ impl Fetcher {
         }
     }
 
-    /// Returns the outcome of a response without a body, from its status.
+    /// Returns the [`FetchOutcome`] of a response without a body, from its status.
     fn no_file(done: &DownloadedResponse, location: &CandidateLocation) -> FetchOutcome {
         let status = done.head.status;
         let host = location.url.host_str().unwrap_or_default();

@@ -46,7 +46,7 @@ section! {
 /// The validated section, see [`ResolverSettings::resolve`].
 #[derive(Clone, Debug, Default)]
 pub struct ResolverConfig {
-    /// The resolvers that are queried.
+    /// The [`ResolverChoice`] of the resolvers that are queried.
     pub choice: ResolverChoice,
     /// The addresses and credentials of services. The program sets `mailto`.
     pub services: Settings,
@@ -204,7 +204,7 @@ impl ResolverSettings {
         }
     }
 
-    /// Describes the fault of a credential's value.
+    /// Describes the fault in the value of a [`SourceCredential`].
     fn fault(&self, credential: &SourceCredential, value: &str) -> Option<String> {
         let header = match &credential.sent {
             CredentialCarrier::EmailAddress if is_email_address(value) => return None,
@@ -226,7 +226,7 @@ impl ResolverSettings {
     }
 }
 
-/// Describes the places at which a credential can be set.
+/// Describes the places at which a [`SourceCredential`] can be set.
 fn how_to_set(credential: &SourceCredential) -> String {
     format!(
         "set resolvers.{} or {}",

@@ -50,7 +50,7 @@ pub(crate) enum EvidenceFinding {
     },
 }
 
-/// Compares the statements of a file about itself with the work.
+/// Compares the [`FileIdentity`] of a file with its [`Work`].
 pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
     let doi = work.identifiers.doi.as_ref();
     let page = inside.first_page.as_deref().unwrap_or_default();
@@ -132,7 +132,7 @@ fn wrong_work(why: &str) -> EvidenceFinding {
     }
 }
 
-/// Tells whether a DOI in a file belongs to another version of the work.
+/// Tells whether a DOI in a file is that of another version of a [`Doi`].
 fn is_version(stated: &str, doi: &Doi) -> bool {
     stated
         .parse::<Doi>()
@@ -213,7 +213,8 @@ fn is_broken_in(doi: &Doi, page: &str) -> bool {
     })
 }
 
-/// Returns the DOIs in a text, each once. The text right after a DOI may be stuck to its end.
+/// Returns the DOIs in a text as [`PageDoi`]s, each once. The text right after a DOI may be stuck
+/// to its end.
 fn dois_in(text: &str) -> Vec<PageDoi> {
     let lower = text.to_lowercase();
     let mut found: Vec<PageDoi> = Vec::new();

@@ -108,7 +108,7 @@ impl Identifier {
     }
 }
 
-/// Reads a text without a known identifier as a web address.
+/// Reads a text without a known identifier as a web address, or returns an [`IdentifierError`].
 fn web_address(text: &str) -> Result<Url, IdentifierError> {
     let unrecognised = || IdentifierError::Unrecognised(preview(text));
     // A text without a scheme is not an address. An unclosed quote should not lead to a message of

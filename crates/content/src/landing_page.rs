@@ -60,7 +60,7 @@ pub struct PageCandidate {
 /// The result of reading a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageContents {
-    /// Candidate locations, best first, each once.
+    /// The [`PageCandidate`]s, best first, each once.
     pub candidates: Vec<PageCandidate>,
     /// The URL to which the page redirects browsers, by a refresh or by a form.
     pub next: Option<Url>,
@@ -86,8 +86,8 @@ impl PageContents {
     }
 }
 
-/// Reads a page. `page` is the URL of the response after redirects; `work` is the work that led to
-/// the page, if known.
+/// Reads a page. `page` is the URL of the response after redirects; `work` is the [`Work`] that led
+/// to the page, if known.
 #[must_use]
 pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> PageContents {
     let deadline = ProcessorDeadline::after(TIME_LIMIT);

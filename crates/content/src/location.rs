@@ -64,14 +64,14 @@ pub struct CandidateLocation {
     pub url: Url,
     /// The promised kind of content.
     pub offers: LocationOffer,
-    /// The resolver that found the location.
+    /// The [`ResolverId`] of the resolver that found the location.
     pub resolver: ResolverId,
     /// The licence, as the source declares it.
     pub licence: Option<String>,
     /// The version of the work, as the source declares it: `publishedVersion`, `acceptedVersion`,
     /// `submittedVersion`.
     pub version: Option<String>,
-    /// The checksum that the file must have.
+    /// The [`LocationChecksum`] that the file must have.
     pub checksum: Option<LocationChecksum>,
     /// The size in bytes, as the source declares it.
     pub size: Option<u64>,

@@ -190,7 +190,7 @@ impl Records {
         }
     }
 
-    /// Formats the result of a work: its file, or the reason for its absence.
+    /// Formats a [`WorkAccount`]: the file of a work, or the reason for its absence.
     pub(crate) fn manifest(&self, account: &WorkAccount<'_>, at: Timestamp) -> ManifestRow {
         let file = account.file.as_ref();
         let fetched = file.and_then(|file| file.fetched);

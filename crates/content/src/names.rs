@@ -64,7 +64,7 @@ fn last_part(work: &Work) -> Option<String> {
 }
 
 /// Returns the part of the name that identifies the work. A URL may contain a key, so the part is
-/// its redacted form with a fingerprint.
+/// its redacted form with a [`Fingerprint`].
 fn id_part(work: &Work) -> String {
     match work.supplied() {
         Identifier::Url(url) => format!(

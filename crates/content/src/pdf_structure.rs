@@ -74,7 +74,7 @@ impl PdfDamage {
     }
 }
 
-/// Looks for damage in a PDF.
+/// Looks for [`PdfDamage`] in a PDF.
 ///
 /// # Errors
 /// The file cannot be read.

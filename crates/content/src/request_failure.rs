@@ -18,7 +18,7 @@ pub type LookupSender<'a> = dyn RequestSender<Failure = RequestFailure> + 'a;
 /// A request without a usable response, and the action left to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestFailure {
-    /// The class of the failure.
+    /// The [`Reason`] as the class of the failure.
     pub reason: Reason,
     /// The details, without our keys and addresses.
     pub detail: String,

@@ -87,7 +87,7 @@ static ALL_RESOLVERS: &[&ResolverSpec] = &[
 /// The next step of a look-up, with a result of any type.
 pub(crate) type Step<'a, T> = docstokg_lookup::step::LookupStep<'a, T, RequestFailure>;
 
-/// The next step of the look-up of a work.
+/// The next step of the look-up of a work, with a [`LookupOutcome`].
 pub type WorkLookupStep<'a> = docstokg_lookup::step::LookupStep<'a, LookupOutcome, RequestFailure>;
 
 /// The next step of the look-up of several works. The last step of the batch returns a step for
@@ -115,8 +115,7 @@ pub trait Resolver: Send + Sync {
         None
     }
 
-    /// Returns whether the resolver can be queried about a work, by its currently known
-    /// identifiers.
+    /// Returns the [`Applicability`] to a work, by its currently known identifiers.
     fn applies(&self, work: &Work) -> Applicability {
         self.spec().applies(work)
     }
@@ -143,7 +142,7 @@ pub async fn resolve(
     outcomes.map(|outcome| read_by(resolver, outcome)).collect()
 }
 
-/// Returns the outcome that a resolver read, or a failure if reading panicked.
+/// Returns the [`LookupOutcome`] that a resolver read, or a failure if reading panicked.
 pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<LookupOutcome>) -> LookupOutcome {
     outcome.unwrap_or_else(|| {
         let detail = unreadable(resolver.spec().source.title);
@@ -168,7 +167,7 @@ pub enum LookupOutcome {
 }
 
 impl LookupOutcome {
-    /// Returns the learned metadata, with or without a location.
+    /// Returns the [`LearnedMetadata`], with or without a location.
     #[must_use]
     pub const fn learned(&self) -> Option<&LearnedMetadata> {
         match self {

@@ -65,7 +65,7 @@ pub struct RunOptions {
     pub workers: usize,
     /// The role of requests for files.
     pub role: Role,
-    /// The layout of files below the output directory.
+    /// The [`FileLayout`] below the output directory.
     pub layout: FileLayout,
     /// Maximum number of requests for one work.
     pub max_attempts: u32,

@@ -177,7 +177,7 @@ pub enum PdfTail {
     HtmlTail,
 }
 
-/// Judges the last bytes of a PDF.
+/// Judges the last bytes of a PDF as a [`PdfTail`].
 #[must_use]
 pub fn pdf_tail(tail: &[u8]) -> PdfTail {
     let tail = &tail[tail.len().saturating_sub(TAIL_BYTES)..];
@@ -228,7 +228,7 @@ pub enum BodyJudgement {
     Rejected {
         /// The kind of content that the body is.
         payload: Payload,
-        /// The flaw of the body.
+        /// The [`BodyFlaw`] of the body.
         reason: BodyFlaw,
     },
 }
@@ -277,7 +277,7 @@ impl fmt::Display for BodyFlaw {
     }
 }
 
-/// Judges a received body. The caller decides whether a page is acceptable in place of a PDF.
+/// Judges a [`ReceivedBody`]. The caller decides whether a page is acceptable in place of a PDF.
 #[must_use]
 pub fn judge(received: &ReceivedBody<'_>, min_pdf_bytes: u64) -> BodyJudgement {
     let payload = if received.length == 0 {

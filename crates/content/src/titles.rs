@@ -187,8 +187,8 @@ fn beginning(title: &str) -> String {
     beginning
 }
 
-/// Compares two titles by their common words. A title may be cut or lack its subtitle. A text about
-/// another text is different, although it contains all words of that title.
+/// Returns the [`Likeness`] of two titles, by their common words. A title may be cut or lack its
+/// subtitle. A text about another text is different, although it contains all words of that title.
 #[must_use]
 pub fn compare(one: &str, other: &str) -> Likeness {
     if kind_about_another(one) != kind_about_another(other) {
@@ -238,7 +238,8 @@ fn without_ligatures(letters: &str) -> String {
     LIGATURES.iter().fold(letters.to_owned(), without)
 }
 
-/// Searches the words of a title in a longer text, such as the first page of a file.
+/// Searches the words of a title in a longer text, such as the first page of a file, and returns
+/// their [`Likeness`].
 #[must_use]
 pub fn find_in(title: &str, text: &str) -> Likeness {
     if stands_in(title, text) {

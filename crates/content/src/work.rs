@@ -94,7 +94,7 @@ fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredWork")]
 pub struct Work {
-    /// The identifier that the user wrote. It names the work permanently, whatever is learned
+    /// The [`Identifier`] that the user wrote. It names the work permanently, whatever is learned
     /// later.
     #[serde(rename = "typed")]
     supplied: Identifier,
@@ -196,7 +196,7 @@ impl Work {
         Some(work)
     }
 
-    /// Returns the identifier that the user wrote.
+    /// Returns the [`Identifier`] that the user wrote.
     #[must_use]
     pub const fn supplied(&self) -> &Identifier {
         &self.supplied
@@ -223,7 +223,7 @@ impl Work {
         self.supplied.work_key()
     }
 
-    /// Adds the metadata that a source returned. Present facts are kept.
+    /// Adds the [`LearnedMetadata`] that a source returned. Present facts are kept.
     pub fn learn(&mut self, learned: &LearnedMetadata) {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());

@@ -46,9 +46,9 @@ pub struct Goals {
 pub struct WorkState {
     /// The metadata of the work.
     pub work: Work,
-    /// The resolvers that were queried.
+    /// The [`QueriedResolver`]s, with their failures.
     asked: Vec<QueriedResolver>,
-    /// The locations at which its files may be.
+    /// The [`WorkCandidate`]s, at which its files may be.
     #[serde(alias = "places")]
     candidates: Vec<WorkCandidate>,
     /// The kinds of files that were found.

@@ -197,7 +197,7 @@ impl Fetcher {
     }
 }
 
-/// Looks for damage in a PDF, on a thread outside the runtime.
+/// Looks for [`PdfDamage`] on a thread outside the runtime.
 async fn damage_in(path: &Path) -> Option<PdfDamage> {
     let path = path.to_owned();
     let looked = run_blocking(move || damage_of(&path)).await;

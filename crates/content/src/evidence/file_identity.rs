@@ -88,7 +88,7 @@ fn read(bytes: &[u8]) -> FileIdentity {
     inside
 }
 
-/// Loads a file; `None` if it cannot be read, or costs too much.
+/// Loads a file as a [`Document`]; `None` if it cannot be read, or costs too much.
 pub(super) fn load(bytes: &[u8]) -> Option<Document> {
     if !weight::is_readable(bytes) {
         return None;

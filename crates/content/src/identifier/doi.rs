@@ -72,7 +72,7 @@ impl Doi {
             .and_then(Result::ok)
     }
 
-    /// Returns the DOI that arXiv registers for a work.
+    /// Returns the DOI that arXiv registers for an [`ArxivId`].
     #[must_use]
     pub fn of_arxiv(id: &ArxivId) -> Self {
         Self(format!("10.48550/arxiv.{}", id.base().to_ascii_lowercase()))

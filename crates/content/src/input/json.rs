@@ -6,7 +6,8 @@ use url::Url;
 use super::RecordedFile;
 use super::fields::{ColumnMeaning, FieldRow};
 
-/// Reads one line of JSON. Returns `None` for a line of a manifest that is not about a work.
+/// Reads one line of JSON as a [`FieldRow`]. Returns `None` for a line of a manifest that is not
+/// about a work.
 pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
@@ -33,8 +34,8 @@ pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     }
 }
 
-/// Reads the file that a record of a manifest names. Returns `None` for other lines, and for
-/// records without a file.
+/// Reads the [`RecordedFile`] that a record of a manifest names. Returns `None` for other lines,
+/// and for records without a file.
 pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
     // Most lists are not manifests, and should not be parsed twice.
     if !text.contains("\"sha256\"") {
@@ -56,8 +57,8 @@ pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
     .filter(|_| is_digest)
 }
 
-/// Reads an item of CSL-JSON, as reference managers write it. The `id` of an item is a key of the
-/// reference manager and names nothing.
+/// Reads an item of CSL-JSON, as reference managers write it, into a [`FieldRow`]. The `id` of an
+/// item is a key of the reference manager and names nothing.
 pub(super) fn csl(item: &str) -> Result<FieldRow, String> {
     let item: Value =
         serde_json::from_str(item).map_err(|error| format!("it is not valid JSON: {error}"))?;

@@ -85,7 +85,7 @@ impl Collector {
         }
     }
 
-    /// Adds a line to the record. Returns the record if the line ends it.
+    /// Adds a line to the record. Returns the [`TextRecord`] if the line ends it.
     pub(super) fn take(&mut self, number: u64, line: &str) -> Option<TextRecord> {
         let begins = self.notation.begins(line);
         let before = if begins && self.notation.ends_at_next() {

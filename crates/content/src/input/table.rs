@@ -85,7 +85,7 @@ impl Table {
         if open { Quotes::Open } else { Quotes::Closed }
     }
 
-    /// Reads one record.
+    /// Reads one record as a [`FieldRow`].
     pub(super) fn row(&self, text: &str) -> FieldRow {
         let mut row = FieldRow::default();
         for (field, value) in self.columns.iter().zip(cells(text, self.separator)) {

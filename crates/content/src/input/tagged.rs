@@ -109,7 +109,8 @@ pub(super) fn read_science(text: &str) -> FieldRow {
     row
 }
 
-/// Returns the meaning of a Web of Science tag, which is also the name of a column in its tables.
+/// Returns the [`ColumnMeaning`] of a Web of Science tag, which is also the name of a column in its
+/// tables.
 pub(super) fn science_field(name: &str) -> Option<ColumnMeaning> {
     Some(match name {
         "DI" => ColumnMeaning::Doi,

@@ -62,7 +62,7 @@ impl<R: BufRead> InputReader<R> {
         })
     }
 
-    /// Returns the next record of an XML file.
+    /// Returns the next record of an XML file as a [`NumberedWork`].
     pub(super) fn next_row(&mut self) -> Option<Result<NumberedWork, BadLine>> {
         let ListShape::Rows(rows, number) = &mut self.shape else {
             return None;
@@ -73,7 +73,7 @@ impl<R: BufRead> InputReader<R> {
         Some(line_of(at, Ok(row), b"<record>"))
     }
 
-    /// Returns the next item of an array.
+    /// Returns the next item of an array as a [`NumberedWork`].
     pub(super) fn next_item(&mut self) -> Option<Result<NumberedWork, BadLine>> {
         let ListShape::Items(items, number) = &mut self.shape else {
             return None;

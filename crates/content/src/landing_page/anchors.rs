@@ -241,7 +241,7 @@ fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
 }
 
 /// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the
-/// like.
+/// like, and are not words of [`OwnNames`].
 ///
 /// Words in the page's own path or title belong to the work, and do not count.
 pub(super) fn is_something_else(url: &Url, label: &str, own: &OwnNames) -> bool {

@@ -66,7 +66,7 @@ pub(super) struct Readable<'a> {
     pub(super) nodes: usize,
 }
 
-/// Returns the part of a page whose tree can be built in bounded time.
+/// Returns the [`Readable`] part of a page, whose tree can be built in bounded time.
 pub(super) fn readable(html: &str) -> Readable<'_> {
     let mut end = html.len().min(MAX_PAGE_BYTES);
     while !html.is_char_boundary(end) {

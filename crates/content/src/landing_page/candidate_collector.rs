@@ -11,7 +11,7 @@ use super::platforms::{self, looks_like_pdf};
 use super::{PageCandidate, anchors, blocks, described_work, each, link_header};
 use crate::location::{LocationOffer, is_link};
 
-/// Names of metas whose content is a file, most reliable first.
+/// Names of metas whose content is a file with its [`LocationOffer`], most reliable first.
 const FILE_METAS: [(&str, LocationOffer); 6] = [
     ("citation_pdf_url", LocationOffer::Pdf),
     ("citation_xml_url", LocationOffer::Xml),

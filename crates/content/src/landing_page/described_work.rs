@@ -113,7 +113,7 @@ pub(super) fn learned(metas: &[MetaTag], linked_data: &[Value], page: &Url) -> L
     learned
 }
 
-/// Returns the first valid DOI: an invalid `citation_doi` does not hide a valid DOI elsewhere.
+/// Returns the first valid [`Doi`]: an invalid `citation_doi` does not hide a valid DOI elsewhere.
 fn doi(metas: &[MetaTag], linked_data: &[Value]) -> Option<Doi> {
     let stated = |name: &&str| {
         let of_name = metas.iter().filter(|meta| meta.name == **name);
@@ -132,7 +132,7 @@ fn doi(metas: &[MetaTag], linked_data: &[Value]) -> Option<Doi> {
         .or_else(|| linked_data.iter().find_map(doi_of_article))
 }
 
-/// Returns the DOI of the article in a JSON-LD tree, and not of works that the article cites.
+/// Returns the [`Doi`] of the article in a JSON-LD tree, and not of works that the article cites.
 fn doi_of_article(value: &Value) -> Option<Doi> {
     match value {
         Value::Array(items) => items.iter().find_map(doi_of_article),

@@ -26,7 +26,7 @@ impl MetaTag {
     }
 }
 
-/// Returns the metas of a page in document order.
+/// Returns the [`MetaTag`]s of a page in document order.
 pub(super) fn metas(document: &Html) -> Vec<MetaTag> {
     each(document, "meta[content]")
         .into_iter()

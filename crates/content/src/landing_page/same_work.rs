@@ -40,7 +40,8 @@ pub(super) fn is_its_page(
     (doi.is_some() && learned.identifiers.doi.as_ref() == doi) || same_title()
 }
 
-/// Tells whether a page describes another work than the given one: another DOI and another title.
+/// Tells whether a page describes another work than the given [`Work`]: another DOI and another
+/// title.
 pub(super) fn is_about_another(learned: &LearnedMetadata, work: &Work) -> bool {
     let (Some(title), Some(wanted)) = (&learned.title, &work.title) else {
         return false;

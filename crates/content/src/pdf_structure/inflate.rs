@@ -19,7 +19,8 @@ pub(super) enum InflateResult {
     Broken,
 }
 
-/// Decompresses data. The decompressed size is subtracted from `left`, also on failure.
+/// Decompresses data into an [`InflateResult`]. The decompressed size is subtracted from `left`,
+/// also on failure.
 pub(super) fn all_of(data: &[u8], left: &mut usize) -> InflateResult {
     let mut content = Vec::new();
     let mut is_too_large = false;

@@ -66,7 +66,7 @@ impl Objects {
         }
     }
 
-    /// Reads the object that begins at a position.
+    /// Reads the object that begins at a position, as an [`ObjectAt`].
     pub(super) fn at(source: &mut PdfSource, at: u64) -> io::Result<ObjectAt> {
         for most in OBJECT_BYTES {
             let is_again = most > OBJECT_BYTES[0];
@@ -88,13 +88,13 @@ impl Objects {
         Ok(ObjectAt::Nothing)
     }
 
-    /// Reads a short object, such as a catalogue, that begins at a position.
+    /// Reads a short object, such as a catalogue, that begins at a position, as an [`ObjectText`].
     pub(super) fn short_at(source: &mut PdfSource, at: u64) -> io::Result<Option<ObjectText>> {
         let bytes = source.window(at, CATALOGUE_BYTES)?;
         Ok(ValueReader::new(&bytes).object())
     }
 
-    /// Reads an object by its number.
+    /// Reads an object by its number, as a [`FoundObject`].
     pub(super) fn get(&mut self, source: &mut PdfSource, number: u32) -> io::Result<FoundObject> {
         match self.table.places.get(&number) {
             Some(ObjectPosition::At(at)) => {
@@ -185,7 +185,7 @@ enum ObjectStream {
     Damaged,
 }
 
-/// Reads an object stream, if its decompressed size is within the allowance.
+/// Reads an [`ObjectStream`], if its decompressed size is within the allowance.
 fn unpack(source: &mut PdfSource, at: u64, left: &mut usize) -> io::Result<ObjectStream> {
     let object = match Objects::at(source, at)? {
         ObjectAt::Object(object) => object,

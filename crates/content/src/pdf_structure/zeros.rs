@@ -280,7 +280,7 @@ fn has_zero_code_for_end(mut tables: &[u8]) -> bool {
     false
 }
 
-/// Finds the runs of zeros of a file.
+/// Finds the [`ZeroRun`]s of a file.
 fn runs(source: &mut PdfSource) -> io::Result<Vec<ZeroRun>> {
     let mut found: Vec<ZeroRun> = Vec::new();
     let mut current: Option<ZeroRun> = None;

@@ -43,7 +43,7 @@ impl WaitCause {
 /// The failure of an attempt, with its [`Reason`] and details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonedFailure {
-    /// The class of the failure.
+    /// The [`Reason`] as the class of the failure.
     pub reason: Reason,
     /// The details, without secrets.
     pub detail: String,

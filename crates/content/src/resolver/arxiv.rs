@@ -58,10 +58,10 @@ pub struct Arxiv {
     settings: Arc<Settings>,
 }
 
-/// The ids of the feeds that are not yet requested.
+/// The [`ArxivId`]s of the feeds that are not yet requested.
 type ArxivIdChunks<'a> = VecDeque<Vec<&'a ArxivId>>;
 
-/// The feeds so far, each with the ids of its request.
+/// The [`AtomFeed`]s so far, each with the ids of its request.
 type Feeds<'a> = Vec<(Vec<&'a ArxivId>, Option<AtomFeed>)>;
 
 impl Arxiv {

@@ -30,7 +30,7 @@ struct EntryDraft {
     doi: String,
 }
 
-/// Reads a feed. Returns `None` if the body is not a feed, or ends too early.
+/// Reads an [`AtomFeed`]. Returns `None` if the body is not a feed, or ends too early.
 pub(super) fn parse(body: &[u8]) -> Option<AtomFeed> {
     let mut draft = EntryDraft::default();
     let mut entries = Vec::new();

@@ -82,13 +82,13 @@ pub struct Crossref {
     settings: Arc<Settings>,
 }
 
-/// The DOIs of the lists that are not yet requested.
+/// The [`Doi`]s of the lists that are not yet requested.
 type DoiChunks<'a> = VecDeque<Vec<&'a Doi>>;
 
-/// The works of a list by their DOIs, or the failure of the request.
+/// The works of a list by their DOIs, or the [`RequestFailure`].
 type ListedWorks = Result<Vec<(Doi, Value)>, RequestFailure>;
 
-/// The lists so far, each with the DOIs of its request.
+/// The [`ListedWorks`] so far, each with the DOIs of its request.
 type Lists<'a> = Vec<(Vec<&'a Doi>, ListedWorks)>;
 
 impl Crossref {

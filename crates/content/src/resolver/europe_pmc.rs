@@ -61,7 +61,7 @@ pub struct EuropePmc {
 }
 
 impl EuropePmc {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }

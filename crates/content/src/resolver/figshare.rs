@@ -85,7 +85,8 @@ fn claims(mention: WorkMention<'_>) -> bool {
     item_of(mention).is_some()
 }
 
-/// Returns the item that a DOI or link names. Collections (`figshare.c.1`) are not items.
+/// Returns the [`FigshareItem`] that a DOI or link names. Collections (`figshare.c.1`) are not
+/// items.
 fn item_of(mention: WorkMention<'_>) -> Option<FigshareItem> {
     match mention {
         WorkMention::Doi(doi) => {
@@ -205,7 +206,7 @@ fn read(item: FigshareItem, value: &Value, mention: WorkMention<'_>, work: &Work
     }
 }
 
-/// Returns the file of an item that is the work, or the reason why no file is.
+/// Returns the [`DepositedFile`] of an item that is the work, or the reason why no file is.
 fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
     let flag = |name: &str| value.get(name).and_then(Value::as_bool) == Some(true);
     for (name, why) in [

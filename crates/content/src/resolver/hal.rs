@@ -197,7 +197,7 @@ fn one_of<'a>(document: &'a Value, field: &str) -> Option<&'a str> {
     text(document, &format!("/{field}")).or_else(|| text(document, &format!("/{field}/0")))
 }
 
-/// Returns the main file, or the reason why there is no file.
+/// Returns the main [`DepositedFile`], or the reason why there is no file.
 fn file(document: &Value) -> Result<DepositedFile, &'static str> {
     if document.get("openAccess_bool").and_then(Value::as_bool) == Some(false) {
         return Err("its file is not open");

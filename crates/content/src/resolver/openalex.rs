@@ -299,8 +299,8 @@ impl OpenAlex {
         )
     }
 
-    /// Returns the copies that `OpenAlex` sells, if the user enabled them and has a key. They come
-    /// last.
+    /// Returns the [`CandidateLocation`]s that `OpenAlex` sells, if the user enabled them and has a
+    /// key. They come last.
     fn paid(&self, work: &Value) -> Vec<CandidateLocation> {
         let wanted = self.settings.paid_content && self.settings.credentials.get(&KEY).is_some();
         let kinds = [

@@ -27,7 +27,7 @@ pub enum Preset {
 /// The resolvers that the user chose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolverChoice {
-    /// The set of resolvers that the choice begins with.
+    /// The [`Preset`] that the choice begins with.
     pub preset: Preset,
     /// Resolvers to query first, in this order; the rest of the preset follows.
     pub order: Option<Vec<ResolverId>>,
@@ -52,7 +52,7 @@ impl ResolverChoice {
 pub struct PlannedResolver {
     /// The name of the resolver.
     pub resolver: ResolverId,
-    /// The decision about the query.
+    /// The [`ResolverPlan`] as the decision about the query.
     pub plan: ResolverPlan,
     /// The reason of the decision, for people.
     pub why: String,

@@ -183,7 +183,7 @@ fn read(id: &str, value: &Value, mention: WorkMention<'_>, work: &Work) -> Looku
     }
 }
 
-/// Returns the primary file, or the reason why it is not available.
+/// Returns the primary [`DepositedFile`], or the reason why it is not available.
 fn file(value: &Value) -> Result<DepositedFile, String> {
     if text(value, "/data/attributes/date_withdrawn").is_some() {
         return Err("it was withdrawn".to_owned());

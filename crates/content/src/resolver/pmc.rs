@@ -132,8 +132,8 @@ impl Pmc {
     }
 }
 
-/// Reads one record: the current version if versions are listed, or else the article. Records of
-/// errors have no id.
+/// Reads one [`ConverterRecord`]: the current version if versions are listed, or else the article.
+/// Records of errors have no id.
 fn read_record(value: &Value) -> ConverterRecord {
     let current = items(value, "/versions").iter().find(|version| {
         matches!(version.get("current"), Some(Value::Bool(true)))

@@ -44,7 +44,8 @@ pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> Wor
     })
 }
 
-/// The files found so far, with the result of the step, or the failure that ends the search.
+/// The [`BucketFiles`] found so far, with the result of the step, or the failure that ends the
+/// search.
 type SearchResult<T> = (BucketFiles, Result<T, RequestFailure>);
 
 /// A search for the files of one work.
@@ -73,7 +74,7 @@ impl<'a> BucketSearch<'a> {
         })
     }
 
-    /// Reads the named version, then the others.
+    /// Reads the version that a [`Pmcid`] names, then the others.
     fn article(self, article: Pmcid, found: BucketFiles) -> Step<'a, SearchResult<()>> {
         let Some(named) = article.version() else {
             return self.listed(article, found);

@@ -68,7 +68,7 @@ pub(super) fn sort(
     }
 }
 
-/// Describes a status that is neither a success nor a clean miss.
+/// Describes a status that is neither a success nor a clean miss, as a [`RequestFailure`].
 pub(super) fn refusal(settings: &Settings, response: &LookupResponse) -> RequestFailure {
     let host = response.url.host_str().unwrap_or_default();
     let (status, shown) = (response.status.as_u16(), preview(&response.body));

@@ -23,11 +23,11 @@ use crate::work::Work;
 pub struct ResolverSpec {
     /// The [`SourceSpec`] with the name, the services and the credentials of the resolver.
     pub source: SourceSpec,
-    /// The name of the resolver as a type.
+    /// The name of the resolver as a [`ResolverId`].
     pub id: ResolverId,
-    /// The identifiers of a work of which the resolver needs any one.
+    /// The alternative [`IdentifierNeed`]s: the resolver needs any single identifier of the list.
     pub needs: &'static [IdentifierNeed],
-    /// The cost of a query.
+    /// The [`ResolverCost`] of a query.
     pub cost: ResolverCost,
     /// The smallest [`Preset`] that contains the resolver.
     pub preset: Preset,
@@ -40,7 +40,7 @@ pub struct ResolverSpec {
     /// The word of the resolver suffices that a location is the work's file. Otherwise a file that
     /// names another work is refused.
     pub vouches: bool,
-    /// Tells whether a DOI or link is a record of the resolver itself, and so a subject for a
+    /// Tells whether a [`WorkMention`] is a record of the resolver itself, and so a subject for a
     /// query.
     pub claims: fn(WorkMention<'_>) -> bool,
     /// Creates the [`Resolver`] from shared [`Settings`].
@@ -167,7 +167,7 @@ impl fmt::Display for UnmetNeeds {
     }
 }
 
-/// Formats a list of needs: `A`, `A or B`, `A, B or C`.
+/// Formats a list of [`IdentifierNeed`]s: `A`, `A or B`, `A, B or C`.
 pub(super) fn alternatives(needs: &[IdentifierNeed]) -> String {
     let names: Vec<&str> = needs.iter().map(|need| need.as_str()).collect();
     match names.split_last() {

@@ -104,7 +104,8 @@ impl Wayback {
         Ok(self.read(&rows))
     }
 
-    /// Reads the rows below their header, newest first. The columns are found by name.
+    /// Reads the rows below their header as [`CandidateLocation`]s, newest first. The columns are
+    /// found by name.
     fn read(&self, rows: &Value) -> Vec<CandidateLocation> {
         let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else {
             return Vec::new();

@@ -12,8 +12,8 @@ pub(crate) enum XmlStep<'a> {
     End(&'a [String]),
 }
 
-/// Walks a document. Returns the name of its root, or `None` if the document is not XML or ends too
-/// early.
+/// Walks a document, and calls `visit` with each [`XmlStep`]. Returns the name of its root, or
+/// `None` if the document is not XML or ends too early.
 pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(XmlStep<'_>)) -> Option<String> {
     let mut reader = Reader::from_reader(body);
     let mut open: Vec<String> = Vec::new();

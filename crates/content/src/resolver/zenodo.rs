@@ -175,7 +175,7 @@ fn stated(value: &Value) -> DeclaredIdentity<'_> {
     }
 }
 
-/// Returns the file of a record that is the work, or the reason why no file is.
+/// Returns the [`DepositedFile`] of a record that is the work, or the reason why no file is.
 fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
     match text(value, "/metadata/access_right") {
         Some("open") => {}

@@ -90,7 +90,7 @@ impl DeliveredWork {
     }
 }
 
-/// Tells whether a work without a file is not openly available, or failed.
+/// Returns the [`WorkStanding`] of a work without a file: not openly available, or failed.
 fn standing(reason: Reason, status: Option<u16>) -> WorkStanding {
     match (reason, status) {
         (Reason::NotFound | Reason::HtmlOnly, _)
@@ -186,7 +186,7 @@ impl DeliverablesWriter {
         self.page.take(work);
     }
 
-    /// Finishes the lists, and returns the works of the page.
+    /// Finishes the lists, and returns the [`html::PageWorks`].
     fn finish(mut self) -> io::Result<html::PageWorks> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -215,7 +215,7 @@ fn cell(text: &str) -> String {
     }
 }
 
-/// Writes a work as CSL-JSON for reference managers.
+/// Returns a [`DeliveredWork`] as CSL-JSON for reference managers.
 fn csl(work: &DeliveredWork) -> Value {
     let mut item = json!({ "id": work.work_id, "type": "article", "URL": work.link });
     if let Some(title) = &work.title {

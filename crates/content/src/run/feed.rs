@@ -125,7 +125,7 @@ impl WorksJob {
     }
 }
 
-/// Describes the problem of a line, without parts that may be a credential.
+/// Describes a [`BadLine`], without parts that may be a credential.
 fn shown(bad: &BadLine) -> String {
     BadLine {
         number: bad.number,

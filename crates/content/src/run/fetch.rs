@@ -50,7 +50,7 @@ impl<'a> FetchResult<'a> {
     }
 }
 
-/// Describes a page that was returned in place of a file.
+/// Describes an [`ArtifactPage`] as a [`ReasonedFailure`].
 fn page_seen(page: &ArtifactPage) -> ReasonedFailure {
     let detail = format!("a page that names {} locations", page.locations.len());
     let status = Some(page.head.status.as_u16());

@@ -21,7 +21,7 @@ use crate::work::Work;
 /// The number of lines that are read at a time.
 const LINES_PER_READ: usize = 500;
 
-/// A line that was read: its source, and the work or the problem.
+/// A line that was read: its source, with a [`NumberedWork`] or a [`BadLine`].
 pub type InputResult = (Arc<str>, Result<NumberedWork, BadLine>);
 
 /// A source of works.

@@ -36,7 +36,7 @@ struct CopiedFile {
 }
 
 impl WorksJob {
-    /// Adds the recorded file of a work, if the file exists.
+    /// Adds the [`RecordedFile`] of a work, if the file exists.
     pub(super) fn note_recorded_file(&self, list: &str, name: &str, file: RecordedFile) {
         // The author of an untrusted list must not choose files of this machine.
         if !self.options.keeps_recorded_files || self.options.untrusted_input {
@@ -135,7 +135,8 @@ impl WorksJob {
     }
 }
 
-/// Copies a file and reads the copy, so that the judged bytes are the kept bytes.
+/// Copies a file and reads the copy as a [`CopiedFile`], so that the judged bytes are the kept
+/// bytes.
 fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<CopiedFile> {
     use std::io::Read as _;
     let bytes = std::fs::copy(from, to)?;

@@ -49,8 +49,8 @@ impl WorkState {
         }
     }
 
-    /// Adds candidate locations, each once. Candidates that were tried stay unchanged. A location
-    /// known as a page is a new candidate if a source now names it as a file.
+    /// Adds [`CandidateLocation`]s, each once. Candidates that were tried stay unchanged. A
+    /// location known as a page is a new candidate if a source now names it as a file.
     pub fn found(&mut self, locations: Vec<CandidateLocation>) {
         let indexed =
             |location: &CandidateLocation| canonical::for_index(&location.url).to_string();
@@ -110,7 +110,7 @@ impl WorkState {
         self.got.insert(kind);
     }
 
-    /// Records that the candidate failed permanently.
+    /// Records the [`ReasonedFailure`] of a candidate that must not be tried again.
     pub fn failed(&mut self, candidate: usize, failure: ReasonedFailure) {
         self.attempts += 1;
         self.close(candidate);

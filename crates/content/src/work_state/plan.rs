@@ -172,7 +172,7 @@ impl WorkState {
     }
 }
 
-/// Tells whether an offer may be of a missing kind.
+/// Tells whether a [`LocationOffer`] may be of a missing kind.
 fn promises(offers: LocationOffer, missing: &BTreeSet<ArtifactKind>) -> bool {
     match offers {
         LocationOffer::Pdf => missing.contains(&ArtifactKind::Pdf),
