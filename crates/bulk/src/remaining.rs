@@ -19,8 +19,7 @@ const MIN_ENDS: usize = 16;
 const MAX_ENDS: usize = 1_024;
 /// Minimum number of distances for a pace.
 const MIN_DISTANCES: u32 = 3;
-/// Maximum time without an end that the limits allow, before the remaining time is reported as
-/// unknown.
+/// The time for which a run may have no finished step before its remaining time counts as unknown.
 const MAX_SILENT_START: Duration = Duration::from_secs(10);
 /// The multiple of the median distance from which a distance is an outlier.
 const OUTLYING_FACTOR: u32 = 10;
@@ -129,8 +128,9 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Tells whether the remaining time is unknown. Either fewer steps ended than the limits
-    /// explain, by which all ends come after `busy`, or no measurement exists.
+    /// Tells whether the remaining time is unknown. `busy` is the time that the limits alone
+    /// require. The time is unknown if no pace exists, and `busy` is zero or shorter than the
+    /// measurement so far.
     pub(crate) fn is_unexplained(&self, busy: Duration) -> bool {
         let is_silent = self.measured_for > busy.max(MAX_SILENT_START);
         self.at_overall_pace.is_none() && (is_silent || busy.is_zero())

@@ -7,9 +7,9 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-/// The time for which a commit waits for the next change, and the maximum number of changes that it
-/// waits for.
+/// The time for which a commit waits for the next change.
 const COMMIT_GATHER_INTERVAL: Duration = Duration::from_millis(4);
+/// Maximum number of changes that a commit waits for.
 const MAX_GATHERED_CHANGES: usize = 24;
 
 /// A change of the queue, and the caller that waits for its result.
