@@ -54,7 +54,7 @@ pub(crate) struct Fetcher {
     pub(crate) left: HashSet<OsString>,
     /// The [`CookieJar`] of the run, if cookies are enabled.
     pub(crate) cookies: Option<Arc<CookieJar>>,
-    /// Reads what PDFs say about their works.
+    /// The [`EvidenceExaminer`] that reads PDFs.
     pub(crate) examiner: EvidenceExaminer,
 }
 
@@ -245,7 +245,7 @@ fn is_unknown_name(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Checks before the request that no directory lies at the path of the file.
+/// Returns a failure if a directory exists at the path of the file. Called before the request.
 fn blocked(staging: &Path) -> Option<FetchOutcome> {
     let mut part = staging.as_os_str().to_owned();
     part.push(".part");
@@ -255,7 +255,7 @@ fn blocked(staging: &Path) -> Option<FetchOutcome> {
     Some(nothing(Reason::PathBlocked, in_the_way(path), None))
 }
 
-/// Describes a directory that lies at the path of a file.
+/// Describes the problem that a directory exists at the path of a file.
 pub(crate) fn in_the_way(path: &Path) -> String {
     format!(
         "{} is a directory, and its file has to be written there: move the directory away",

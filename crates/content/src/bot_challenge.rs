@@ -111,7 +111,7 @@ impl BotChallenge {
         }
     }
 
-    /// Describes for people what the host does.
+    /// Describes the challenge of a host for people.
     #[must_use]
     pub fn sentence(self, host: &str) -> String {
         let what = match self {

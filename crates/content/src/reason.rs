@@ -59,7 +59,7 @@ pub enum Reason {
     PayloadTooLarge,
     /// The file is of an unwanted kind.
     DomainDisallowedMime,
-    /// A directory lies where the file has to be written.
+    /// A directory exists at the path of the file.
     PathBlocked,
     /// The host limits the rate of requests.
     RateLimited,

@@ -34,9 +34,9 @@ const STOP_WORDS: [&str; 22] = [
     "or", "the", "to", "und", "using", "via", "with",
 ];
 
-/// The number of letters of a title that are searched in a text, which is also the minimum length
-/// of such a title.
+/// The number of letters at the beginning of a title that are searched in a text.
 const BEGINNING_CHARS: usize = 40;
+/// Minimum number of letters of a title that is searched in a text.
 const SHORTEST_BEGINNING: usize = 12;
 /// The average word length above which words count as several words run together.
 const LONG_WORD_CHARS: usize = 10;
@@ -178,7 +178,8 @@ fn telling(text: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Returns the first [`BEGINNING_CHARS`] letters of a title; empty for a shorter title.
+/// Returns the first [`BEGINNING_CHARS`] letters of a title. The result is empty for a title with
+/// fewer than [`SHORTEST_BEGINNING`] letters.
 fn beginning(title: &str) -> String {
     let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
     if beginning.len() < SHORTEST_BEGINNING {
@@ -257,9 +258,9 @@ pub fn find_in(title: &str, text: &str) -> Likeness {
 
 /// Minimum number of letters of a text for a judgement of its readability.
 const READABLE_LETTERS: usize = 200;
-/// Groups of letters that are frequent in the languages of papers, and their minimum number per
-/// hundred letters. The number is half that of the poorest pages. Files without letter tables stay
-/// far below it.
+/// Groups of letters that are frequent in the languages of papers. A readable text has at least one
+/// group per hundred letters. That is half the number of the poorest pages, and far more than in
+/// files without letter tables.
 const FREQUENT_GROUPS: [&str; 14] = [
     "the", "and", "ing", "ent", "ion", "que", "der", "ein", "des", "est", "con", "par", "che",
     "ado",

@@ -19,13 +19,13 @@ const MAX_RECORD_LINKS: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identifiers {
-    /// Its DOI.
+    /// The [`Doi`] of the work.
     pub doi: Option<Doi>,
-    /// Its arXiv identifier.
+    /// The [`ArxivId`] of the work.
     pub arxiv: Option<ArxivId>,
-    /// Its `PubMed` number.
+    /// The [`Pmid`] of the work.
     pub pmid: Option<Pmid>,
-    /// Its `PubMed` Central identifier.
+    /// The [`Pmcid`] of the work.
     pub pmcid: Option<Pmcid>,
     /// The id of the work in `OpenAlex`.
     pub openalex: Option<OpenAlexId>,
@@ -251,9 +251,9 @@ impl Work {
 pub struct LearnedMetadata {
     /// The identifiers of the work.
     pub identifiers: Identifiers,
-    /// Its title.
+    /// The title of the work.
     pub title: Option<String>,
-    /// Its year of publication.
+    /// The year of publication.
     pub year: Option<i32>,
     /// The source reports a retraction of the work.
     pub retracted: bool,

@@ -15,7 +15,7 @@ use crate::work_state::ArtifactKind;
 
 /// The outcome of fetching a [`CandidateLocation`].
 pub(crate) enum FetchOutcome {
-    /// A good file lies in the staging directory.
+    /// The fetch brought a good file, which is in the staging directory.
     File(Box<StagedFile>),
     /// The response is a page, which may name further locations.
     Page(Box<ArtifactPage>),

@@ -40,8 +40,8 @@ impl EvidenceExaminer {
         }
     }
 
-    /// Returns what a file says about itself. A file that exceeds [`TIME_LIMIT`] results in an
-    /// empty [`FileIdentity`]; its thread keeps running, and its slot becomes free.
+    /// Returns the [`FileIdentity`] of a file. A file that exceeds [`TIME_LIMIT`] results in an
+    /// empty result; its thread keeps running, and its slot becomes free.
     pub(crate) async fn look(&self, path: &Path) -> FileIdentity {
         if !self.runtime.can_pause() {
             // Under simulated time an examination runs on the caller's thread.

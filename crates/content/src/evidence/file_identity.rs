@@ -20,9 +20,9 @@ const MAX_STREAM_BYTES: usize = 16 << 20;
 const MAX_INFO_BYTES: usize = 64 << 10;
 /// Maximum length of the text that is kept of the first page.
 const MAX_TEXT_CHARS: usize = 20_000;
-/// The length of text below which a first page counts as a title page, and the number of pages that
-/// are then read.
+/// The length of text below which a first page counts as a title page.
 const MIN_TEXT_BYTES: usize = 400;
+/// Maximum number of pages that are read if the first is a title page.
 const MAX_FIRST_PAGES: usize = 3;
 /// Maximum number of forms that are read on these pages.
 const MAX_FORMS: usize = 4;

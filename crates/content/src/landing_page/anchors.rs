@@ -41,7 +41,7 @@ const MAX_READ_LINKS: usize = 10_000;
 /// The number of links between two checks of the [`ProcessorDeadline`].
 const LINKS_AT_ONCE: usize = 64;
 
-/// A link as it stands on the page.
+/// A link on the page, with its words.
 struct PageLink<'a> {
     element: ElementRef<'a>,
     target: &'a str,

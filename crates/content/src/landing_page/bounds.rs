@@ -35,8 +35,8 @@ const FORMATTING_ELEMENTS: [&str; 14] = [
 ];
 /// Elements that end at the next element of the same kind.
 const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
-/// Elements that limit this effect: a row in a table within a cell does not end a row of the outer
-/// table.
+/// Elements that stop the search of [`closed_by`]: a row of a table within a cell does not end a
+/// row of the outer table.
 const SCOPE_ELEMENTS: [&str; 14] = [
     "table",
     "ul",
@@ -53,8 +53,8 @@ const SCOPE_ELEMENTS: [&str; 14] = [
     "foreignobject",
     "applet",
 ];
-/// Elements that limit this effect for all but rows and cells: an item in a cell ends nothing
-/// outside the cell.
+/// Further elements that stop the search of [`closed_by`], except for rows and cells: a list item
+/// in a cell ends nothing outside the cell.
 const CELL_ELEMENTS: [&str; 2] = ["td", "th"];
 /// Elements whose content is text up to their own closing tag.
 const RAW_TEXT_ELEMENTS: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];

@@ -1,4 +1,4 @@
-//! Files in the `Link` header (RFC 8288), which is called signposting.
+//! Files in the `Link` header (RFC 8288), a convention called signposting.
 
 use http::HeaderMap;
 use http::header::LINK;

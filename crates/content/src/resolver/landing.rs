@@ -221,7 +221,8 @@ impl LandingPage {
         )))
     }
 
-    /// Reads a page, when a thread for blocking work is free.
+    /// Reads a page, when [`run_blocking`](docstokg_bulk::blocking::run_blocking) has a free
+    /// permit.
     fn read_page(
         &self,
         response: LookupResponse,

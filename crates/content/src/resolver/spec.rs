@@ -56,15 +56,15 @@ impl HasSourceSpec for ResolverSpec {
 /// An identifier of a work that a resolver may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentifierNeed {
-    /// Its DOI.
+    /// The DOI of the work.
     Doi,
-    /// Its arXiv id.
+    /// The arXiv id of the work.
     ArxivId,
-    /// Its `PubMed` id.
+    /// The `PubMed` id of the work.
     PubMedId,
-    /// Its `PubMed` Central id.
+    /// The `PubMed` Central id of the work.
     PmcId,
-    /// Its `OpenAlex` id.
+    /// The `OpenAlex` id of the work.
     OpenAlexId,
     /// A URL of the work.
     Url,

@@ -40,7 +40,7 @@ pub(super) struct WorksJob {
     pub(super) lookups: WorkLookups,
     pub(super) files: RunFiles,
     pub(super) records: Records,
-    /// Works whose names contain a credential and are not persisted.
+    /// The [`Work`]s whose names contain a credential, and which are not persisted.
     pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
     /// Files that manifests among the inputs record, by the name of the work.
     pub(super) recorded: RecordedFiles,

@@ -28,7 +28,7 @@ const FIRST_PREPARATION_WAIT: Duration = Duration::from_secs(2);
 /// Minimum wait for a file.
 const MIN_FILE_WAIT: Duration = Duration::from_millis(100);
 
-/// Returns the wait for a file whose host serves none for `wait`.
+/// Returns the wait for a file whose host sends no file for `wait`.
 pub(super) fn wait_for_file(wait: Duration) -> Duration {
     wait.max(MIN_FILE_WAIT)
 }
