@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use tokio::sync::Semaphore;
 
-/// A permit for each processor: more concurrent work would only take longer and use more memory.
+/// The permits for processor-bound work, one for each processor: more concurrent work would only
+/// take longer and use more memory.
 static BLOCKING_PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 

@@ -229,7 +229,7 @@ impl Directory {
         // Removed before the lock is released: a process that waits for it then notices that the
         // path is another file.
         let _ = fs::remove_file(&self.lock);
-        // The call fails like that for a shard.
+        // The call fails if a shard remains in the directory.
         let _ = fs::remove_dir(&working);
     }
 }

@@ -149,13 +149,13 @@ impl RunProgress {
         self.count(|counters| counters.deferred += 1);
     }
 
-    /// Uncounts a deferred item that was claimed again.
+    /// Subtracts a deferred item from the count, because it was claimed again.
     pub(crate) fn resume(&self, deferral: &Deferral) {
         self.waits.lock().remove(deferral);
         self.count(|counters| counters.deferred = counters.deferred.saturating_sub(1));
     }
 
-    /// Uncounts all deferred items, because they were claimed again.
+    /// Resets the count of deferred items, because all were claimed again.
     pub(crate) fn resume_all(&self) {
         self.waits.lock().clear();
         self.count(|counters| counters.deferred = 0);

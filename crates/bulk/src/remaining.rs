@@ -13,11 +13,11 @@ use crate::lane::WorkLaneKey;
 
 /// The time before now in which the pace of a lane is measured.
 const PACE_MEASURE_INTERVAL: Duration = Duration::from_secs(60);
-/// The number of ends that are kept whatever their age.
+/// The number of ends of steps that are kept for a lane whatever their age.
 const MIN_ENDS: usize = 16;
-/// Maximum number of ends that are kept for a lane.
+/// Maximum number of ends of steps that are kept for a lane.
 const MAX_ENDS: usize = 1_024;
-/// Minimum number of distances for a pace.
+/// Minimum number of distances between ends of steps for a pace.
 const MIN_DISTANCES: u32 = 3;
 /// The time for which a run may have no finished step before its remaining time counts as unknown.
 const MAX_SILENT_START: Duration = Duration::from_secs(10);

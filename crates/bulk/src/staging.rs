@@ -102,9 +102,9 @@ pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
         .join(format!("{item}-{url:.16}"))
 }
 
-/// Requests that the file system separates the shards on disk, if it can (ext4, `chattr +T`). Files
-/// created at the same time then do not search the same table for a free inode, and do not skip the
-/// inodes of recently deleted files. Other file systems have no such tables.
+/// Sets the attribute by which a file system separates the shards on disk (ext4, `chattr +T`).
+/// Files created at the same time then do not search the same table for a free inode, and do not
+/// skip the inodes of recently deleted files. Other file systems have no such tables.
 pub(crate) fn spread_shards(working: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(directory) = std::fs::File::open(working)

@@ -8,9 +8,9 @@ use crate::lane::WorkLaneKey;
 /// A word of a job's records, with its spelling in earlier versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Respelling {
-    /// The word of an earlier version.
+    /// The spelling of an earlier version.
     pub earlier: &'static str,
-    /// The word of this version.
+    /// The present spelling of the word.
     pub now: &'static str,
 }
 
