@@ -9,7 +9,7 @@ use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::SiteView;
 use serde_json::{Value, json};
 
-/// A breaker in the output.
+/// A breaker in the output of `breaker show`.
 pub(super) struct BreakerRow {
     pub(super) name: String,
     pub(super) state: BreakerState,
