@@ -173,7 +173,7 @@ impl WorkState {
         }
     }
 
-    /// Ends the work for a [`Reason`] outside of its steps.
+    /// Ends the work for a [`Reason`] that is not the outcome of a step, such as a time limit.
     pub fn end_by(&mut self, reason: Reason, detail: &str) {
         self.ended_by = Some(ReasonedFailure::new(
             AttemptStage::Lookup,
