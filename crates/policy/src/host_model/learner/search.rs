@@ -33,8 +33,7 @@ const MIN_FILL: RequestRate = RequestRate(0.2);
 const FILL_TIME: Seconds = Seconds(5.0);
 /// The longest window that may explain a row of refusals, because a ban looks the same.
 const MAX_EXPLAINING_WINDOW: Seconds = Seconds(60.0);
-/// The score that a window gains if it explains a row of refusals. The next constant is for a
-/// window that was free at one of them.
+/// The score that a window gains if it explains a row of refusals.
 const EXPLAINED_SCORE: f32 = 0.5;
 /// The score of a window that was free at a refusal of that row.
 const OUTDONE_SCORE: f32 = -0.7;
