@@ -1,4 +1,4 @@
-//! One line of a robots.txt, parsed as crawlers have always done.
+//! The lines of a robots.txt, parsed as crawlers have always done.
 //!
 //! The grammar is that of RFC 9309. Beyond it, the parser follows Google's published one. It
 //! accepts `user agent` with a space and the usual misspellings of `disallow`. White space replaces
