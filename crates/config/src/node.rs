@@ -8,7 +8,7 @@ use crate::source::ValueSource;
 pub struct ConfigNode {
     /// The position of the value.
     pub source: ValueSource,
-    /// The value.
+    /// The [`ConfigValue`].
     pub value: ConfigValue,
 }
 
@@ -27,7 +27,7 @@ pub enum ConfigValue {
     Text(String),
     /// A list.
     List(Vec<ConfigNode>),
-    /// A mapping of keys.
+    /// A mapping of keys, as [`MappingEntry`] values.
     Map(Vec<MappingEntry>),
 }
 
@@ -129,7 +129,7 @@ impl ConfigNode {
         }
     }
 
-    /// Sets the source of this node, and of all nodes below.
+    /// Sets the [`ValueSource`] of this node, and of all nodes below.
     pub fn mark(&mut self, source: &ValueSource) {
         self.source = source.clone();
         match &mut self.value {

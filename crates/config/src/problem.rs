@@ -18,7 +18,7 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// Creates a problem without a suggestion.
+    /// Creates a [`ConfigProblem`] without a suggestion.
     pub fn new(source: &ValueSource, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             source: source.clone(),

@@ -18,8 +18,8 @@ pub struct MapReader<'a> {
 /// Short names of keys, each with its full name.
 pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
 
-/// Reads a section, and reports unknown keys. `path` is the key of the section, empty for a whole
-/// file.
+/// Reads a [`Section`], and reports unknown keys. `path` is the key of the section, empty for a
+/// whole file.
 pub fn read<T: Section>(
     path: &str,
     node: ConfigNode,
@@ -70,8 +70,8 @@ impl<'a> MapReader<'a> {
         Some(self.entries.remove(index))
     }
 
-    /// Returns a value if its key exists and the value is valid; reports a problem if it is
-    /// invalid.
+    /// Returns a [`SourcedValue`] if its key exists and the value is valid; reports a problem if it
+    /// is invalid.
     pub fn take<T: Setting>(&mut self, name: &'static str) -> Option<SourcedValue<T>> {
         let entry = self.pull(name)?;
         match T::read(&entry.node) {
@@ -105,7 +105,7 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), node, &[], self.problems)
     }
 
-    /// Returns all remaining entries as sections: name, position of the name, section.
+    /// Returns all remaining entries as sections: name, position of the name, [`Section`].
     pub fn sections<T: Section>(&mut self) -> Vec<(String, ValueSource, T)> {
         let entries = std::mem::take(&mut self.entries);
         entries

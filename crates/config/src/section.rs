@@ -73,7 +73,7 @@ impl Section for UnreadSection {
 /// Reads the default that a section declares, written as in a file.
 ///
 /// # Panics
-/// Panics if the default is not a value of its type.
+/// Panics if the default is not a [`ConfigValue`] of its type.
 #[must_use]
 pub fn default_value<T: Setting>(written: impl Into<ConfigValue>) -> SourcedValue<T> {
     let source = ValueSource::Default;
@@ -106,7 +106,7 @@ pub fn closed_schema(properties: Map<String, Json>) -> Json {
     json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-/// Adds the documentation of a key to its schema.
+/// Adds the documentation of a [`ConfigKey`] to its schema.
 #[doc(hidden)]
 #[must_use]
 pub fn with_about(mut schema: Json, about: &str) -> Json {
@@ -156,8 +156,8 @@ pub fn merge(into: &mut Map<String, Json>, part: Json) {
 ///
 /// A default is `= VALUE`, written as in a file. `=> "TEXT"` documents a default that is not
 /// self-explanatory. A key with a text alone has no default, and the code that resolves it defines
-/// the meaning of its absence. A key with a value has a method of its name, which returns the written
-/// value or the default.
+/// the meaning of its absence. A key with a value has a method of its name, which returns the
+/// written value or the default.
 #[macro_export]
 macro_rules! section {
     (
@@ -184,7 +184,7 @@ macro_rules! section {
         #[allow(dead_code, reason = "some keys are read with their position only")]
         impl $name {
             $( $(
-                /// Returns the value of the key of this name, or its default.
+                /// Returns the [`SourcedValue`] of the key of this name, or its default.
                 #[must_use]
                 pub fn $field(&self) -> $crate::SourcedValue<$type> {
                     let written = self.$field.clone();

@@ -1,4 +1,4 @@
-//! Types of values: each type reads, describes and shows its values.
+//! Types of values, each with its reading, JSON schema and display.
 
 use std::num::NonZeroU32;
 

@@ -65,12 +65,12 @@ pub struct SourcedValue<T> {
 }
 
 impl<T> SourcedValue<T> {
-    /// Creates a value with its source.
+    /// Creates a value with its [`ValueSource`].
     pub fn new(value: T, source: ValueSource) -> Self {
         Self { value, source }
     }
 
-    /// Changes the value and keeps the source.
+    /// Returns a [`SourcedValue`] with a changed value and the same source.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SourcedValue<U> {
         SourcedValue {
             value: change(self.value),

@@ -36,8 +36,8 @@ pub fn read_file(path: &Path, problems: &mut Vec<ConfigProblem>) -> Option<Confi
     }
 }
 
-/// Reads YAML text as a tree, and adds a problem with its position for each error. After a
-/// duplicate key, the rest is still read.
+/// Reads YAML text as a tree, and adds a [`ConfigProblem`] with its position for each error. After
+/// a duplicate key, the rest is still read.
 pub fn read_text(text: &str, path: &str, problems: &mut Vec<ConfigProblem>) -> Option<ConfigNode> {
     let path: Arc<str> = path.into();
     let at = |line: u64| ValueSource::File {
@@ -117,7 +117,7 @@ fn positioned(raw: Spanned<RawNode>, path: &Arc<str>) -> ConfigNode {
                         line: key.referenced.line().max(1),
                     };
                     let mut node = positioned(node, path);
-                    // The line of a nested mapping is that of its key, where a user looks.
+                    // The line of a nested mapping is that of its key, because a user looks there.
                     if matches!(
                         node.value,
                         ConfigValue::Map(_) | ConfigValue::List(_) | ConfigValue::Null

@@ -1,8 +1,8 @@
 //! The adaptive rate: slower while an origin throttles, and back to the configured rate afterwards.
 //!
 //! A window with many throttling responses lowers the multiplier by a share; a window with few
-//! raises it. The multiplier stretches the pacing windows of a budget. It never rounds a rate down
-//! to zero, and it keeps the history.
+//! raises it. The multiplier stretches the pacing windows of a budget. A rate is never rounded down
+//! to zero, and the history is kept.
 
 use std::time::Duration;
 
@@ -61,17 +61,17 @@ pub struct ThrottleWindow {
 /// A change of the [`Multiplier`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adjustment {
-    /// The multiplier before the change.
+    /// The [`Multiplier`] before the change.
     pub old: Multiplier,
-    /// The multiplier after the change.
+    /// The [`Multiplier`] after the change.
     pub new: Multiplier,
     /// The reason of the change: `high_429_ratio` or `low_429_ratio`.
     pub reason: &'static str,
 }
 
 impl ThrottleWindow {
-    /// Counts a response. If a window has ended before it, returns the change of the multiplier, if
-    /// any.
+    /// Counts a response. If a window has ended before it, returns the change of the
+    /// [`Multiplier`], if any.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,

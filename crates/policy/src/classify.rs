@@ -94,7 +94,7 @@ pub enum AttemptEnding {
 /// The classification of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptClass {
-    /// The meaning of the attempt.
+    /// The [`AttemptMeaning`] of the attempt.
     pub outcome: AttemptMeaning,
     /// Set if the same request may succeed later.
     pub transient: bool,

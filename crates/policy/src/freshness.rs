@@ -113,8 +113,8 @@ pub enum CacheMode {
 /// The settings of the operator for a host and role, beyond the directives of the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
-    /// The shortest lifetime of a 200, in private mode. It extends `max-age` and `Expires`, and
-    /// replaces them if absent. `no-store` and `no-cache` still apply.
+    /// The shortest lifetime of a 200, in private mode. The value extends `max-age` and `Expires`,
+    /// and replaces them if absent. `no-store` and `no-cache` still apply.
     pub ttl: Option<Duration>,
     /// The shortest lifetime of a 404, in private mode. Other errors have only the lifetime that
     /// their origin declares.
@@ -210,8 +210,8 @@ pub struct ExchangeTimes {
 pub struct CacheExchange<'a> {
     /// The request of the caller, before the cache added its own [`Validators`].
     pub request: CacheRequest<'a>,
-    /// The response of the origin.
+    /// The [`OriginResponse`] of the origin.
     pub response: OriginResponse<'a>,
-    /// The times of the exchange.
+    /// The [`ExchangeTimes`] of the exchange.
     pub times: ExchangeTimes,
 }

@@ -1,10 +1,10 @@
 //! The model of a host's own limits: those learned from its refusals, and those that its headers
 //! declare.
 //!
-//! [`HostModel::next`] returns when a request may go. The model changes only by events
-//! ([`HostModel::apply`]), each with its instant, and depends on no clock, configuration or other
-//! host. A site applies events as they happen. A store that cannot run these functions beside its
-//! data records the events, and every process applies the records in order.
+//! [`HostModel::next`] returns when a request may go. The model changes only by events with an
+//! instant ([`HostModel::apply`]). No clock, configuration or other host has an influence. A site
+//! applies events as they happen. A store that cannot run these functions beside its data records
+//! the events, and every process applies the records in order.
 //!
 //! - [`learned`]: limits inferred from refusals, and the requests in flight.
 //! - [`learner`]: the inference itself, in a state of fixed size.
@@ -47,7 +47,8 @@ pub struct HostModel {
 /// The query of one request to [`HostModel::next`].
 #[derive(Clone, Copy, Debug)]
 pub struct LimitQuery<'a> {
-    /// The policy by which limits are learned; `None` if learned limits do not delay the request.
+    /// The [`LearnPolicy`] by which limits are learned; `None` if learned limits do not delay the
+    /// request.
     pub learn: Option<&'a LearnPolicy>,
     /// The name under which the quotas of the request are kept; `None` if rate headers are ignored.
     pub lane: Option<&'a str>,
@@ -72,7 +73,7 @@ pub struct LimitFit {
 pub struct LimitInstants {
     /// The instant by learned limits. A probe of the breaker ignores it.
     pub learned: Option<BootInstant>,
-    /// The instants by declared quotas.
+    /// The [`QuotaInstants`] by declared quotas.
     pub stated: Option<QuotaInstants>,
 }
 
@@ -90,7 +91,7 @@ impl HostModel {
             && self.quotas().is_none_or(|quotas| quotas.is_over(now))
     }
 
-    /// Returns the limits learned from refusals, if any.
+    /// Returns the [`LearnedLimits`] from refusals, if any.
     #[must_use]
     pub fn learned(&self) -> Option<&LearnedLimits> {
         self.learned.as_ref()
@@ -248,8 +249,8 @@ impl HostModel {
         learned.map_or_else(LearnEffect::default, |own| own.heard(id, response, now))
     }
 
-    /// Learns from the result of a request. A first refusal starts a learner with the requests that
-    /// were sent before.
+    /// Learns from the result of a [`SettledRequest`]. A first refusal starts a learner with the
+    /// requests that were sent before.
     fn settle(
         &mut self,
         settled: &SettledRequest,

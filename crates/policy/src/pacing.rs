@@ -9,8 +9,8 @@
 //!   are used up fast, and then waited for. At 2 a second and 500 an hour, 1,000 requests take
 //!   64 minutes instead of two hours.
 //! - If a budget has only windows of a minute or more, the shortest is spread over a minute.
-//! - A window from five seconds to a minute is filled in a tenth of its length by a run of few
-//!   windows, and spaced evenly by a run of many.
+//! - A window of five seconds to a minute depends on the run. A run of few windows fills each in a
+//!   tenth of its length, and a run of many windows spaces them evenly.
 //!
 //! Spacing is not a limit. If only spacing would refuse a request, the windows alone decide, but
 //! the request never overtakes one with an earlier position.
@@ -228,15 +228,15 @@ fn evenly(window: &Window) -> Vec<Spacing> {
     ]
 }
 
-/// Returns the time in which a caller fills a window, if the caller fills it faster than evenly. A
-/// backlog of zero is unknown.
+/// Returns the time in which a caller fills a [`Window`], if the caller fills it faster than
+/// evenly. A backlog of zero is unknown.
 pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     let is_of_few_windows = backlog > 0 && backlog < few_windows(window);
     let is_filled = (FILLED_FROM..=FILLED_UP_TO).contains(&window.per) && is_of_few_windows;
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 
-/// Returns the backlog from which a run spaces a window evenly.
+/// Returns the backlog from which a run spaces a [`Window`] evenly.
 fn few_windows(window: &Window) -> u32 {
     window.limit.get().saturating_mul(MANY_WINDOWS)
 }

@@ -65,7 +65,7 @@ pub struct RateHeaderReading {
 /// A quota of an origin, with a limit, a remainder, or both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Quota {
-    /// The unit of the counts.
+    /// The [`Unit`] of the counts.
     pub unit: Unit,
     /// The interval of the limit, from [`MIN_WINDOW`] to [`MAX_WINDOW`].
     pub window: Option<Duration>,
@@ -131,7 +131,7 @@ pub enum RateHeaderFamily {
 /// Advance knowledge about the headers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateHeaderHints {
-    /// The form of `RateLimit-Reset` and `X-RateLimit-Reset`.
+    /// The [`ResetForm`] of `RateLimit-Reset` and `X-RateLimit-Reset`.
     pub reset: ResetForm,
     /// The window of quotas whose headers declare no window.
     pub window: Option<Duration>,

@@ -145,7 +145,8 @@ pub fn wants_retry(
     class.transient && repeatable == Repeatable::Yes && attempt < policy.attempts.get()
 }
 
-/// Decides on the next step after an attempt. `jitter_sample` is a random number in `0..1`.
+/// Decides on the next step after an [`EndedAttempt`]. `jitter_sample` is a random number in
+/// `0..1`.
 ///
 /// - A wait that the server requests replaces the backoff, without any addition and without the
 ///   ceiling.

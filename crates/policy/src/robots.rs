@@ -2,8 +2,8 @@
 //!
 //! The module is pure. The caller fetches the file, keeps it for up to a day, and applies the
 //! rules. The parser accepts deviations that crawlers have always accepted: byte order marks, stray
-//! spaces, any line end. It parses at least the 500 KiB that section 2.5 requires. `Crawl-delay` is
-//! not part of the RFC, but sites rely on it.
+//! spaces, any line end. At least the 500 KiB that section 2.5 requires are parsed. `Crawl-delay`
+//! is not part of the RFC, but sites rely on it.
 
 use std::time::Duration;
 
@@ -138,7 +138,8 @@ impl Robots {
     }
 
     /// Returns the groups for an agent, and the name that selected them. The groups that name the
-    /// agent count as one; without such a group, the groups for every robot apply (RFC 9309 section
+    /// agent count as one; without such a [`Group`], the groups for every robot apply (RFC 9309
+    /// section
     /// 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
@@ -161,7 +162,8 @@ impl Robots {
     }
 }
 
-/// Returns the rules of a line. An empty value is not a rule: `Disallow:` allows every path.
+/// Returns the rules of a line. An empty value is not a [`PathRule`]: `Disallow:` allows every
+/// path.
 ///
 /// A rule that allows a directory's index allows the directory, as in Google's parser.
 fn rules(allow: bool, value: &str) -> Vec<PathRule> {

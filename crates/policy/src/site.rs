@@ -129,7 +129,8 @@ impl Site {
         }
     }
 
-    /// Checks a request that waited again: the breaker, and the windows at the real instant.
+    /// Checks an [`AdmissionRequest`] that waited again: the breaker, and the windows at the real
+    /// instant.
     ///
     /// A permit or a refusal ends the reservation. Until then the reservation keeps its position at
     /// every instant. A request whose reservation has expired counts as new.
@@ -175,8 +176,8 @@ impl Site {
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
-    /// Decides on a request after the passage of time was applied. A process without an adaptive
-    /// rate uses the full rate, regardless of the multiplier that others set.
+    /// Decides on an [`AdmissionRequest`] after the passage of time was applied. A process without
+    /// an adaptive rate uses the full rate, regardless of the multiplier that others set.
     #[inline]
     fn decide(
         &mut self,
@@ -199,8 +200,8 @@ impl Site {
         entry
     }
 
-    /// Decides on a request at the current rates: first the breaker, then the windows, then shared
-    /// slots.
+    /// Decides on an [`AdmissionRequest`] at the current rates: first the breaker, then the
+    /// windows, then shared slots.
     #[inline]
     fn decide_at_rates(
         &mut self,
@@ -295,8 +296,8 @@ impl Site {
         ControlFlow::Continue(admitted)
     }
 
-    /// Permits a request that fits every window, or reserves its position until a shared slot is
-    /// free.
+    /// Permits an [`AdmissionRequest`] that fits every window, or reserves its position until a
+    /// shared slot is free.
     #[inline]
     fn permit_or_wait_for_slot(
         &mut self,
@@ -365,7 +366,8 @@ impl Site {
         missing
     }
 
-    /// Reserves the position of a request that fits every window while no shared slot is free.
+    /// Reserves the position of an [`AdmissionRequest`] that fits every window while no shared slot
+    /// is free.
     fn reserve_until_slot(
         &mut self,
         ask: &AdmissionRequest,

@@ -143,7 +143,7 @@ impl Windows {
         &self.spacings
     }
 
-    /// Returns the limit that a spacing window serves; `None` if the window is itself a limit.
+    /// Returns the limit that a spacing [`Window`] serves; `None` if the window is itself a limit.
     #[must_use]
     pub fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
         if self.list.contains(window) {
@@ -160,7 +160,7 @@ impl Windows {
         self.pacing
     }
 
-    /// Returns the window at an index: first the configured windows, then those of the spacing.
+    /// Returns the [`Window`] at an index: first the configured windows, then those of the spacing.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Window {
         match index.checked_sub(self.list.len()) {
@@ -264,7 +264,7 @@ impl Windows {
         &self.rules
     }
 
-    /// Returns each window with its current width.
+    /// Returns each [`Window`] with its current width.
     #[inline]
     pub(crate) fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
         let full = multiplier == Multiplier::FULL;

@@ -75,7 +75,7 @@ impl CacheLimits {
 enum CacheKind {
     Memory(Arc<MemoryCache>),
     Disk(DiskCache),
-    /// No usable cache, because of this error.
+    /// No usable cache, because of this [`StoreError`].
     Off(StoreError),
 }
 
@@ -125,7 +125,7 @@ impl CacheStore {
         })
     }
 
-    /// Returns the location of the cache in this process: memory, disk or nowhere.
+    /// Returns the [`ResponseLocation`] of the cache in this process: memory, disk or nowhere.
     fn place(&self) -> ResponseLocation<'_> {
         match &*self.0 {
             CacheKind::Memory(cache) => ResponseLocation::Memory(cache),
@@ -136,7 +136,7 @@ impl CacheStore {
         }
     }
 
-    /// Returns the error of an unusable cache.
+    /// Returns the [`StoreError`] of an unusable cache.
     fn off(&self) -> StoreError {
         match &*self.0 {
             CacheKind::Off(error) => error.clone(),
@@ -147,7 +147,8 @@ impl CacheStore {
         }
     }
 
-    /// Runs an operation in memory or on a thread of the index. `queue` selects the writing thread,
+    /// Runs an operation in memory or on a thread of the
+    /// [`DiskIndex`](crate::cache::disk::index::DiskIndex). `queue` selects the writing thread,
     /// which keeps the order of calls, or a reading thread.
     fn question<T: Send + 'static>(
         &self,
@@ -168,8 +169,8 @@ impl CacheStore {
         }
     }
 
-    /// Finds the stored variants of a key; an empty result is a miss. Entries in memory are found
-    /// at once.
+    /// Finds the stored [`Variants`] of a key; an empty result is a miss. Entries in memory are
+    /// found at once.
     pub fn look_up(&self, key: &CacheKey) -> CacheReply<Variants> {
         match self.place() {
             ResponseLocation::Memory(cache) => CacheReply::now(cache.look_up(key)),
@@ -192,8 +193,8 @@ impl CacheStore {
         }
     }
 
-    /// Returns a count that changes with every entry or lease of a key, in any process. The call
-    /// takes nanoseconds. The count may also change without such a change.
+    /// Returns a count that changes with every entry or lease of a [`CacheKey`], in any process.
+    /// The call takes nanoseconds. The count may also change without such a change.
     #[must_use]
     pub fn changes(&self, key: &CacheKey) -> u64 {
         match self.place() {
@@ -234,8 +235,8 @@ impl CacheStore {
     }
 
     /// Removes all variants of a key. This process stops to serve them at the call, other processes
-    /// at the reply. Responses to earlier requests are not stored. An error is only for the log:
-    /// other processes may still serve the entries.
+    /// at the [`CacheReply`]. Responses to earlier requests are not stored. An error is only for
+    /// the log: other processes may still serve the entries.
     pub fn invalidate(&self, key: &CacheKey) -> CacheReply<Result<(), StoreError>> {
         match self.place() {
             ResponseLocation::Memory(cache) => {
@@ -247,7 +248,7 @@ impl CacheStore {
         }
     }
 
-    /// Removes one entry. Returns `false` if the entry is no longer stored.
+    /// Removes one [`CacheEntry`]. Returns `false` if the entry is no longer stored.
     pub fn remove(&self, entry: &CacheEntry) -> CacheReply<Result<bool, StoreError>> {
         let id = entry.id;
         self.question(
@@ -321,7 +322,7 @@ impl CacheStore {
         }
     }
 
-    /// Extends the lease of a flight. Returns `false` if the holder is no longer the leader.
+    /// Extends the lease of a flight. Returns `false` if the [`Holder`] is no longer the leader.
     pub fn renew(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> CacheReply<bool> {
         let key = *key;
         match self.place() {
@@ -336,7 +337,7 @@ impl CacheStore {
     }
 
     /// Ends a flight. The operation is queued at the return, so the caller need not await the
-    /// reply.
+    /// [`CacheReply`].
     pub fn release(&self, key: &CacheKey, holder: Holder) -> CacheReply<()> {
         let key = *key;
         match self.place() {

@@ -3,7 +3,7 @@
 /// An error of a store, as a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot be reached or read at the moment. It may return.
+    /// The store cannot be reached or read at the moment. The store may return.
     #[error("{store} does not answer: {why}")]
     Unavailable {
         /// The name of the store, without secrets.

@@ -38,8 +38,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Creates a fallback for the store `shared`, and reports its outages to `notice`. A process
-    /// that never learned the number of processes takes one part in `assumed_peers`.
+    /// Creates a fallback for the [`StateStore`] `shared`, and reports its outages to `notice`. A
+    /// process that never learned the number of processes takes one part in `assumed_peers`.
     #[must_use]
     pub fn new(
         shared: Arc<dyn StateStore>,

@@ -25,11 +25,11 @@ pub type SiteKey = Arc<str>;
 /// The name of a budget within its site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BudgetKey {
-    /// The budget of one host and role.
+    /// The budget of one [`Host`] and role.
     Role(Host, Role),
-    /// The budget of one host and kind of request.
+    /// The budget of one [`Host`] and kind of request.
     Kind(Host, Arc<str>),
-    /// The budget of one host for the crawl delay in its robots.txt.
+    /// The budget of one [`Host`] for the crawl delay in its robots.txt.
     CrawlDelay(Host),
     /// The budget of all hosts of the site.
     Common,
@@ -70,7 +70,7 @@ impl<T> StoreReply<T> {
         Self::Ready(Ok(value))
     }
 
-    /// Returns the result if the reply is ready, otherwise an error.
+    /// Returns the result if the reply is ready, otherwise a [`StoreError`].
     pub(crate) fn now_or(self, error: StoreError) -> Result<T, StoreError> {
         match self {
             Self::Ready(result) => result,
@@ -142,7 +142,7 @@ pub struct Availability {
 
 /// A store for the state of sites.
 pub trait StateStore: Send + Sync {
-    /// Opens the state of a site. Two handles of one key see the same state.
+    /// Opens the state of a site. Two handles of one [`SiteKey`] see the same state.
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle>;
 
     /// Lists the sites that have state.
@@ -247,7 +247,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Leave { id, spent_at })
     }
 
-    /// Keeps a permit pending while its connection is established, for at most `longest`.
+    /// Keeps a [`Permit`] pending while its connection is established, for at most `longest`.
     pub fn hold(
         &self,
         ask: &AdmissionRequest,
@@ -258,8 +258,8 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Hold { permit, longest })
     }
 
-    /// Records that the connection of a pending permit is ready and its request is about to be
-    /// sent. Returns whether the site was blocked in the meantime.
+    /// Records that the connection of a pending permit is ready and its [`AdmissionRequest`] is
+    /// about to be sent. Returns whether the site was blocked in the meantime.
     pub fn sent(
         &self,
         ask: &AdmissionRequest,
@@ -270,7 +270,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Sent { permit, longest })
     }
 
-    /// Spends the pending cost of a permit now.
+    /// Spends the pending cost of a [`Permit`] now.
     pub fn stamp(&self, ask: &AdmissionRequest, permit: &Permit) -> StoreReply<()> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::Stamp { permit })
@@ -298,7 +298,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::StateQuotas { permit, statement })
     }
 
-    /// Records the result of an attempt, once.
+    /// Records the [`AttemptResult`] of an attempt, once.
     pub fn settle(
         &self,
         ask: &AdmissionRequest,
@@ -345,7 +345,7 @@ impl dyn SiteHandle + '_ {
         self.apply_as(&SiteOperation::for_request(ask, operation))
     }
 
-    /// Applies an operation and returns its own result.
+    /// Applies a [`SiteOperation`] and returns its own result.
     #[inline]
     fn apply_as<T>(&self, operation: &SiteOperation<'_>) -> StoreReply<T>
     where

@@ -34,8 +34,8 @@ use sys::{SharedMutexGuard, truncation};
 /// of a program can run side by side, each with its own limits.
 pub const FILE_NAME: &str = "limits-4.shm";
 
-/// Installs signal handlers for the whole process, so only programs call this function. They turn
-/// two signals into errors:
+/// Installs signal handlers for the whole process, so only programs call this function. The
+/// handlers convert two signals into errors:
 ///
 /// - SIGBUS, if a mapped file is truncated while it is in use: the store reports the damage.
 /// - SIGXFSZ, if a file exceeds the limit of the process: the write fails.
@@ -229,7 +229,7 @@ impl StateStore for MultiprocessStore {
 }
 
 impl MultiprocessStore {
-    /// Locks the directory of the file. Returns an error if the file was truncated.
+    /// Locks the directory of the file. Returns an [`ArenaError`] if the file was truncated.
     fn lock_undamaged(&self) -> Result<SharedMutexGuard<'_>, ArenaError> {
         let guard = self.arena.lock()?;
         if truncation::was_seen() {

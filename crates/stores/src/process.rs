@@ -11,7 +11,7 @@ pub use crate::multiprocess::PerProcess;
 #[must_use]
 pub fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    // Systems other than Linux have no identifier of the boot, so its time, to the minute, replaces
+    // Systems other than Linux have no identifier of the boot, so the minute of the boot replaces
     // it.
     read.map_or_else(
         |_| format!("since {}", wall_at_boot() / 60),

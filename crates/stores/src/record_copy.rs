@@ -2,8 +2,8 @@
 //!
 //! A record has three parts:
 //!
-//! - The header is all state except the history of permits: breakers, reservations, slots. It has a
-//!   few hundred bytes and is written whole when it has changed.
+//! - The header is all state except the history of permits: breakers, reservations, slots. A header
+//!   has a few hundred bytes and is written whole when it has changed.
 //! - The snapshot is the history of every budget at one time.
 //! - The log contains the changes since then. An `enter` that goes at once appends sixteen bytes
 //!   and writes nothing else. If the log is full, a new snapshot replaces snapshot and log.
@@ -92,7 +92,7 @@ pub(crate) struct Replica {
     names: Vec<String>,
     /// The index in this process of each budget of the record.
     order: Vec<usize>,
-    /// The position of the copy; `None` if the copy may be wrong.
+    /// The [`RecordPosition`] of the copy; `None` if the copy may be wrong.
     position: Option<RecordPosition>,
     header: Vec<u8>,
     scratch: Vec<u8>,
@@ -146,7 +146,7 @@ impl Replica {
         self.names.len() - 1
     }
 
-    /// Runs one operation on the record: updates the copy, decides, and writes the changes.
+    /// Runs one operation on the [`SiteRecord`]: updates the copy, decides, and writes the changes.
     pub(crate) fn run<R: SiteRecord, T>(
         &mut self,
         record: &mut R,
@@ -218,8 +218,8 @@ impl Replica {
         }
     }
 
-    /// Reads the changes in the record. Returns whether this process has budgets that the record
-    /// does not contain.
+    /// Reads the changes in the [`SiteRecord`]. Returns whether this process has budgets that the
+    /// record does not contain.
     #[cold]
     fn catch_up<R: SiteRecord>(
         &mut self,
@@ -272,7 +272,7 @@ impl Replica {
         self.header_of(&self.site)
     }
 
-    /// Encodes the header of a site with the same budgets.
+    /// Encodes the header of a [`Site`] with the same budgets.
     fn header_of(&self, site: &Site) -> Vec<u8> {
         let (breaker, isolated) = site.breakers();
         let budgets = self
@@ -361,7 +361,7 @@ impl Replica {
     }
 
     /// Moves every instant of the copy to the clock of this boot, and writes the copy as the
-    /// record.
+    /// [`SiteRecord`].
     pub(crate) fn rebase<R: SiteRecord>(
         &mut self,
         record: &mut R,

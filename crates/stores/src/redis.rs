@@ -1,10 +1,10 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
 //! The record of a site is a log of operations, in the order of their arrival at the server, with
-//! the server's instants. A process sends an operation and receives the new entries of other
-//! processes. It applies these, and then its own operation, to its copy of the site. The functions
-//! depend only on site, operation and instant, so all processes reach the same state. The server
-//! decides nothing.
+//! the server's instants. A process sends an operation, and receives the new entries of others.
+//! Then the process applies these entries and its own operation to its copy of the site. The
+//! functions depend only on site, operation and instant, so all processes reach the same state. The
+//! server decides nothing.
 //!
 //! The script that appends is the critical section: it assigns the position and reads the instant.
 //! No permit counts earlier than it was given, and no process is overtaken, because one round trip

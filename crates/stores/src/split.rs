@@ -23,7 +23,7 @@ pub struct SplitStore {
 }
 
 impl SplitStore {
-    /// Combines a store for breakers with a store for limits.
+    /// Combines a [`StateStore`] for breakers with a store for limits.
     #[must_use]
     pub fn new(breakers: Arc<dyn StateStore>, limits: Arc<dyn StateStore>) -> Self {
         Self { breakers, limits }
@@ -86,8 +86,8 @@ impl StateStore for SplitStore {
     }
 }
 
-/// Returns the policy for the limit store, whose breaker never opens. A breaker that an earlier run
-/// left open there refuses no request.
+/// Returns the [`BreakerPolicy`] for the limit store, whose breaker never opens. A breaker that an
+/// earlier run left open there refuses no request.
 fn never() -> BreakerPolicy {
     BreakerPolicy {
         fail_max: NonZeroU32::MAX,

@@ -1,10 +1,11 @@
 //! State in a database of the state directory, shared by all processes of a machine. The default of
 //! the programs.
 //!
-//! An operation is one immediate transaction behind a lock file, and takes microseconds. It appends
-//! to the write-ahead log, which a separate thread checkpoints. If the lock is free, the caller
-//! runs its operation at once; otherwise the thread runs it, so that no caller blocks the executor.
-//! [`crate::record_copy`] describes the reads and writes of an operation.
+//! An operation is one immediate transaction behind a lock file, and takes microseconds. The
+//! write-ahead log grows with each operation, and a separate thread checkpoints the log. If the
+//! lock is free, the caller runs its operation at once; otherwise the thread runs it, so that no
+//! caller blocks the executor. [`crate::record_copy`] describes the reads and writes of an
+//! operation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,8 +41,8 @@ impl SqliteStore {
     /// Opens the database at `path`, or creates it.
     ///
     /// # Errors
-    /// Returns [`StoreError`] if the database cannot be written, is on a network file system, is
-    /// damaged, or was written by another version.
+    /// Returns [`StoreError`] if the database cannot be written, is damaged, or belongs to another
+    /// version. A network file system is also an error.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_after_boot(path, clock, &process::boot_id())
     }

@@ -14,7 +14,7 @@ const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 /// The result of a request, as a [`Breaker`] counts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
-    /// The meaning of the result for the breaker.
+    /// The [`AttemptMeaning`] of the result for the breaker.
     pub outcome: AttemptMeaning,
     /// The generation of the breaker in which the request was admitted.
     pub generation: u32,

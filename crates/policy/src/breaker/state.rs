@@ -94,15 +94,15 @@ impl BreakerState {
 /// A change of a [`BreakerState`], for telemetry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// The state before the change.
+    /// The [`BreakerState`] before the change.
     pub from: BreakerState,
-    /// The state after the change.
+    /// The [`BreakerState`] after the change.
     pub to: BreakerState,
     /// The number of failures in a row at that instant.
     pub fail_count: u32,
     /// The length of the open, for a change to open.
     pub reset: Option<Duration>,
-    /// The reason of the open, for a change to open.
+    /// The [`OpenReason`] of the open, for a change to open.
     pub reason: Option<OpenReason>,
 }
 
@@ -121,7 +121,7 @@ pub enum BreakerAdmission {
     Refused {
         /// The instant of the next try.
         until: BootInstant,
-        /// The reason of the open, which remains while half-open.
+        /// The [`OpenReason`] of the open, which remains while half-open.
         reason: OpenReason,
         /// Set while half-open: a probe is in flight, and its result is awaited.
         probing: bool,

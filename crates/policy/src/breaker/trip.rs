@@ -38,7 +38,7 @@ pub(super) struct TripState {
 }
 
 impl TripState {
-    /// Creates the data of an open, or of a block.
+    /// Creates the data of an open, or of a [`HostBlock`].
     pub(super) fn new(
         open_until: BootInstant,
         reason: OpenReason,
@@ -60,7 +60,7 @@ impl TripState {
             .map_or(self.open_until, |block| block.until.max(self.open_until))
     }
 
-    /// Returns the reason of the block or of the inferred open, whichever lasts longer.
+    /// Returns the [`OpenReason`] of the block or of the inferred open, whichever lasts longer.
     pub(super) fn reason(&self) -> &OpenReason {
         match &self.block {
             Some(block) if block.until >= self.open_until => &block.reason,

@@ -24,13 +24,13 @@ pub(crate) type CountedUse = (BootInstant, u32);
 pub struct WindowFit {
     /// The first instant that fits.
     pub at: BootInstant,
-    /// The window that requires the longest wait, if any.
+    /// The [`Window`] that requires the longest wait, if any.
     pub because: Option<Window>,
 }
 
 impl Budget {
     /// Finds the first instant that fits if only used permits count: the latest instant of all
-    /// windows. Returns also the index of the window that decided.
+    /// [`Windows`]. Returns also the index of the window that decided.
     #[inline]
     pub(crate) fn plain_fit(
         &self,
@@ -76,8 +76,8 @@ impl Budget {
         (at, latest)
     }
 
-    /// Returns whether a [`Spacing`] applies. It applies only to paced requests. If it spreads a
-    /// long window, the backlog must exceed the rest of that window.
+    /// Returns whether a [`Spacing`] applies. Spacing applies only to paced requests. If the
+    /// spacing spreads a long window, the backlog must exceed the rest of that window.
     #[inline]
     fn holds(
         &self,
@@ -217,7 +217,7 @@ impl Budget {
         })
     }
 
-    /// Finds the first instant that fits one window of a width.
+    /// Finds the first instant that fits one [`Window`] of a width.
     #[inline]
     fn fit_window(
         &self,
@@ -264,7 +264,7 @@ impl Budget {
     }
 
     /// Returns the instant of the `k`-th latest unit at or before `at`. Counted uses come first,
-    /// because no counted use is earlier than now.
+    /// because no [`CountedUse`] is earlier than now.
     #[inline]
     fn back_at(
         &self,

@@ -134,7 +134,7 @@ impl Budget {
         holds.filter_map(distance).max()
     }
 
-    /// Returns how many permits of the last `span` are recorded for a longer window.
+    /// Returns how many permits of the last `span` are recorded for a longer [`Window`].
     #[must_use]
     pub fn used_within(&self, window: &Window, span: Duration, now: BootInstant) -> u64 {
         if window.limit.get() <= crate::ring::EXACT_LIMIT {

@@ -12,7 +12,7 @@ use crate::time::BootInstant;
 pub struct History {
     /// The exact permits, oldest first.
     permits: Vec<BootInstant>,
-    /// The buckets of each large window.
+    /// The buckets of each large [`Window`].
     coarse: Vec<(Window, Vec<Bucket>)>,
 }
 
@@ -66,7 +66,7 @@ impl Budget {
         }
     }
 
-    /// Replaces the history.
+    /// Replaces the [`History`].
     pub fn restore(&mut self, history: History) {
         self.ring.restore(history.permits);
         for (window, buckets) in history.coarse {

@@ -18,7 +18,7 @@ pub(crate) struct Reservation {
     pub(crate) weight: u32,
     /// The instant at which the reservation expires, unless the holder confirms it.
     pub(crate) expires: BootInstant,
-    /// The stage of the holder.
+    /// The [`ReservationStage`] of the holder.
     pub(crate) stage: ReservationStage,
 }
 

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// The parsed fields of a [`StoredResponse`].
 #[derive(Clone, Debug)]
 pub(super) struct ResponseFacts {
-    /// The directives for a cache of the response's mode.
+    /// The [`ResponseDirectives`] for a cache of the response's mode.
     pub(super) directives: ResponseDirectives,
     /// The lifetime that the response declares.
     pub(super) stated_lifetime: Option<Duration>,
@@ -34,8 +34,8 @@ impl ResponseFacts {
     }
 }
 
-/// The [`ResponseFacts`] of one stored response, parsed at its first look-up. They follow from its
-/// fields, so they are ignored by equality.
+/// The [`ResponseFacts`] of one stored response, parsed at its first look-up. The facts follow from
+/// the fields of the response, so equality ignores them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FactsOnce(OnceLock<ResponseFacts>);
 

@@ -32,7 +32,7 @@ pub(super) enum RequestedRange {
     Unsatisfiable,
 }
 
-/// Parses the requested range of a body of `length` bytes.
+/// Parses the [`RequestedRange`] of a body of `length` bytes.
 pub(super) fn wanted(headers: &HeaderMap, length: u64) -> RequestedRange {
     let mut lines = headers.get_all(header::RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else {
@@ -78,7 +78,8 @@ fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
     })
 }
 
-/// Returns the range of the last `count` bytes, or of the whole body if it has fewer (section
+/// Returns the [`RequestedRange`] of the last `count` bytes, or of the whole body if it has fewer
+/// (section
 /// 14.1.2). A suffix of an empty body is satisfiable, but a 206 cannot name its bytes, so `None`
 /// selects the whole body.
 fn suffix(count: u64, length: u64) -> Option<RequestedRange> {

@@ -21,16 +21,16 @@ pub enum ReuseDecision {
     Stale {
         /// The age of the stored response.
         age: Duration,
-        /// The validators for the request to the origin.
+        /// The [`Validators`] for the request to the origin.
         validators: Validators,
         /// The conditions under which the stale response may be served.
         may_serve: StaleUse,
     },
     /// The origin must validate the stored response, as the request or the response demands.
     Revalidate {
-        /// The validators for the request to the origin.
+        /// The [`Validators`] for the request to the origin.
         validators: Validators,
-        /// The reason for the validation.
+        /// The [`ValidationReason`] for the validation.
         why: ValidationReason,
     },
     /// The origin is requested, because no response is stored.
@@ -202,7 +202,7 @@ fn judge(
     }
 }
 
-/// Returns the reason to validate any response, fresh or stale.
+/// Returns the reason to validate any [`StoredResponse`], fresh or stale.
 fn demand(
     stored: &StoredResponse,
     directives: &ResponseDirectives,

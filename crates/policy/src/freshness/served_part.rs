@@ -33,8 +33,8 @@ pub enum ServedPart {
     },
 }
 
-/// Returns the part of a stored response that is served, in the order of RFC 9110 section 13.2.2.
-/// The response must be permitted: fresh, validated, or stale with permission.
+/// Returns the part of a [`StoredResponse`] that is served, in the order of RFC 9110 section
+/// 13.2.2. The response must be permitted: fresh, validated, or stale with permission.
 #[must_use]
 pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u64) -> ServedPart {
     let is_get = request.method == Method::GET;
@@ -64,7 +64,7 @@ pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u6
     }
 }
 
-/// Returns whether the caller's conditions show that its copy is the stored response.
+/// Returns whether the caller's conditions show that its copy is the [`StoredResponse`].
 fn has_current_copy(request: &HeaderMap, stored: &StoredResponse) -> bool {
     // RFC 9110 section 13.1.3: If-None-Match takes precedence, even if it does not match.
     if request.contains_key(header::IF_NONE_MATCH) {
@@ -92,8 +92,8 @@ fn none_match_names(request: &HeaderMap, stored: &StoredResponse) -> bool {
     })
 }
 
-/// Returns whether a range may be served: without `If-Range`, or if it names the stored response by
-/// a strong validator (section 13.1.5).
+/// Returns whether a range may be served: without `If-Range`, or if it names the [`StoredResponse`]
+/// by a strong validator (section 13.1.5).
 fn if_range_holds(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let Some(condition) = request.get(header::IF_RANGE) else {
         return true;

@@ -105,13 +105,14 @@ impl StoredResponse {
         self.received
     }
 
-    /// Returns the key of the requests that this response may serve.
+    /// Returns the [`VariantKey`] of the requests that this response may serve.
     #[must_use]
     pub fn variant(&self) -> &VariantKey {
         &self.variant
     }
 
-    /// Returns the mode in which the response was stored. It serves only requests of that mode.
+    /// Returns the [`CacheMode`] in which the response was stored. The response serves only
+    /// requests of that mode.
     #[must_use]
     pub fn mode(&self) -> CacheMode {
         self.mode

@@ -122,7 +122,8 @@ fn request_forbids(request: CacheRequest<'_>, rules: &FreshnessRules) -> Option<
     no_store.then_some(NotStored::RequestNoStore)
 }
 
-/// Returns the reason in a response that forbids to store it. Each validation checks this again.
+/// Returns the reason in an [`OriginResponse`] that forbids to store it. Each validation checks
+/// this again.
 pub(super) fn response_forbids(
     request: CacheRequest<'_>,
     response: OriginResponse<'_>,
@@ -158,15 +159,17 @@ pub(super) fn response_forbids(
     (credentials && !allowed).then_some(NotStored::Authorization)
 }
 
-/// Returns whether a response of status 200 claims to be partial. RFC 9110 section 14.4 gives
-/// `Content-Range` no meaning here, so only a well-formed field counts as an error of the origin.
+/// Returns whether an [`OriginResponse`] of status 200 claims to be partial. RFC 9110 section 14.4
+/// gives `Content-Range` no meaning here, so only a well-formed field counts as an error of the
+/// origin.
 fn is_partial(response: OriginResponse<'_>) -> bool {
     let range = response.headers.get(header::CONTENT_RANGE);
     let is_bytes = range.is_some_and(|range| range.as_bytes().starts_with(b"bytes "));
     response.status == StatusCode::OK && is_bytes
 }
 
-/// Returns a reason unless the response has a permission to be stored (section 3, last point).
+/// Returns a reason unless the [`OriginResponse`] has a permission to be stored (section 3, last
+/// point).
 fn lacks_permission(
     response: OriginResponse<'_>,
     directives: &ResponseDirectives,
@@ -180,7 +183,7 @@ fn lacks_permission(
     (!permitted).then_some(NotStored::NotCacheable)
 }
 
-/// Returns whether a stored response can ever be served: fresh, validated, or stale.
+/// Returns whether a [`StoredResponse`] can ever be served: fresh, validated, or stale.
 fn is_of_use(
     stored: &StoredResponse,
     directives: &ResponseDirectives,

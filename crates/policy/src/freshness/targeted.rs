@@ -14,7 +14,8 @@ use crate::structured::{BareValue, parse_dictionary};
 /// The name of the field.
 pub(super) const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// Parses the directives of the field. Returns `None` if the field is absent or ignored.
+/// Parses the [`ResponseDirectives`] of the field. Returns `None` if the field is absent or
+/// ignored.
 pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
     let lines = headers.get_all(CDN_CACHE_CONTROL).iter();
     let lines: Vec<_> = lines
@@ -35,7 +36,7 @@ pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
     directives.targeted.then_some(directives)
 }
 
-/// Adds a member. Returns `None` if its value has the wrong type.
+/// Adds a member. Returns `None` if its [`BareValue`] has the wrong type.
 fn add(directives: &mut ResponseDirectives, name: &str, value: &BareValue) -> Option<()> {
     let flag = match name {
         "no-store" => DirectiveFlag::NoStore,

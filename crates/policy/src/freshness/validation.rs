@@ -60,16 +60,17 @@ impl Validators {
 /// The effect of a 304 on a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// The response is current. Its new fields replace the stored ones, and are served.
+    /// The [`StoredResponse`] is current. Its new fields replace the stored ones, and are served.
     Freshened(Box<StoredResponse>),
-    /// The response is current and serves this request, but must be removed from the cache.
+    /// The [`StoredResponse`] is current and serves this request, but must be removed from the
+    /// cache.
     Forget(Box<StoredResponse>, NotStored),
     /// The 304 is about another response. Remove the stored one, and repeat the request without
     /// conditions.
     Mismatch,
 }
 
-/// Updates a stored response with the 304 to a request with its validators (section 4.3.4). The
+/// Updates a [`StoredResponse`] with the 304 to a request with its validators (section 4.3.4). The
 /// exchange has the caller's request, for which the stored response was selected.
 #[must_use]
 pub fn update(
@@ -140,7 +141,7 @@ fn renew(
 /// The effect of a response to HEAD on a stored response to GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromHead {
-    /// The stored response is current, with these fields.
+    /// The [`StoredResponse`] is current, with these fields.
     Freshened(Box<StoredResponse>),
     /// The stored response is outdated, or must not be stored any longer: remove it.
     Outdated,
@@ -148,7 +149,8 @@ pub enum FromHead {
     Nothing,
 }
 
-/// Updates a stored response with a response to HEAD for the same URL and variant (section 4.3.5).
+/// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (section
+/// 4.3.5).
 #[must_use]
 pub fn freshen_from_head(
     stored: &StoredResponse,

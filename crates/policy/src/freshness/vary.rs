@@ -40,8 +40,8 @@ pub struct VariantKey {
 }
 
 impl VariantKey {
-    /// Returns the key of a response to a request. Returns `None` if the response serves no other
-    /// request, because of `Vary: *` or a malformed `Vary`.
+    /// Returns the key of a response to a [`CacheRequest`]. Returns `None` if the response serves
+    /// no other request, because of `Vary: *` or a malformed `Vary`.
     pub(super) fn of(
         request: CacheRequest<'_>,
         response_headers: &HeaderMap,
@@ -70,7 +70,7 @@ impl VariantKey {
         Some(Self { names, digest })
     }
 
-    /// Returns whether a request has the field values of this key.
+    /// Returns whether a [`CacheRequest`] has the field values of this key.
     #[must_use]
     pub fn matches(&self, request: CacheRequest<'_>, hash: FieldHasher<'_>) -> bool {
         digest(&self.names, request.headers, hash) == self.digest
@@ -84,7 +84,7 @@ impl VariantKey {
     }
 }
 
-/// Selects the stored response of a URL that serves a request, and returns its position. Of the
+/// Selects the [`StoredResponse`] of a URL that serves a request, and returns its position. Of the
 /// matching variants, the most recent by `Date` is selected, then by arrival.
 #[must_use]
 pub fn select<'a>(

@@ -18,7 +18,7 @@ pub struct SettledRequest {
     pub id: u64,
     /// The instant of the permit.
     pub permitted: BootInstant,
-    /// The meaning of the response for limits.
+    /// The [`AttemptMeaning`] of the response for limits.
     pub outcome: AttemptMeaning,
     /// Set if the failure may be a refusal.
     pub maybe_refused: bool,
@@ -35,7 +35,7 @@ pub enum LimitEvent {
     Permitted {
         /// The id of the permit.
         id: u64,
-        /// The policy by which limits are learned from the response.
+        /// The [`LearnPolicy`] by which limits are learned from the response.
         learn: Option<LearnPolicy>,
         /// The name under which the quotas of the request are kept.
         lane: Option<Arc<str>>,
@@ -48,7 +48,7 @@ pub enum LimitEvent {
     Heard {
         /// The id of the permit.
         id: u64,
-        /// The meaning of the headers for limits.
+        /// The [`AttemptMeaning`] of the headers for limits.
         outcome: AttemptMeaning,
     },
     /// An attempt has ended.
@@ -82,9 +82,9 @@ pub enum LimitEvent {
 pub struct EventEffect {
     /// Set if waiting requests may go earlier than expected.
     pub calls_next: bool,
-    /// The limit that a response, or its headers, confirmed.
+    /// The [`ConfirmedLimit`] that a response, or its headers, confirmed.
     pub confirmed: Option<ConfirmedLimit>,
-    /// The effect of the declared quotas.
+    /// The [`QuotaEffect`] of the declared quotas.
     pub heard: QuotaEffect,
     /// Set if the response to the permitted request teaches a limit.
     pub teaches: bool,

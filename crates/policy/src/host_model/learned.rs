@@ -1,7 +1,7 @@
 //! The limits that a site has learned of its host: the learner, and the requests in flight.
 //!
-//! All processes that share a site share these limits. They exist from the first refusal on, or
-//! from the first request on if the policy allows a search upwards.
+//! All processes that share a site share these limits. Learned limits exist from the first refusal
+//! on. If the policy allows a search upwards, they exist from the first request on.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -30,7 +30,8 @@ const MAX_TRACKED_REQUESTS: usize = 64;
 pub enum LearnMode {
     /// Limits below the configured ones.
     Tighten,
-    /// The rate that the host admits, from two requests per second upwards and up to this window.
+    /// The rate that the host admits, from two requests per second upwards and up to this
+    /// [`Window`].
     UpTo(Window),
 }
 
@@ -67,7 +68,7 @@ impl LearnPolicy {
 pub struct LearnEffect {
     /// Set if other requests may have waited for these headers.
     pub calls_next: bool,
-    /// The limit that the headers confirmed.
+    /// The [`ConfirmedLimit`] that the headers confirmed.
     pub confirmed: Option<ConfirmedLimit>,
 }
 
@@ -167,7 +168,7 @@ impl LearnedLimits {
         }
     }
 
-    /// Learns from the headers of a response whose body is not complete.
+    /// Learns from the headers of a [`HostResponse`] whose body is not complete.
     pub fn heard(&mut self, id: u64, answer: HostResponse, now: BootInstant) -> LearnEffect {
         let is_awaited = |tracked: &TrackedRequest| tracked.id == id && !tracked.heard;
         let Some(index) = self.tracked.iter().position(is_awaited) else {
@@ -183,8 +184,8 @@ impl LearnedLimits {
         }
     }
 
-    /// Learns from the response to a request that was permitted at `permitted`. Returns the limit
-    /// that the response confirmed, if any.
+    /// Learns from the [`HostResponse`] to a request that was permitted at `permitted`. Returns the
+    /// limit that the response confirmed, if any.
     pub fn answered(
         &mut self,
         (id, permitted): (u64, BootInstant),
@@ -216,7 +217,7 @@ impl LearnedLimits {
         self.learner.confirmed().copied().collect()
     }
 
-    /// Returns the limit that was confirmed since `before` was read, if any.
+    /// Returns the [`ConfirmedLimit`] that was confirmed since `before` was read, if any.
     fn confirmed_since(&self, before: &[ConfirmedLimit]) -> Option<ConfirmedLimit> {
         let is_new = |limit: &&ConfirmedLimit| !before.iter().any(|other| other.is_same_as(limit));
         self.learner.confirmed().find(is_new).copied()

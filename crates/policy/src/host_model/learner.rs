@@ -1,14 +1,14 @@
 //! Learned limits: infers from refusals how many requests a host admits.
 //!
-//! The client counts its own admitted requests. At a status 429, the counts of the last 1, 2, 3 ...
-//! 3600 seconds are known. Later responses show which count separates admitted from refused
+//! The client counts its own admitted requests. At a status 429, the counts of the last second up
+//! to the last hour are known. Later responses show which count separates admitted from refused
 //! requests (`search`). The result is a [`ConfirmedLimit`], which is kept exactly and spaced
 //! evenly. From time to time one extra request tests the limit (`probe`). A refusal that no
 //! confirmed limit explains opens a new search (`refusal`).
 //!
-//! A [`Learner`] is the whole state of one host: of fixed size, serialisable, without clock, I/O or
-//! allocation. [`Learner::next`] returns when to send; [`Learner::sent`] and [`Learner::answered`]
-//! report. Configured limits apply in addition.
+//! A [`Learner`] is the whole state of one host. The state has a fixed size and needs no clock, I/O
+//! or allocation. [`Learner::next`] returns when to send; [`Learner::sent`] and
+//! [`Learner::answered`] report. Configured limits apply in addition.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -65,7 +65,8 @@ const MAX_CONFIRMED: usize = 3;
 /// The phase of a [`Learner`], which decides the instant of the next request.
 #[derive(Clone, Copy, Debug)]
 enum LearnerPhase<'a> {
-    /// A phase of one request at a time, until the host serves a request after a refusal or an outage.
+    /// A phase of one request at a time, until the host serves a request after a refusal or an
+    /// outage.
     Testing,
     /// No limit is known: the rate of requests rises.
     Starting,
@@ -159,7 +160,7 @@ impl Learner {
         learner
     }
 
-    /// Records that a request was not sent.
+    /// Records that a [`SentRequest`] was not sent.
     pub fn withdrawn(&mut self, sent: SentRequest, now: BootInstant) {
         self.rebase(now);
         let sent_at = self.learner_instant(sent.at);
@@ -273,7 +274,7 @@ impl Learner {
         NextRequest::At(self.boot_instant(at, now).max(self.retry_end))
     }
 
-    /// Records a request that is sent now.
+    /// Records a [`SentRequest`] that is sent now.
     pub fn sent(&mut self, bounds: &LearnBounds, now: BootInstant) -> SentRequest {
         self.rebase(now);
         let instant = self.learner_instant(now);
@@ -325,8 +326,8 @@ impl Learner {
         }
     }
 
-    /// Learns from the headers of a response before its body has ended. The body counts as one
-    /// request in flight, but delays no request that waits for a response.
+    /// Learns from the headers of a [`HostResponse`] before its body has ended. The body counts as
+    /// one request in flight, but delays no request that waits for a response.
     pub fn heard(&mut self, sent: SentRequest, now: BootInstant, answer: HostResponse) {
         if sent.others.is_some() {
             self.open_bodies = self.open_bodies.saturating_add(1);

@@ -122,13 +122,13 @@ impl QuotaCost {
 }
 
 impl Quotas {
-    /// Returns the quotas of a lane, if any.
+    /// Returns the [`LaneQuotas`] of a lane, if any.
     #[must_use]
     pub fn of(&self, lane: &str) -> Option<&LaneQuotas> {
         self.lanes.iter().find(|own| &*own.lane == lane)
     }
 
-    /// Returns the quotas of every lane.
+    /// Returns the [`LaneQuotas`] of every lane.
     pub fn lanes(&self) -> impl Iterator<Item = &LaneQuotas> {
         self.lanes.iter()
     }
@@ -245,8 +245,8 @@ impl LaneQuotas {
         }
     }
 
-    /// Returns the cost of a request. A weight above one is itself the cost in credits; otherwise
-    /// the host declares the cost.
+    /// Returns the [`QuotaCost`] of a request. A weight above one is itself the cost in credits;
+    /// otherwise the host declares the cost.
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
         let bytes = self.quotas.iter().map(TrackedQuota::answer_bytes).max();

@@ -33,7 +33,7 @@ pub fn rates_in_words(windows: &[Window]) -> String {
 pub enum LimitBasis {
     /// The configuration.
     Configured,
-    /// The even spacing of this configured limit.
+    /// The even [`Spacing`](crate::pacing::Spacing) of this configured limit.
     Spacing(Window),
     /// The robots.txt of the host.
     CrawlDelay,

@@ -1,5 +1,5 @@
 //! Limits in separate fields: `RateLimit-Limit`, `-Remaining` and `-Reset` of the RFC drafts up to
-//! 6, and `X-RateLimit-*` or `X-Rate-Limit-*`, which no specification covers.
+//! 6. `X-RateLimit-*` and `X-Rate-Limit-*` have no specification.
 //!
 //! Some services add fields:
 //!
@@ -138,7 +138,7 @@ struct FamilyValues {
 }
 
 impl FamilyValues {
-    /// Returns one quota for each pair of limit and remainder.
+    /// Returns one [`DeclaredQuota`] for each pair of limit and remainder.
     fn side_by_side(&self, common: &DeclaredQuota) -> Vec<DeclaredQuota> {
         let reset_of = |index| {
             if self.resets.len() == self.limits.len() {

@@ -114,8 +114,8 @@ impl RateHeaderReader<'_> {
         Some(lines.join(", "))
     }
 
-    /// Parses the counts of a field. A malformed count invalidates the whole field. Returns `None`
-    /// if there are no counts.
+    /// Parses the counts of a field. A malformed [`WindowedCount`] invalidates the whole field.
+    /// Returns `None` if there are no counts.
     pub(super) fn counts(&mut self, name: &str) -> Option<Vec<WindowedCount>> {
         let lines = self.lines(name)?;
         let members = lines

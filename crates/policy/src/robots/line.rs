@@ -1,8 +1,8 @@
 //! The lines of a robots.txt, parsed as crawlers have always done.
 //!
-//! The grammar is that of RFC 9309. Beyond it, the parser follows Google's published one. It
-//! accepts `user agent` with a space and the usual misspellings of `disallow`. White space replaces
-//! a missing colon if the line has exactly two words.
+//! The grammar is that of RFC 9309. In other respects, the parser follows Google's published one.
+//! The parser accepts `user agent` with a space and the usual misspellings of `disallow`. White
+//! space replaces a missing colon if the line has exactly two words.
 
 /// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 pub(super) struct Pattern {
     /// The texts between the stars, normalised.
     pieces: Vec<String>,
-    /// Set if the path must end where the pattern ends.
+    /// Set if the path must end with the pattern.
     anchored: bool,
     /// The length in octets, which decides between rules.
     specificity: usize,

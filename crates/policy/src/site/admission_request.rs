@@ -59,13 +59,13 @@ impl QueuePosition {
 /// The configuration that the requests of a lane share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LanePolicy {
-    /// The policy of the breaker for these requests.
+    /// The [`BreakerPolicy`] of the breaker for these requests.
     pub breaker: Arc<BreakerPolicy>,
     /// Set if the role has its own breaker.
     pub isolated: bool,
-    /// The policy by which the rate adapts to throttling, if any.
+    /// The [`AdaptivePolicy`] by which the rate adapts to throttling, if any.
     pub adaptive: Option<AdaptivePolicy>,
-    /// The policy by which limits are learned from refusals, if any.
+    /// The [`LearnPolicy`] by which limits are learned from refusals, if any.
     pub learn: Option<LearnPolicy>,
     /// The time without a heartbeat after which the lease of a probe, or a shared slot, expires.
     pub lease: Duration,
@@ -93,7 +93,7 @@ impl LanePolicy {
 pub struct AdmissionRequest {
     /// The configuration of its lane.
     pub policy: Arc<LanePolicy>,
-    /// The cost in each budget; either all of them are spent, or none.
+    /// The [`BudgetCost`] in each budget; either all of them are spent, or none.
     pub costs: Arc<[BudgetCost]>,
     /// The [`Role`], for the trial budgets.
     pub role: Role,
@@ -103,7 +103,7 @@ pub struct AdmissionRequest {
     pub deadline: BootInstant,
     /// The reaction to an open breaker.
     pub patience: Patience,
-    /// The position in the admission queue of its process.
+    /// The [`QueuePosition`] in the admission queue of its process.
     pub queue_position: QueuePosition,
     /// A random number in `0..1` for the jitter of probes.
     pub jitter_sample: f64,
@@ -175,7 +175,7 @@ pub enum AdmissionDecision {
     WaitForBreaker {
         /// The latest instant for the next try.
         until: BootInstant,
-        /// The reason why the breaker opened.
+        /// The [`OpenReason`] why the breaker opened.
         reason: OpenReason,
         /// Set if a probe is in flight.
         probing: bool,
@@ -195,13 +195,13 @@ pub enum AdmissionDecision {
 /// A decision, and the change of state that time caused before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionResult {
-    /// The decision.
+    /// The [`AdmissionDecision`].
     pub entry: AdmissionDecision,
     /// The change of the breaker from open to half-open, if any.
     pub transition: Option<Box<Transition>>,
 }
 
-/// The permission to send one request. It must be settled or given back.
+/// The permission to send one request. A permit must be settled or given back.
 ///
 /// The form for other processes omits what only its own process needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -220,19 +220,19 @@ pub struct Permit {
     /// Set if the breaker was closed without failures, so that a successful response changes
     /// nothing.
     pub clean: bool,
-    /// The refusal that a breaker in shadow mode would have decided.
+    /// The [`Refusal`] that a breaker in shadow mode would have decided.
     #[serde(skip)]
     pub shadowed: Option<Box<Refusal>>,
 }
 
-/// A reservation for a later instant. It must be confirmed or given back.
+/// A reservation for a later instant, which must be confirmed or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedSlot {
     /// The id of the reservation.
     pub id: u64,
     /// The instant of the reservation.
     pub at: BootInstant,
-    /// The window that requires the wait; `None` for the jitter of a probe.
+    /// The [`Window`] that requires the wait; `None` for the jitter of a probe.
     pub because: Option<Window>,
     /// Set if the reservation has the lease of a probe.
     pub probe: bool,
@@ -243,7 +243,7 @@ pub struct ReservedSlot {
 pub struct Refusal {
     /// The instant at which the same request would be permitted, if no other request is earlier.
     pub until: BootInstant,
-    /// The reason of the refusal.
+    /// The [`RefusalReason`] of the refusal.
     pub reason: RefusalReason,
 }
 
@@ -252,14 +252,14 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// A refusal by the breaker.
     Open {
-        /// The reason why the breaker opened.
+        /// The [`OpenReason`] why the breaker opened.
         reason: OpenReason,
         /// Set if the breaker is half-open, and its probes are in flight.
         probing: bool,
     },
     /// A refusal by the limiter.
     Rate {
-        /// The window that requires the longest wait.
+        /// The [`Window`] that requires the longest wait.
         window: Option<Window>,
     },
     /// A refusal because no slot was free before the deadline.

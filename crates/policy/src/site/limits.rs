@@ -12,7 +12,8 @@ use crate::host_model::{EventEffect, HostModel, LimitEvent, LimitQuery, SettledR
 use crate::time::BootInstant;
 
 impl AdmissionRequest {
-    /// Returns the query for the limits of the host, behind `waiting` requests of the site.
+    /// Returns the [`LimitQuery`] for the limits of the host, behind `waiting` requests of the
+    /// site.
     pub(crate) fn limit_query(&self, waiting: u32) -> LimitQuery<'_> {
         LimitQuery {
             learn: self.policy.learn.as_ref(),
@@ -79,7 +80,7 @@ impl LimitEvent {
 }
 
 impl SettledRequest {
-    /// Creates the result of a permitted request.
+    /// Creates the result of a permitted [`AdmissionRequest`].
     #[must_use]
     pub fn new(ask: &AdmissionRequest, permit: &Permit, report: &AttemptResult) -> Self {
         let cap = ask.policy.breaker.retry_after_cap;
@@ -109,8 +110,8 @@ impl Site {
         model.is_some_and(|model| !std::mem::take(model).is_empty())
     }
 
-    /// Returns when a request may go by the limits of the host; `None` if no limit is known.
-    /// Learned limits do not apply to a probe of the breaker.
+    /// Returns when an [`AdmissionRequest`] may go by the limits of the host; `None` if no limit is
+    /// known. Learned limits do not apply to a probe of the breaker.
     pub(super) fn limit_fit(
         &self,
         ask: &AdmissionRequest,
@@ -140,7 +141,8 @@ impl Site {
         }
     }
 
-    /// Records that a request is sent now. Returns whether its response teaches a limit.
+    /// Records that an [`AdmissionRequest`] is sent now. Returns whether its response teaches a
+    /// limit.
     #[inline]
     pub(super) fn note_sent(&mut self, ask: &AdmissionRequest, id: u64, now: BootInstant) -> bool {
         if self.added.is_none() && !ask.searches_upwards() {
@@ -150,7 +152,8 @@ impl Site {
         self.tell(&LimitEvent::permitted(ask, id), now).teaches
     }
 
-    /// Learns from a result. A first refusal starts to learn from the history of its budget.
+    /// Learns from an [`AttemptResult`]. A first refusal starts to learn from the history of its
+    /// budget.
     pub(super) fn learn_from(
         &mut self,
         ask: &AdmissionRequest,

@@ -33,7 +33,7 @@ pub enum SiteOperation<'a> {
     Block {
         /// The length of the block from now on.
         length: Duration,
-        /// The reason of the block.
+        /// The [`OpenReason`] of the block.
         reason: OpenReason,
     },
     /// Closes the breaker on an operator's request.
@@ -63,7 +63,7 @@ pub enum RequestOperation {
     },
     /// Keeps a permit pending while its connection is established.
     Hold {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
         /// The longest time for the connection.
         longest: Duration,
@@ -71,41 +71,41 @@ pub enum RequestOperation {
     /// Records that the connection of a pending permit is ready and its request is about to be
     /// sent. Reports whether the site was blocked in the meantime.
     Sent {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
         /// The longest time after which the origin reads the request.
         longest: Duration,
     },
     /// Spends the pending cost of a permit now.
     Stamp {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
     },
     /// Settles a probe with the headers of its response.
     SettleHeaders {
-        /// The permit of the request.
+        /// The [`Permit`] of the request.
         permit: Permit,
-        /// The meaning of the headers.
+        /// The [`AttemptMeaning`] of the headers.
         outcome: AttemptMeaning,
     },
     /// Records the quotas that the headers of a response declare.
     StateQuotas {
-        /// The permit of the request.
+        /// The [`Permit`] of the request.
         permit: Permit,
         /// The declared quotas.
         statement: Arc<QuotaStatement>,
     },
     /// Records the result of an attempt, once.
     Settle {
-        /// The permit of the attempt.
+        /// The [`Permit`] of the attempt.
         permit: Permit,
-        /// The result.
+        /// The [`AttemptResult`].
         report: AttemptResult,
     },
 }
 
 impl RequestOperation {
-    /// Returns the permit of the operation, if any.
+    /// Returns the [`Permit`] of the operation, if any.
     #[must_use]
     pub fn permit(&self) -> Option<&Permit> {
         match self {
@@ -119,7 +119,7 @@ impl RequestOperation {
         }
     }
 
-    /// Returns the permit of the operation, so that another store can replace it by its own.
+    /// Returns the [`Permit`] of the operation, so that another store can replace it by its own.
     pub fn permit_mut(&mut self) -> Option<&mut Permit> {
         match self {
             Self::Hold { permit, .. }
@@ -151,7 +151,7 @@ impl<'a> SiteOperation<'a> {
         Self::Request(Cow::Borrowed(ask), operation)
     }
 
-    /// Copies the operation for another thread or machine.
+    /// Copies the [`SiteOperation`] for another thread or machine.
     #[must_use]
     pub fn to_static(&self) -> SiteOperation<'static> {
         match self.clone() {
@@ -166,7 +166,7 @@ impl<'a> SiteOperation<'a> {
         }
     }
 
-    /// Returns the operation that reverts the permit or reservation of an unused result.
+    /// Returns the [`SiteOperation`] that reverts the permit or reservation of an unused result.
     #[must_use]
     pub fn undo(&self, result: &SiteResult) -> Option<SiteOperation<'static>> {
         let (Self::Request(ask, _), SiteResult::Entered(entered)) = (self, result) else {
@@ -249,7 +249,7 @@ site_results! {
     /// The result of [`SiteOperation::Block`] and [`SiteOperation::Unblock`].
     Transition(Option<Transition>),
     /// The result of [`RequestOperation::Leave`], [`SiteOperation::ForgetLearned`] and
-    /// [`SiteOperation::ForgetAdaptation`]. It reports whether there was anything to remove.
+    /// [`SiteOperation::ForgetAdaptation`]. The value is `true` if there was anything to remove.
     Found(bool),
     /// The result of an operation without a value.
     Done(()),

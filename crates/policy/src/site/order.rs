@@ -2,9 +2,9 @@
 //!
 //! A waiting request keeps its position until it goes, is refused, is given up or expires. An
 //! admission request is fitted behind the waiting requests with smaller positions, whose instants
-//! are computed each time. It is never fitted behind those with larger positions, which move when
-//! they confirm. Therefore the first position goes at its instant, even if many requests wait or
-//! holders wake late.
+//! are computed each time. Requests with larger positions do not delay a new request, because they
+//! move when they confirm. Therefore the first position goes at its instant, even if many requests
+//! wait or holders wake late.
 //!
 //! An order by instants could be a livelock. A holder that wakes late would go behind the next one,
 //! which would then be late as well.
@@ -85,8 +85,8 @@ enum OrderSubject {
 }
 
 impl Site {
-    /// Returns the reservation under which `id` waits in the budgets of a request, if it still
-    /// exists.
+    /// Returns the [`OwnReservation`] under which `id` waits in the budgets of a request, if it
+    /// still exists.
     pub(super) fn own_reservation(
         &self,
         ask: &AdmissionRequest,
@@ -103,7 +103,7 @@ impl Site {
         })
     }
 
-    /// Returns a position behind all waiting requests in the budgets of a request.
+    /// Returns a position behind all waiting requests in the budgets of an [`AdmissionRequest`].
     pub(super) fn next_position(&self, ask: &AdmissionRequest) -> u64 {
         let waiting = ask
             .costs
@@ -116,7 +116,8 @@ impl Site {
             + 1
     }
 
-    /// Returns the number of waiting requests before `own` in the budgets of a request.
+    /// Returns the number of waiting requests before `own` in the budgets of an
+    /// [`AdmissionRequest`].
     pub(super) fn waiting_before(
         &self,
         ask: &AdmissionRequest,
@@ -155,7 +156,7 @@ impl Site {
         u32::try_from(earlier).unwrap_or(u32::MAX)
     }
 
-    /// Lists the requests before an admission request: those that connect, and waiting requests
+    /// Lists the requests before an [`AdmissionRequest`]: those that connect, and waiting requests
     /// with smaller positions.
     pub(super) fn before(
         &self,
@@ -212,7 +213,7 @@ impl Site {
         before
     }
 
-    /// Fits one waiting request, and counts it from its instant on.
+    /// Fits one waiting [`AdmissionRequest`], and counts it from its instant on.
     fn count_waiting(
         &self,
         ask: &AdmissionRequest,
@@ -246,8 +247,8 @@ impl Site {
         }
     }
 
-    /// Finds the first instant that fits a request. If spacing would cause a refusal, the windows
-    /// alone decide, behind every earlier request.
+    /// Finds the first instant that fits an [`AdmissionRequest`]. If spacing would cause a refusal,
+    /// the windows alone decide, behind every earlier request.
     pub(super) fn paced_fit(
         &self,
         ask: &AdmissionRequest,
@@ -264,7 +265,7 @@ impl Site {
         self.first_fit(ask, before, behind, FitMode::Windows)
     }
 
-    /// Finds the first instant that fits every window of every budget of a request.
+    /// Finds the first instant that fits every window of every budget of an [`AdmissionRequest`].
     fn first_fit(
         &self,
         ask: &AdmissionRequest,

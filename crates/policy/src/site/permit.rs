@@ -1,5 +1,4 @@
-//! The lifecycle of a permit: spent, pending while its request connects, sent, stamped, or
-//! returned.
+//! The lifecycle of a permit: spent, pending during the connection, sent, stamped, or given back.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ pub(super) struct AdmittedRequest {
     pub(super) from: BootInstant,
     /// Set for a probe of a half-open breaker.
     pub(super) probe: bool,
-    /// The refusal that a breaker in shadow mode would have decided.
+    /// The [`Refusal`] that a breaker in shadow mode would have decided.
     pub(super) shadowed: Option<Box<Refusal>>,
 }
 
@@ -62,8 +61,8 @@ impl Site {
         }
     }
 
-    /// Gives back a reservation, or a permit that was never used. Reverts its cost, and releases the
-    /// lease of its probe.
+    /// Gives back a reservation, or a permit that was never used. Reverts its cost, and releases
+    /// the lease of its probe.
     pub fn leave(
         &mut self,
         ask: &AdmissionRequest,
@@ -88,7 +87,8 @@ impl Site {
         self.breaker_for(ask).release(id)
     }
 
-    /// Replaces a permit by a reservation that counts as used now, until its connection is ready.
+    /// Replaces a [`Permit`] by a reservation that counts as used now, until its connection is
+    /// ready.
     pub fn hold(&mut self, ask: &AdmissionRequest, permit: &Permit, expires: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {
@@ -142,8 +142,8 @@ impl Site {
         }
     }
 
-    /// Spends the pending cost of a permit at `now`, when its response has begun or its request has
-    /// ended.
+    /// Spends the pending cost of a [`Permit`] at `now`, when its response has begun or its request
+    /// has ended.
     pub fn stamp(&mut self, ask: &AdmissionRequest, permit: &Permit, now: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {

@@ -29,14 +29,14 @@ pub struct SettleEffect {
     pub calls_next: bool,
     /// Set if the wanted retry exceeds the retry budget of the site.
     pub retry_refused: bool,
-    /// The limit of the host that the response confirmed.
+    /// The [`ConfirmedLimit`] of the host that the response confirmed.
     pub learned: Option<ConfirmedLimit>,
 }
 
 /// The result of an attempt, as reported to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptResult {
-    /// The meaning of the result.
+    /// The [`AttemptMeaning`] of the result.
     pub outcome: AttemptMeaning,
     /// The Retry-After of the server, if any.
     pub retry_after: Option<Duration>,
@@ -72,7 +72,7 @@ pub struct BreakerCondition {
     pub half_open: bool,
     /// The number of half-open breakers of isolated roles.
     pub half_open_roles: u32,
-    /// The end and the reason of the open of the host's breaker; `None` if it is closed or
+    /// The end and the [`OpenReason`] of the open of the host's breaker; `None` if it is closed or
     /// half-open.
     pub open: Option<(BootInstant, OpenReason)>,
 }
@@ -157,7 +157,7 @@ impl Site {
         }
     }
 
-    /// Records the result of an attempt, once, when its body has ended.
+    /// Records the [`AttemptResult`] of an attempt, once, when its body has ended.
     ///
     /// A Retry-After blocks the whole site in every generation, because the server means every
     /// client.

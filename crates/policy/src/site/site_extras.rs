@@ -18,7 +18,7 @@ const RETRIES_TAG: u8 = 3;
 pub(super) struct SiteExtras {
     /// The known limits of the host itself.
     pub(super) host_model: HostModel,
-    /// The used part of the retry budget.
+    /// The used part of the [`RetryBudget`].
     pub(super) retries: RetryBudget,
     /// The additions of later versions.
     pub(super) extensions: Extensions,

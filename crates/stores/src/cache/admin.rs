@@ -37,7 +37,7 @@ pub struct ListPosition(pub(super) i64);
 /// An entry as `cache show` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {
-    /// The position of the entry; the position of the last entry starts the next page.
+    /// The [`ListPosition`] of the entry; the position of the last entry starts the next page.
     pub position: ListPosition,
     /// The URL for display.
     pub url: String,

@@ -48,7 +48,7 @@ struct VerifyProgress {
 
 impl FileBody {
     /// Reads the next chunk. The last chunk is returned only if the checksum of the whole body is
-    /// correct. A damaged body is dropped before its error is returned.
+    /// correct. A damaged body is dropped before its [`StoredBodyError`] is returned.
     fn read(
         &self,
         index: &mut DiskIndex,

@@ -70,9 +70,9 @@ pub(super) struct DiskCore {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) marks: CacheMarks,
     pub(super) warnings: Arc<WarningLog>,
-    /// The queue of the threads that read the index, and read and write files.
+    /// The [`IndexQueue`] of the threads that read the index, and read and write files.
     pub(super) files: Arc<IndexQueue>,
-    /// The queue of the thread that writes the index.
+    /// The [`IndexQueue`] of the thread that writes the index.
     pub(super) index: Arc<IndexQueue>,
     memory: Mutex<RecentValues<InMemory>>,
     uses: Mutex<RowUses>,
@@ -193,26 +193,26 @@ impl DiskCore {
         Ok(threads)
     }
 
-    /// Runs a job on a reading thread, or on this thread if those have ended.
+    /// Runs an [`IndexJob`] on a reading thread, or on this thread if those have ended.
     pub(super) fn in_files(&self, job: IndexJob) {
         if let Err(job) = self.files.queue(job) {
             Self::without_threads(job);
         }
     }
 
-    /// Runs a job on the writing thread, or on this thread if that has ended.
+    /// Runs an [`IndexJob`] on the writing thread, or on this thread if that has ended.
     pub(super) fn in_index(&self, job: IndexJob) {
         if let Err(job) = self.index.queue(job) {
             Self::without_threads(job);
         }
     }
 
-    /// Runs a job with its own connection.
+    /// Runs an [`IndexJob`] with its own connection.
     pub(super) fn without_threads(job: IndexJob) {
         job(&mut DiskIndex::default());
     }
 
-    /// Runs work on the thread that `queue` selects, with a pending reply.
+    /// Runs work on the thread that `queue` selects, with a pending [`CacheReply`].
     pub(super) fn ask<T: Send + 'static>(
         queue: fn(&Self, IndexJob),
         core: &Arc<Self>,
@@ -228,7 +228,7 @@ impl DiskCore {
         reply
     }
 
-    /// Finds the variants of a key: in memory at once, in the index by a thread.
+    /// Finds the [`Variants`] of a key: in memory at once, in the index by a thread.
     pub(super) fn look_up(core: &Arc<Self>, key: &CacheKey) -> CacheReply<Variants> {
         if core.invalid.has(key) {
             return CacheReply::now(Variants::default());
@@ -245,7 +245,7 @@ impl DiskCore {
         )
     }
 
-    /// Finds the variants of a key in memory, if they equal those in the index.
+    /// Finds the [`Variants`] of a key in memory, if they equal those in the index.
     fn in_memory(&self, key: &CacheKey) -> Option<Variants> {
         let now = self.clock.boot();
         let mut memory = self.memory.lock();
@@ -257,7 +257,7 @@ impl DiskCore {
         Some(found.variants.clone())
     }
 
-    /// Finds the variants of a key in the index.
+    /// Finds the [`Variants`] of a key in the index.
     fn read(self: &Arc<Self>, index: &mut DiskIndex, key: &CacheKey) -> Variants {
         // A file may be missing because its entry was replaced after its row was read, so the rows
         // are read again.
@@ -317,7 +317,7 @@ impl DiskCore {
         Some(Variants(entries.into()))
     }
 
-    /// Keeps variants in memory, if they are small.
+    /// Keeps [`Variants`] in memory, if they are small.
     fn keep_in_memory(&self, key: &CacheKey, changes: u64, found: &Variants) {
         let is_small = |body: &EntryBody| matches!(body, EntryBody::Whole(_));
         let bytes: u64 = found.iter().map(|entry| entry.size()).sum();
@@ -349,7 +349,7 @@ impl DiskCore {
         }
     }
 
-    /// Drops a key from memory after a change of its rows.
+    /// Drops a [`CacheKey`] from memory after a change of its rows.
     fn changed(&self, key: &CacheKey) {
         self.marks.changed(key);
         self.memory.lock().remove(key);

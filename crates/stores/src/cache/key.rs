@@ -67,7 +67,7 @@ pub struct NewEntry {
     pub url: String,
     /// The host, for display and purging.
     pub host: String,
-    /// The stamp of the key from before the request was sent.
+    /// The [`InvalidationStamp`] of the key from before the request was sent.
     pub since: InvalidationStamp,
 }
 

@@ -76,7 +76,7 @@ impl LeaseRecord {
     }
 }
 
-/// Decides a claim by the record.
+/// Decides a claim by the [`LeaseRecord`].
 pub(super) fn claim(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> Claim {
     match recorded.filter(|lease| lease.is_live(now)) {
         Some(LeaseRecord {
@@ -91,7 +91,7 @@ pub(super) fn claim(recorded: Option<LeaseRecord>, holder: Holder, now: BootInst
     }
 }
 
-/// Returns whether a holder still leads.
+/// Returns whether a [`Holder`] still leads.
 pub(super) fn is_held(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> bool {
     recorded.is_some_and(|lease| lease.holder == Some(holder) && lease.is_live(now))
 }

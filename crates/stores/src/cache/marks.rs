@@ -64,19 +64,19 @@ impl CacheMarks {
         self.word(HEADER_WORDS + COUNTERS_PER_KIND + key.bucket(COUNTERS_PER_KIND))
     }
 
-    /// Returns the change count of a key, including its invalidations and all purges.
+    /// Returns the change count of a [`CacheKey`], including its invalidations and all purges.
     #[inline]
     pub(super) fn changes(&self, key: &CacheKey) -> u64 {
         let changes = self.change_word(key).load(Ordering::Acquire);
         changes.wrapping_add(self.word(PURGES_WORD).load(Ordering::Acquire))
     }
 
-    /// Counts a change of a key.
+    /// Counts a change of a [`CacheKey`].
     pub(super) fn changed(&self, key: &CacheKey) {
         self.change_word(key).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts an invalidation of a key.
+    /// Counts an invalidation of a [`CacheKey`].
     pub(super) fn invalidated(&self, key: &CacheKey) {
         self.invalidation_word(key).fetch_add(1, Ordering::AcqRel);
         self.changed(key);

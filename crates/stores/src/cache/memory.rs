@@ -122,7 +122,7 @@ impl MemoryCache {
         StoreOutcome::Yes
     }
 
-    /// Changes the variants of a key. A key without variants is removed.
+    /// Changes the variants of a [`CacheKey`]. A key without variants is removed.
     fn edit(&self, key: &CacheKey, edit: impl FnOnce(&mut Vec<Arc<CacheEntry>>) -> bool) -> bool {
         let mut state = self.state.lock();
         let Some(variants) = state.entries.peek(key) else {
@@ -220,7 +220,8 @@ impl MemoryCache {
         }
     }
 
-    /// Returns a report without damage, because a disk cannot damage bodies in memory.
+    /// Returns a [`VerificationReport`] without damage, because a disk cannot damage bodies in
+    /// memory.
     pub(super) fn verify(&self) -> VerificationReport {
         let stats = self.stats();
         VerificationReport {

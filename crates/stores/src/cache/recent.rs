@@ -35,8 +35,8 @@ impl<V> RecentValues<V> {
         self.slots.get(key).map(|slot| &slot.value)
     }
 
-    /// Inserts a value as the most recently used one, in place of an older value of its key. Drops
-    /// others until all fit. A value that is too large alone is dropped.
+    /// Inserts a value as the most recently used one, in place of an older value of its
+    /// [`CacheKey`]. Drops others until all fit. A value that is too large alone is dropped.
     pub(super) fn insert(&mut self, key: CacheKey, value: V, bytes: u64) {
         self.remove(&key);
         if bytes > self.max_bytes {
@@ -47,7 +47,7 @@ impl<V> RecentValues<V> {
         self.shrink(self.max_bytes);
     }
 
-    /// Replaces the value of a key at its position in the order.
+    /// Replaces the value of a [`CacheKey`] at its position in the order.
     pub(super) fn replace(&mut self, key: &CacheKey, value: V, bytes: u64) {
         if let Some(slot) = self.slots.get_mut(key) {
             self.bytes = self.bytes - slot.bytes + bytes;

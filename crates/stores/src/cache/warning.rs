@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum CacheTrouble {
     /// The cache cannot be used: every look-up is a miss, and no response is stored.
     Unusable,
-    /// The index was damaged or of another version. It was moved aside, and the cache starts empty.
+    /// The index was damaged or of another version. The file was moved aside, and the cache starts
+    /// empty.
     IndexReplaced,
     /// The index is unavailable at the moment, so look-ups are misses.
     IndexFailed,
@@ -22,7 +23,7 @@ pub enum CacheTrouble {
 /// A warning for the user.
 #[derive(Clone, Debug)]
 pub struct CacheWarning {
-    /// The kind of trouble.
+    /// The kind of [`CacheTrouble`].
     pub trouble: CacheTrouble,
     /// The event, its location and the action for the user.
     pub text: String,
@@ -51,7 +52,7 @@ impl WarningLog {
         }
     }
 
-    /// Reports trouble, unless its kind was reported before.
+    /// Reports [`CacheTrouble`], unless its kind was reported before.
     pub(super) fn report(&self, trouble: CacheTrouble, text: impl FnOnce() -> String) {
         let bit = 1 << trouble as u8;
         if self.reported.fetch_or(bit, Ordering::AcqRel) & bit == 0

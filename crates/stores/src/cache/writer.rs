@@ -53,7 +53,7 @@ pub struct ResponseWriter {
     length: u64,
     max_length: u64,
     spilled: Option<SpilledBody>,
-    /// The part of the body that is being written to the file.
+    /// The part of the [`SpilledBody`] that is being written to the file.
     writing: Option<CacheReply<Option<SpilledBody>>>,
     /// The reason why the response will not be stored.
     given_up: Option<StoreOutcome>,

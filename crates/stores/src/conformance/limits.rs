@@ -15,7 +15,7 @@ use docstokg_policy::time::BootInstant;
 use super::{LONG_TEST_WINDOW, SiteClient, arrive};
 use crate::handle::StateStore;
 
-/// The policy to learn limits below the configured ones.
+/// The [`LearnPolicy`] to learn limits below the configured ones.
 const TIGHTEN_POLICY: LearnPolicy = LearnPolicy {
     mode: LearnMode::Tighten,
     slowest: LONG_TEST_WINDOW,
@@ -32,7 +32,7 @@ fn refused(permit: &Permit) -> AttemptResult {
     }
 }
 
-/// Returns the request of a client that learns limits.
+/// Returns the [`AdmissionRequest`] of a client that learns limits.
 fn learning(client: &SiteClient) -> AdmissionRequest {
     let policy = LanePolicy {
         learn: Some(TIGHTEN_POLICY),

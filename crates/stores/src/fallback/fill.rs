@@ -27,8 +27,8 @@ pub(super) struct FillCounts {
 }
 
 /// Returns the permits that fill every short window of a share, and the time for which permits of
-/// other processes stay in them. The windows before the division decide their length: an hour among
-/// six processes is still an hour.
+/// other processes stay in them. The [`Windows`] before the division decide their length: an hour
+/// among six processes is still an hour.
 fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
     let short = windows
         .list()

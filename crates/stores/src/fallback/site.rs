@@ -38,7 +38,8 @@ pub(super) struct BothSites {
 }
 
 impl BothSites {
-    /// Converts a request for the own store: its budgets, and this process's share of the windows.
+    /// Converts an [`AdmissionRequest`] for the own store: its budgets, and this process's share of
+    /// the windows.
     pub(super) fn own_ask(&self, ask: &AdmissionRequest, peers: u32) -> AdmissionRequest {
         AdmissionRequest {
             costs: self.own_costs(&ask.costs, peers).into(),
@@ -66,7 +67,7 @@ impl BothSites {
         costs.iter().map(cost).collect()
     }
 
-    /// Decides on a request without the shared store.
+    /// Decides on an [`AdmissionRequest`] without the shared store.
     fn enter_own(
         &self,
         ask: &AdmissionRequest,
@@ -83,7 +84,7 @@ impl BothSites {
         self.apply_own(&own, RequestOperation::Enter { reservation })
     }
 
-    /// Applies an operation of a request to the own store.
+    /// Applies a [`RequestOperation`] of a request to the own store.
     fn apply_own(
         &self,
         own: &AdmissionRequest,
@@ -314,8 +315,8 @@ impl SiteHandle for FallbackSiteHandle {
         shared
     }
 
-    /// Applies an operation in the shared store. If it follows a permit or reservation of the own
-    /// store, applies it there.
+    /// Applies a [`SiteOperation`] in the shared store. If it follows a permit or reservation of
+    /// the own store, applies it there.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let site = &self.0;
         match operation {

@@ -138,7 +138,7 @@ impl StoreWatch {
         self.switches.store(switched.number, Ordering::Release);
     }
 
-    /// Records that the store does not respond.
+    /// Records that the [`StateStore`] does not respond.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
         // A recent count may miss processes that have just begun.
@@ -192,7 +192,7 @@ impl StoreWatch {
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
-    /// Returns whether the store responds, after a check if it was lost.
+    /// Returns whether the [`StateStore`] responds, after a check if it was lost.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> StoreCheck {
         if self.was_lost() {

@@ -44,7 +44,7 @@ pub(super) struct MappedRecord<'a> {
     base: usize,
     now: BootInstant,
     active: usize,
-    /// The position, as last read.
+    /// The [`RecordPosition`], as last read.
     position: RecordPosition,
     half: Option<RecordHalf>,
 }
@@ -80,7 +80,7 @@ impl<'a> MappedRecord<'a> {
             .store(value, Relaxed);
     }
 
-    /// Reads the active half, and checks that its fields are valid.
+    /// Reads the active [`RecordHalf`], and checks that its fields are valid.
     fn read_half(&mut self) -> Result<RecordHalf, ArenaError> {
         let active = self.segment.word(self.base + block::ACTIVE).load(Relaxed);
         self.active = usize::from(active == 1);
@@ -125,7 +125,7 @@ impl<'a> MappedRecord<'a> {
         Ok(segment.read(base + within, length))
     }
 
-    /// Makes the other half active.
+    /// Makes the other [`RecordHalf`] active.
     fn flip(&mut self, half: RecordHalf) {
         let other = 1 - self.active;
         let RecordPosition {
@@ -217,7 +217,7 @@ impl SiteRecord for MappedRecord<'_> {
             .log_entries()
     }
 
-    /// Reads only the position, because a current copy needs nothing else.
+    /// Reads only the [`RecordPosition`], because a current copy needs nothing else.
     #[inline]
     fn position(&mut self) -> Result<RecordPosition, ArenaError> {
         self.active = usize::from(self.segment.word(self.base + block::ACTIVE).load(Relaxed) == 1);
@@ -271,7 +271,8 @@ impl SiteRecord for MappedRecord<'_> {
 }
 
 impl MappedRecord<'_> {
-    /// Appends to the log of the active half, whose position has been read. Reads no other part.
+    /// Appends to the log of the active half, whose [`RecordPosition`] has been read. Reads no
+    /// other part.
     #[inline]
     fn append(&mut self, log: &[u8]) -> Result<RecordPosition, ArenaError> {
         let mut position = self.position;

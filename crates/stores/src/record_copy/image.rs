@@ -20,8 +20,8 @@ pub(crate) struct SiteImage {
 }
 
 impl Replica {
-    /// Applies the recorded operation of a process at its instant. A new permit or reservation gets
-    /// the id `id`, and `who` is recorded as the opener of a breaker.
+    /// Applies the recorded [`SiteOperation`] of a process at its instant. A new permit or
+    /// reservation gets the id `id`, and `who` is recorded as the opener of a breaker.
     pub(crate) fn apply(
         &mut self,
         operation: &SiteOperation<'_>,
@@ -45,7 +45,7 @@ impl Replica {
         result
     }
 
-    /// Returns the result of an operation if the operation changes nothing.
+    /// Returns the result of a [`SiteOperation`] if the operation changes nothing.
     pub(crate) fn result_without_change(
         &self,
         operation: &SiteOperation<'_>,
@@ -84,7 +84,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Replaces the whole copy by a site whose budgets have these names.
+    /// Replaces the whole copy by a [`Site`] whose budgets have these names.
     pub(crate) fn replace(&mut self, site: &mut Site, names: &[String]) {
         self.clear();
         let (breaker, isolated) = site.breakers();

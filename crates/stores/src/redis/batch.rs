@@ -38,7 +38,7 @@ impl<'a> OperationBatch<'a> {
         }
     }
 
-    /// Adds an operation that is sent at `now`. `names` are the budgets of this process.
+    /// Adds a [`SiteOperation`] that is sent at `now`. `names` are the budgets of this process.
     pub(super) fn add(
         &mut self,
         id: u64,
@@ -79,7 +79,7 @@ impl<'a> OperationBatch<'a> {
     }
 
     /// Returns the operations as of the instant at which they were added; `budget_of` finds budgets
-    /// by name. Returns `None` if an operation has a budget without a name.
+    /// by name. Returns `None` if a [`SiteOperation`] has a budget without a name.
     pub(super) fn operations_at(
         &self,
         at: BootInstant,
@@ -98,8 +98,8 @@ impl<'a> OperationBatch<'a> {
     }
 }
 
-/// Returns an operation of this process as of an instant of the server, which is `here` on the
-/// clock of this process.
+/// Returns a [`SiteOperation`] of this process as of an instant of the server, which is `here` on
+/// the clock of this process.
 pub(super) fn as_of(
     operation: &SiteOperation<'_>,
     here: BootInstant,
@@ -122,8 +122,8 @@ fn length(length: std::time::Duration, is_forever: bool) -> BootInstant {
     }
 }
 
-/// Converts the parts of an operation that depend on the process: future instants, past instants,
-/// and budgets. Returns `None` if a budget is unknown.
+/// Converts the parts of a [`SiteOperation`] that depend on the process: future instants, past
+/// instants, and budgets. Returns `None` if a budget is unknown.
 fn convert(
     operation: &SiteOperation<'_>,
     to_come: impl Fn(BootInstant) -> BootInstant,

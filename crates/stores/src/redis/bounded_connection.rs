@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The largest reply in bytes. That of `view` contains every ring of a site, and stays far below.
+/// The largest reply in bytes. The reply of `view` contains every ring of a site, and stays far
+/// below.
 pub(super) const MAX_ANSWER: u64 = 8 << 20;
 /// The longest line in bytes: the length of a value, a number, or an error with a part of the
 /// script.
@@ -176,7 +177,7 @@ impl ReplyFraming {
     }
 }
 
-/// The parts of a connection: a socket, with or without TLS.
+/// The parts of a [`BoundedConnection`]: a socket, with or without TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}

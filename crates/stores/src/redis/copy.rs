@@ -115,8 +115,8 @@ impl RemoteSiteCopy {
         Some(server + here.since(then))
     }
 
-    /// Returns the result of an operation of this process if the operation changes nothing. `now`
-    /// is an instant of the server, and `here` the same instant on the clock of this process.
+    /// Returns the result of a [`SiteOperation`] of this process if the operation changes nothing.
+    /// `now` is an instant of the server, and `here` the same instant on the clock of this process.
     pub(super) fn result_without_change(
         &self,
         operation: &SiteOperation<'_>,
@@ -132,9 +132,9 @@ impl RemoteSiteCopy {
         self.replica.view(now)
     }
 
-    /// Applies a reply to a call with or without a batch, and returns the results of the batch.
-    /// Returns `None` without a batch. Also returns `None` if the first reply of a repeated call
-    /// was lost, and its results are no longer known.
+    /// Applies a [`ScriptReply`] to a call with or without a batch, and returns the results of the
+    /// batch. Returns `None` without a batch. Also returns `None` if the first reply of a repeated
+    /// call was lost, and its results are no longer known.
     pub(super) fn absorb(
         &mut self,
         reply: &ScriptReply,
@@ -175,8 +175,8 @@ impl RemoteSiteCopy {
         Ok(results.or(before))
     }
 
-    /// Returns the unknown part of a reply, because replies to concurrent calls overlap. Returns
-    /// `None` if a later reply has already contained all of it.
+    /// Returns the unknown part of a [`ScriptReply`], because replies to concurrent calls overlap.
+    /// Returns `None` if a later reply has already contained all of it.
     fn unknown_part<'a>(&self, reply: &'a ScriptReply) -> Result<Option<&'a [u8]>, MalformedReply> {
         let (known, asked) = self.position.zip(reply.asked_from).ok_or(MalformedReply)?;
         let ahead = known.end.checked_sub(asked.end).ok_or(MalformedReply)?;
@@ -289,7 +289,7 @@ impl RemoteSiteCopy {
         postcard::to_allocvec(&snapshot).unwrap_or_default()
     }
 
-    /// Writes a snapshot of a site from an earlier version of the program.
+    /// Writes a snapshot of a [`Site`] from an earlier version of the program.
     pub(super) fn write_imported(
         &mut self,
         site: &mut Site,
@@ -321,7 +321,8 @@ impl RemoteSiteCopy {
     }
 }
 
-/// Returns whether a snapshot should replace the log, from the reply to a call with an entry.
+/// Returns whether a snapshot should replace the log, from the [`ScriptReply`] to a call with an
+/// entry.
 pub(super) fn wants_snapshot(reply: &ScriptReply, entry: &[u8]) -> bool {
     let longest = LONGEST_LOG + reply.start as u64;
     let (after, part) = (reply.logged as u64, longest / PARTS);

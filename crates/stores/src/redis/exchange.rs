@@ -1,5 +1,5 @@
-//! The operations of this process on one site. They wait for the reply of the call before them, and
-//! then go to the server together, in one call.
+//! The operations of this process on one site. Operations wait for the reply of the call before
+//! them, and then go to the server together in one call.
 //!
 //! - A near server has one call in flight per site; operations that arrive meanwhile go with the
 //!   next call.
@@ -127,8 +127,8 @@ impl SiteExchange {
         &self.server
     }
 
-    /// Returns the result of an operation that changes nothing, regardless of other processes. Such
-    /// operations follow a permit of this process.
+    /// Returns the result of a [`SiteOperation`] that changes nothing, regardless of other
+    /// processes. Such operations follow a permit of this process.
     pub(super) fn known_result(&self, operation: &SiteOperation<'_>) -> Option<SiteResult> {
         let SiteOperation::Request(ask, operation_of_request) = operation else {
             return None;
@@ -149,7 +149,7 @@ impl SiteExchange {
         }
     }
 
-    /// Begins an operation.
+    /// Begins a [`SiteOperation`].
     pub(super) fn begin(
         self: &Arc<Self>,
         operation: &Arc<SiteOperation<'static>>,
@@ -179,9 +179,9 @@ impl SiteExchange {
         is_running.then(|| self.begin_view())
     }
 
-    /// Returns whether an operation will probably change nothing, so that it is decided before it
-    /// is recorded. A wrong guess costs an entry or a round trip. A request that may go soon is
-    /// always recorded, because a second call would be too late.
+    /// Returns whether a [`SiteOperation`] will probably change nothing, so that it is decided
+    /// before it is recorded. A wrong guess costs an entry or a round trip. A request that may go
+    /// soon is always recorded, because a second call would be too late.
     fn may_change_nothing(&self, state: &ExchangeState, operation: &SiteOperation<'_>) -> bool {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),
@@ -218,9 +218,9 @@ impl SiteExchange {
         self.server.runtime.spawn(running.run());
     }
 
-    /// Returns the next round of waiting operations, with `calls` calls in flight. Returns `None`
-    /// if no operation waits, or if the operations must wait longer. `waker` is woken by the next
-    /// operation.
+    /// Returns the next [`ExchangeRound`] of waiting operations, with `calls` calls in flight.
+    /// Returns `None` if no operation waits, or if the operations must wait longer. `waker` is
+    /// woken by the next operation.
     fn begin_round(&self, calls: usize, waker: &Waker) -> Option<ExchangeRound> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -283,7 +283,7 @@ impl SiteExchange {
         })
     }
 
-    /// Applies the reply to a round, and sends the results.
+    /// Applies the [`ScriptReply`] to a round, and sends the results.
     fn end_round(&self, round: ExchangeRound, reply: &ScriptReply) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -342,7 +342,7 @@ impl SiteExchange {
     }
 }
 
-/// Sends an error to all waiting operations, because later ones would meet the same error.
+/// Sends an error to all [`Waiting`] operations, because later ones would meet the same error.
 fn fail(state: &mut ExchangeState, round: Vec<Waiting>, error: &StoreError) {
     for waiting in round.into_iter().chain(state.queue.drain(..)) {
         match waiting {

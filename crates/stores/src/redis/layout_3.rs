@@ -26,7 +26,7 @@ const LOG_BEGINS: usize = 8;
 /// The version of the stored limits of a host.
 const LIMITS_FORMAT: u8 = 3;
 
-/// Parses a record. Returns the site, and the names of its budgets.
+/// Parses a record. Returns the [`Site`], and the names of its budgets.
 pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), MalformedReply> {
     let (header, _) = raw.split_at_checked(HEADER).ok_or(MalformedReply)?;
     let begins = header[LOG_BEGINS..].first_chunk().ok_or(MalformedReply)?;
@@ -102,8 +102,8 @@ fn names_of(kind: &[u8]) -> Vec<String> {
     names
 }
 
-/// Parses the snapshot of the host's limits: a version, a hash, a length, and the extensions of a
-/// site. Later changes are learned again.
+/// Parses the snapshot of the host's limits. Version, hash and length precede the [`Extensions`] of
+/// a site. Later changes are learned again.
 fn limits_of(sealed: &[u8]) -> Option<Extensions> {
     let (&[format, a, b, c, d, _, _], body) = sealed.split_first_chunk::<7>()?;
     #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is one")]

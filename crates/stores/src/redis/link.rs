@@ -57,7 +57,7 @@ impl ServerLink {
         self.forget_if_lost(&attempt, sent)
     }
 
-    /// Returns the connection or the current attempt, or begins an attempt.
+    /// Returns the connection or the current [`ConnectAttempt`], or begins an attempt.
     fn attempt(&self) -> ConnectAttempt {
         self.current
             .lock()
@@ -129,7 +129,7 @@ impl ConnectionLike for ServerLink {
     }
 }
 
-/// Waits for the end of an attempt.
+/// Waits for the end of a [`ConnectAttempt`].
 async fn ready(mut attempt: ConnectAttempt) -> ConnectOutcome {
     let ended = |outcome: &Option<ConnectOutcome>| outcome.is_some();
     match attempt

@@ -57,7 +57,7 @@ impl<T: Send + 'static> Drop for InRuntime<T> {
     }
 }
 
-/// Begins the work now, so that calls reach the server in order. The reply is pending until the
+/// Begins the work now, so that calls reach the [`Server`] in order. The reply is pending until the
 /// work is complete.
 pub(super) fn begin<T: Send + Unpin + 'static>(
     server: &Arc<Server>,

@@ -24,8 +24,7 @@ use crate::process;
 /// The number of repetitions of a call whose connection broke. An entry that is added twice is
 /// applied once.
 const MAX_REPEATS: u32 = 3;
-/// The largest number of listed sites. A hostile server could return an endless list, so the calls
-/// are limited as well.
+/// The largest number of listed sites, because a hostile server could return an endless list.
 const MAX_SITES: usize = 1 << 20;
 /// The largest number of calls that list sites.
 const MAX_SCANS: u32 = 1 << 17;
@@ -142,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Returns the error that the runtime of the store ended before a reply arrived.
+    /// Returns the [`StoreError`] that the runtime of the store ended before a reply arrived.
     pub(super) fn ended(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),
@@ -150,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Returns the error that a reply was lost, and its content is unknown.
+    /// Returns the [`StoreError`] that a reply was lost, and its content is unknown.
     pub(super) fn unanswered(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),
@@ -158,8 +157,8 @@ impl Server {
         }
     }
 
-    /// Records that the server has lost its data, and returns the error. The copies of all sites
-    /// are then void.
+    /// Records that the server has lost its data, and returns the [`StoreError`]. The copies of all
+    /// sites are then void.
     pub(super) fn forgot(&self) -> StoreError {
         self.losses.fetch_add(1, Ordering::AcqRel);
         StoreError::Forgot {
@@ -287,7 +286,7 @@ impl Server {
         Ok(())
     }
 
-    /// Lists the sites that have a key, in a limited number of calls.
+    /// Lists the sites that have a [`SiteKey`], in a limited number of calls.
     pub(super) async fn list_sites(&self) -> Result<Vec<SiteKey>, StoreError> {
         let mut link = self.link.clone();
         let mut keys = std::collections::BTreeSet::new();
@@ -323,7 +322,7 @@ impl Server {
     }
 }
 
-/// Returns the site of a key.
+/// Returns the site of a [`SiteKey`].
 fn site_of(key: &str) -> Option<SiteKey> {
     let name = key.strip_prefix(KEY_PREFIX)?.strip_prefix(":{")?;
     Some(name.strip_suffix('}')?.into())

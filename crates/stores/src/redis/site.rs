@@ -32,7 +32,7 @@ impl RedisSite {
     }
 }
 
-/// Waits for a reply of the server.
+/// Waits for a reply of the [`Server`].
 async fn receive<T>(server: Arc<Server>, receiver: Receiver<T>) -> Result<T, StoreError> {
     let answer = receiver.await;
     answer.unwrap_or_else(|_| Err(server.ended()))
@@ -43,7 +43,7 @@ impl SiteHandle for RedisSite {
         self.exchange.get().name(&self.names, &key.to_string())
     }
 
-    /// Records an operation, and returns its result. If the reply is dropped, a permit or
+    /// Records a [`SiteOperation`], and returns its result. If the reply is dropped, a permit or
     /// reservation is given back.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {

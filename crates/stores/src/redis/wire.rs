@@ -29,7 +29,7 @@ pub(super) struct LogPosition {
 pub(super) struct ScriptCall<'a> {
     /// The instant to use instead of the server's, for tests.
     pub(super) now: Option<BootInstant>,
-    /// The position that the process knows.
+    /// The [`LogPosition`] that the process knows.
     pub(super) position: Option<LogPosition>,
     /// The shortest lifetime of the record in seconds, if the call must extend it.
     pub(super) keep: Option<u64>,
@@ -88,7 +88,7 @@ pub(super) struct ScriptReply {
     pub(super) now: BootInstant,
     /// The instant of this process at which the reply arrived.
     pub(super) here: BootInstant,
-    /// The position of the process at the call.
+    /// The [`LogPosition`] of the process at the call.
     pub(super) asked_from: Option<LogPosition>,
     /// The length of the log after the call.
     pub(super) logged: usize,
@@ -156,7 +156,7 @@ impl ScriptReply {
 
 /// A whole record.
 pub(super) struct WholeRecord<'a> {
-    /// The position up to the snapshot.
+    /// The [`LogPosition`] up to the snapshot.
     pub(super) position: LogPosition,
     /// The state at that position; empty for a new site.
     pub(super) snapshot: &'a [u8],

@@ -36,7 +36,7 @@ impl SplitSite {
 struct SplitHandles {
     breakers: Arc<dyn SiteHandle>,
     limits: Arc<dyn SiteHandle>,
-    /// The breaker store's permit for each permit in use, by its id in the limit store.
+    /// The breaker store's [`Permit`] for each permit in use, by its id in the limit store.
     permits: Mutex<HashMap<u64, Permit>>,
     never: Arc<BreakerPolicy>,
 }
@@ -50,8 +50,8 @@ struct TentativePermit {
 }
 
 impl TentativePermit {
-    /// Joins the permit of the breaker store with the decision of the limit store. The permit is
-    /// kept only for a go.
+    /// Joins the permit of the breaker store with the [`AdmissionDecision`] of the limit store. The
+    /// permit is kept only for a go.
     fn join(&mut self, by_limits: AdmissionDecision) -> AdmissionDecision {
         let (limits, permit) = match (by_limits, self.permit.take()) {
             (AdmissionDecision::Go(limits), Some(permit)) => (limits, permit),
@@ -181,7 +181,7 @@ impl SplitHandles {
         }
     }
 
-    /// Applies an operation of a request in the limit store.
+    /// Applies a [`RequestOperation`] of a request in the limit store.
     fn apply_in_limits(
         &self,
         ask: &AdmissionRequest,
@@ -195,7 +195,7 @@ impl SplitHandles {
         (self.limits).apply(&SiteOperation::for_request(&ask, operation))
     }
 
-    /// Applies an operation that follows a permit in the breaker store.
+    /// Applies a [`RequestOperation`] that follows a permit in the breaker store.
     fn apply_in_breakers(
         &self,
         ask: &AdmissionRequest,

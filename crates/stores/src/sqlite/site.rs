@@ -49,7 +49,8 @@ impl SiteHandle for SqliteSite {
             .name(&self.names, &key.to_string())
     }
 
-    /// Runs one operation in one transaction: at once if the lock is free, otherwise on the thread.
+    /// Runs one [`SiteOperation`] in one transaction: at once if the lock is free, otherwise on the
+    /// thread.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {
             return StoreReply::now(SettleEffect::default().into());

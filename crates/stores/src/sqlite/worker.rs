@@ -76,7 +76,7 @@ impl DatabaseWorker {
     }
 }
 
-/// Runs the jobs of callers that would have to wait, and checkpoints the write-ahead log.
+/// Runs the jobs of callers that would have to wait, and checkpoints the [`WriteAheadLog`].
 fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAheadLog) {
     while let Ok(job) = queue.recv() {
         let Some(job) = job else {
@@ -100,7 +100,7 @@ fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAhea
     }
 }
 
-/// A job that the thread has taken. It counts as waiting until it ends, even by a panic.
+/// A job that the thread has taken. The job counts as waiting until its end, even by a panic.
 struct TakenJob<'a>(&'a AtomicUsize);
 
 impl Drop for TakenJob<'_> {
@@ -149,7 +149,8 @@ pub(super) fn at_once<T>(
     Some(done)
 }
 
-/// Runs a job at once if the lock is free; otherwise the thread runs it, and the reply is pending.
+/// Runs a job at once if the lock is free; otherwise the thread runs it, and the [`StoreReply`] is
+/// pending.
 pub(super) fn ask<T: Send + 'static>(
     worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
@@ -161,7 +162,7 @@ pub(super) fn ask<T: Send + 'static>(
     }
 }
 
-/// Queues a job for the thread, with a pending reply.
+/// Queues a job for the thread, with a pending [`StoreReply`].
 pub(super) fn in_turn<T: Send + 'static>(
     worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Send + 'static,
@@ -189,8 +190,8 @@ pub(super) fn in_turn<T: Send + 'static>(
     }
 }
 
-/// The function that reverts an operation whose reply was dropped. It runs once, on the side that
-/// notices first.
+/// The function that reverts an operation whose reply was dropped. The function runs once, on the
+/// side that notices first.
 type UndoOperation<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
 
 impl WorkerState {

@@ -35,8 +35,8 @@ pub(super) struct RefusalEvidence {
     pub(super) repeated: f64,
     /// The time by which the network may shift a request out of its window.
     pub(super) margin: Seconds,
-    /// The rate of admitted requests since the refusal before, and since the first admission after
-    /// that refusal.
+    /// The [`RequestRate`] of admitted requests since the refusal before, and since the first
+    /// admission after that refusal.
     pub(super) measured: (RequestRate, RequestRate),
     /// The length of the Retry-After.
     pub(super) advice: Option<Seconds>,

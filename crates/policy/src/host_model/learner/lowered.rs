@@ -26,11 +26,12 @@ const MAX_WIDENED: f64 = 64.0;
 const MAX_MARGIN: Seconds = Seconds(0.1);
 /// The lowest divisor in a comparison of rates.
 const MIN_RATE_DIVISOR: RequestRate = RequestRate(1e-3);
-/// The lowest rate of a limit.
+/// The lowest [`RequestRate`] of a limit.
 const MIN_RATE: RequestRate<f32> = RequestRate(0.001);
 
 impl Learner {
-    /// Returns the longer window that explains a refusal which a confirmed limit does not predict.
+    /// Returns the longer window that explains a refusal which a [`ConfirmedLimit`] does not
+    /// predict.
     ///
     /// - The window that the Retry-After names, if there is such a window.
     /// - Otherwise, after an earlier unexpected refusal, a window that now contains more admitted

@@ -65,17 +65,18 @@ impl MinDistance {
         (own.refused < own.admitted).then_some(own)
     }
 
-    /// Returns the rate at a time after requests are admitted again; `from` is the initial rate.
+    /// Returns the [`RequestRate`] at a time after requests are admitted again; `from` is the
+    /// initial rate.
     pub(super) fn ramp(self, from: RequestRate, passed: Seconds) -> RequestRate {
         ((passed / DOUBLING_TIME).exp2() * from).min(self.admitted_rate())
     }
 
-    /// Returns the highest rate that was admitted.
+    /// Returns the highest [`RequestRate`] that was admitted.
     pub(super) fn admitted_rate(self) -> RequestRate {
         1.0 / self.admitted.wide()
     }
 
-    /// Returns the rate between the highest admitted and the lowest refused rate.
+    /// Returns the [`RequestRate`] between the highest admitted and the lowest refused rate.
     pub(super) fn rate(self) -> RequestRate {
         RequestRate(1.0 / f64::from(self.admitted.0 * self.refused.0).sqrt())
     }

@@ -28,7 +28,7 @@ pub(super) struct NextQuestion<'a> {
 }
 
 impl NextQuestion<'_> {
-    /// Returns the first instant that all limits allow.
+    /// Returns the first [`AllowedInstant`] that all limits allow.
     pub(super) fn allowed(&self) -> AllowedInstant {
         let learner = self.learner;
         let phase = learner.phase();
@@ -56,8 +56,8 @@ impl NextQuestion<'_> {
         }
     }
 
-    /// Returns the instant that the start allows. The first request goes alone; then the rate
-    /// doubles every second.
+    /// Returns the [`AllowedInstant`] that the start allows. The first request goes alone; then the
+    /// rate doubles every second.
     fn started(&self, latest: LearnerInstant) -> AllowedInstant {
         let start = &self.learner.start;
         let most = (start.served / 4).max(2);

@@ -101,7 +101,7 @@ impl Learner {
         is_due && matches!(self.phase(), LearnerPhase::Confirmed)
     }
 
-    /// Returns whether a limit is among those that delay the client.
+    /// Returns whether a [`ConfirmedLimit`] is among those that delay the client.
     pub(super) fn is_probed(&self, limit: &ConfirmedLimit) -> bool {
         let round_trip = self.round_trip.wide();
         let rates = self.confirmed().map(|limit| limit.rate(round_trip));

@@ -175,7 +175,8 @@ impl RequestLog {
         }
     }
 
-    /// Returns the last point for which `is_below` is true, and the first for which it is false.
+    /// Returns the last [`CountPoint`] for which `is_below` is true, and the first for which it is
+    /// false.
     fn around(
         &self,
         is_below: impl Fn(&CountPoint) -> bool,

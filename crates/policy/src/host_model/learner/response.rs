@@ -6,10 +6,10 @@ use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{HostResponse, Learner, SendPurpose, SentRequest};
 use crate::time::BootInstant;
 
-/// The rate from which a start grows more slowly, because a refusal also hits the requests in
-/// flight.
+/// The [`RequestRate`] from which a start grows more slowly, because a refusal also hits the
+/// requests in flight.
 const CAREFUL_START_RATE: RequestRate<f32> = RequestRate(50.0);
-/// The highest rate of a start.
+/// The highest [`RequestRate`] of a start.
 const MAX_START_RATE: RequestRate<f32> = RequestRate(2_000.0);
 /// The longest time between two responses for which a rate grows.
 const MAX_GROWTH_TIME: Seconds = Seconds(0.5);
@@ -31,7 +31,7 @@ pub(super) struct PauseBounds {
 }
 
 impl Learner {
-    /// Learns from a response, or from its headers.
+    /// Learns from a [`HostResponse`], or from its headers.
     pub(super) fn take_in(
         &mut self,
         sent: SentRequest,
@@ -66,7 +66,7 @@ impl Learner {
         }
     }
 
-    /// Raises the rate of a start or search after a request that was served.
+    /// Raises the rate of a start or search after a [`SentRequest`] that was served.
     fn raise(&mut self, sent: SentRequest, sent_at: LearnerInstant, now: LearnerInstant) {
         let start = &mut self.start;
         start.served = start.served.saturating_add(1);
@@ -84,7 +84,7 @@ impl Learner {
         start.last_served = Some(now);
     }
 
-    /// Learns from an admitted request.
+    /// Learns from an admitted [`SentRequest`].
     fn admitted(&mut self, sent: SentRequest, sent_at: LearnerInstant, now: LearnerInstant) {
         let round_trip = (now - sent_at).narrow();
         if self.round_trip.0 == 0.0 || round_trip < self.round_trip {

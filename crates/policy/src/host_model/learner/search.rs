@@ -23,11 +23,11 @@ pub(super) const RATE_SCORE: f32 = -1.2;
 const NEAR_BEST: f32 = 0.65;
 /// The time in which a rate doubles if no request is refused.
 const DOUBLING_TIME: Seconds = Seconds(4.0);
-/// The highest rate that a search tries.
+/// The highest [`RequestRate`] that a search tries.
 const MAX_RATE: RequestRate<f32> = RequestRate(2_000.0);
-/// The lowest rate that a search measures.
+/// The lowest [`RequestRate`] that a search measures.
 const MIN_RATE: RequestRate = RequestRate(0.01);
-/// The lowest rate at which a long window is filled.
+/// The lowest [`RequestRate`] at which a long window is filled.
 const MIN_FILL: RequestRate = RequestRate(0.2);
 /// The time before a first refusal in which the fill rate is measured.
 const FILL_TIME: Seconds = Seconds(5.0);
@@ -74,7 +74,7 @@ fn grid_index(window: Seconds<f32>) -> usize {
 /// The limit that a search acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ActingLimit {
-    /// The window with this index in the grid.
+    /// The [`Window`](crate::rate::Window) with this index in the grid.
     Window(u8),
     /// A smooth rate, because no window fits.
     Rate,
@@ -87,11 +87,11 @@ pub(super) struct LimitSearch {
     /// The hypothesis that the host limits the distance between requests instead of a window.
     min_distance: Option<MinDistance>,
     pub(super) acting: ActingLimit,
-    /// The measured rate.
+    /// The measured [`RequestRate`].
     pub(super) rate: RequestRate<f32>,
     /// The number of refusals after at least one admission.
     pub(super) fresh: u8,
-    /// The rate at which a long window is filled.
+    /// The [`RequestRate`] at which a long window is filled.
     pub(super) fill: RequestRate<f32>,
     /// The hypotheses, as bits, that were free at a refusal of the current row.
     contradicted: u32,
@@ -206,8 +206,8 @@ impl LimitSearch {
         free.filter(|at| *at >= from).reduce(LearnerInstant::min)
     }
 
-    /// Scores a further refusal. Returns the rate of a host that limits the distance between
-    /// requests, if both refusals agree.
+    /// Scores a further refusal. Returns the [`RequestRate`] of a host that limits the distance
+    /// between requests, if both refusals agree.
     pub(super) fn refused(
         &mut self,
         log: &RequestLog,
@@ -255,7 +255,7 @@ impl LimitSearch {
         Some(distance.rate())
     }
 
-    /// Scores an admission at `at`, which the log contains.
+    /// Scores an admission at `at`, which the [`RequestLog`] contains.
     pub(super) fn admitted(&mut self, log: &RequestLog, at: LearnerInstant) {
         let mut shorter = Seconds(0.98);
         for (hypothesis, grid) in self.hypotheses.iter_mut().zip(grid()) {

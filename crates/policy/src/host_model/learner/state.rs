@@ -6,7 +6,7 @@ use super::SentRequest;
 use super::units::{LearnerInstant, RequestRate, Seconds, stored_instant};
 use super::wait::MAX_WAIT;
 
-/// The initial rate, which doubles every second.
+/// The initial [`RequestRate`], which doubles every second.
 const START_RATE: RequestRate<f32> = RequestRate(2.0);
 
 /// The time since the last refusal.
@@ -50,7 +50,7 @@ impl RefusalEpoch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct HostOutage {
     pub(super) since: Option<LearnerInstant>,
-    /// The first possibly refused request since the host last served a request.
+    /// The first possibly refused [`SentRequest`] since the host last served a request.
     pub(super) doubtful: Option<SentRequest>,
 }
 

@@ -309,7 +309,7 @@ impl TrackedQuota {
         self.stated
     }
 
-    /// Returns the declared quota, less the permits since.
+    /// Returns the declared [`Quota`], less the permits since.
     pub(super) fn as_of(&self, now: BootInstant) -> Quota {
         let left = self.left.filter(|(_, reset)| *reset > now);
         Quota {

@@ -20,7 +20,8 @@ use crate::error::StoreError;
 const VERIFY_PAGE_ROWS: i64 = 16;
 
 impl DiskCore {
-    /// Checks the index and every body. Removes damaged entries, and files without an entry.
+    /// Checks the [`DiskIndex`] and every body. Removes damaged entries, and files without an
+    /// entry.
     pub(in super::super) fn verify(
         &self,
         index: &mut DiskIndex,
@@ -130,7 +131,7 @@ impl DiskCore {
         Err("its body does not match its checksum".to_owned())
     }
 
-    /// Lists entries after a position.
+    /// Lists entries after a [`ListPosition`].
     pub(in super::super) fn list(
         &self,
         index: &mut DiskIndex,

@@ -101,7 +101,8 @@ impl DiskCore {
         removed
     }
 
-    /// Runs batches until a batch removes no entry, and returns freed pages to the disk.
+    /// Runs batches until an [`EvictedBatch`] removes no entry, and returns freed pages to the
+    /// disk.
     fn in_batches(
         &self,
         index: &mut DiskIndex,

@@ -9,7 +9,7 @@ use super::schema::{OpenError, connect, is_damage};
 use crate::cache::warning::CacheTrouble;
 use crate::error::StoreError;
 
-/// The index as one thread uses it.
+/// The [`OpenIndex`] as one thread uses it.
 #[derive(Default)]
 pub(in super::super) struct DiskIndex(Option<OpenIndex>);
 
@@ -97,7 +97,7 @@ impl DiskIndex {
         })
     }
 
-    /// Reports an error, and replaces the index or opens it again if necessary.
+    /// Reports a [`StoreError`], and replaces the index or opens it again if necessary.
     fn failed(&mut self, core: &DiskCore, error: &rusqlite::Error) -> StoreError {
         if is_damage(error) {
             return self.replace(core, &format!("is damaged ({error})"));

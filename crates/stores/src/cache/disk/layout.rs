@@ -157,7 +157,7 @@ impl CacheLayout {
         own_file(&self.root, &self.root.join("changes"))
     }
 
-    /// Waits for the lock of the directory.
+    /// Waits for the [`DirectoryLock`] of the directory.
     pub(super) fn lock(&self) -> Result<DirectoryLock<'_>, StoreError> {
         let (lock, mut waited) = (self.lock.lock(), Duration::ZERO);
         loop {
@@ -225,7 +225,7 @@ impl CacheLayout {
         let _ = fs::remove_file(self.body(body));
     }
 
-    /// Creates a temporary file for a body.
+    /// Creates a temporary file for a [`TemporaryBody`].
     pub(super) fn temporary(&self) -> io::Result<TemporaryBody> {
         let name = BodyName::random()?;
         let path = self.root.join("tmp").join(name.hex());
@@ -241,7 +241,7 @@ impl CacheLayout {
         })
     }
 
-    /// Gives a complete body its final name.
+    /// Gives a complete [`TemporaryBody`] its final name.
     pub(super) fn keep(&self, mut body: TemporaryBody) -> io::Result<BodyName> {
         let path = self.body(body.name);
         if let Err(error) = fs::rename(&body.path, &path) {

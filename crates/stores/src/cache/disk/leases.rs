@@ -13,7 +13,7 @@ use crate::cache::lease::{self, Claim, Holder, LeaseRecord};
 use crate::error::StoreError;
 
 impl DiskCore {
-    /// Reads the record for a key in this boot of the machine.
+    /// Reads the [`LeaseRecord`] for a key in this boot of the machine.
     fn lease(
         &self,
         connection: &Connection,
@@ -54,8 +54,8 @@ impl DiskCore {
         Ok(())
     }
 
-    /// Claims a key. If the index fails, the claimant leads, because a flight saves requests and
-    /// must not stop a request.
+    /// Claims a key. If the [`DiskIndex`] fails, the claimant leads, because a flight saves
+    /// requests and must not stop a request.
     pub(in super::super) fn claim(
         &self,
         index: &mut DiskIndex,

@@ -35,8 +35,8 @@ enum PutResult {
 }
 
 impl DiskCore {
-    /// Appends to the temporary file of a body, and creates the file first if necessary. Returns
-    /// `None` if that fails, which is reported.
+    /// Appends to the temporary file of a [`SpilledBody`], and creates the file first if necessary.
+    /// Returns `None` if that fails, which is reported.
     pub(in super::super) fn spill(
         &self,
         spilled: Option<SpilledBody>,
@@ -72,8 +72,8 @@ impl DiskCore {
         });
     }
 
-    /// Stores a response: a file thread writes the rest of its body, then the index thread writes
-    /// its row.
+    /// Stores a response: a file thread writes the rest of its [`SpilledBody`], then the index
+    /// thread writes its row.
     pub(in super::super) fn put(
         core: &Arc<Self>,
         new: NewEntry,
@@ -109,7 +109,7 @@ impl DiskCore {
         reply
     }
 
-    /// Writes the rest of a body, and gives its file its final name.
+    /// Writes the rest of a [`SpilledBody`], and gives its file its final name.
     fn finish_file(&self, spilled: Option<SpilledBody>, rest: Vec<u8>) -> Option<ReadyBody> {
         let spilled = self.spill(spilled, rest)?;
         let (length, checksum) = (spilled.file.length(), spilled.hasher.digest());
@@ -274,7 +274,7 @@ impl DiskCore {
         Ok(removed.is_some())
     }
 
-    /// Removes all variants of a key. This process stops to serve them at the call.
+    /// Removes all variants of a [`CacheKey`]. This process stops to serve them at the call.
     pub(in super::super) fn invalidate(
         core: &Arc<Self>,
         key: &CacheKey,
@@ -312,8 +312,8 @@ impl DiskCore {
     }
 }
 
-/// Reads the name of a body file from a row's first column. Returns `None` if the value is not a
-/// valid name.
+/// Reads the [`BodyName`] of a body file from a row's first column. Returns `None` if the value is
+/// not a valid name.
 pub(super) fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<BodyName>> {
     let name = row.get_ref(0)?.as_blob().ok();
     Ok(name.and_then(|name| name.try_into().ok()).map(BodyName))

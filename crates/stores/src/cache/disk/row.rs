@@ -44,8 +44,8 @@ pub(super) enum EntryDamage {
 }
 
 impl IndexRow {
-    /// Reads a row. Returns `None` if the row cannot be decoded, or if its checksum, which excludes
-    /// the body, is wrong.
+    /// Reads a row. Returns `None` if the row cannot be decoded, or if its checksum is wrong. The
+    /// checksum excludes the body.
     pub(super) fn read(row: &SqlRow<'_>) -> Option<Self> {
         let integer = |column| row.get_ref(column).ok()?.as_i64().ok();
         let blob = |column| row.get_ref(column).ok()?.as_blob().ok();
@@ -102,8 +102,8 @@ impl IndexRow {
         hasher.digest()
     }
 
-    /// Opens the body. A body of at most `in_memory` bytes is read and verified; a larger one stays
-    /// a file.
+    /// Opens the [`EntryBody`]. A body of at most `in_memory` bytes is read and verified; a larger
+    /// one stays a file.
     pub(super) fn open_body(
         &self,
         core: &Arc<DiskCore>,
@@ -163,7 +163,7 @@ impl IndexRow {
         Err(EntryDamage::Wrong("does not match its checksum".to_owned()))
     }
 
-    /// Creates an entry from the row and its body.
+    /// Creates a [`CacheEntry`] from the row and its body.
     pub(super) fn into_entry(self, body: EntryBody, used_at: Timestamp) -> CacheEntry {
         CacheEntry {
             id: self.id,

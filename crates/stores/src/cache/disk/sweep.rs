@@ -25,8 +25,8 @@ const MAINTENANCE_ROWS: u32 = 8 * CHECKPOINT_ROWS;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 
 impl DiskCore {
-    /// Counts a written row. At intervals, checkpoints the log of the index, drops expired leases,
-    /// and sweeps files if that is due.
+    /// Counts a written row. At intervals, checkpoints the log of the [`DiskIndex`] and drops
+    /// expired leases. Files are swept if a sweep is due.
     pub(in super::super) fn maintain(self: &Arc<Self>, index: &mut DiskIndex) {
         let written = self.written.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         if written.is_multiple_of(CHECKPOINT_ROWS) {

@@ -43,7 +43,7 @@ impl IndexQueue {
         })
     }
 
-    /// Queues a job.
+    /// Queues an [`IndexJob`].
     ///
     /// # Errors
     /// Returns the job if the threads have ended.
@@ -65,7 +65,7 @@ impl IndexQueue {
         Ok(())
     }
 
-    /// Waits for a job. Returns `None` if the queue is closed and empty.
+    /// Waits for an [`IndexJob`]. Returns `None` if the queue is closed and empty.
     fn take(&self) -> Option<IndexJob> {
         let this = std::thread::current();
         loop {

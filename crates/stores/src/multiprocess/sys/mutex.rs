@@ -54,7 +54,7 @@ const YIELD_DURATION: Duration = Duration::from_millis(50);
 /// The time between two checks by processes that let others go first.
 const YIELD_CHECK: Duration = Duration::from_micros(200);
 
-/// Proof that a mutex is locked.
+/// Proof that a [`SharedMutex`] is locked.
 pub(in super::super) struct SharedMutexGuard<'a>(SharedMutex<'a>);
 
 impl<'a> SharedMutex<'a> {

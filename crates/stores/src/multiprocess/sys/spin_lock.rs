@@ -3,8 +3,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A spin lock among the threads of this process, for very short critical sections. It costs half
-/// as much as a lock that can sleep.
+/// A spin lock among the threads of this process, for very short critical sections. The cost is
+/// half that of a lock that can sleep.
 pub(in super::super) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,

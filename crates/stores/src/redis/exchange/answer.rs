@@ -32,7 +32,8 @@ pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
 }
 
 /// Converts the instants of a result to the clock of this process. The server permitted a request
-/// between call and reply, so the age of the permit counts from `sent`, the instant of the call.
+/// between call and [`ScriptReply`], so the age of the permit counts from `sent`, the instant of
+/// the call.
 pub(super) fn to_here(result: SiteResult, reply: &ScriptReply, sent: BootInstant) -> SiteResult {
     let here = |at| reply.to_here(at);
     let refusal = |refusal: Refusal| Refusal {

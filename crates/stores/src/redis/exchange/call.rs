@@ -15,8 +15,8 @@ use crate::error::StoreError;
 const MAX_TAKEOVERS: u32 = 8;
 
 impl SiteExchange {
-    /// Calls the script with the entry of a round. Converts a record of another version of the
-    /// program first.
+    /// Calls the script with the entry of an [`ExchangeRound`]. Converts a record of another
+    /// version of the program first.
     pub(super) async fn call(&self, round: &ExchangeRound) -> Result<ScriptReply, StoreError> {
         if round.enters && std::mem::take(&mut self.state.lock().has_lost) {
             return Err(self.server.forgot());

@@ -41,8 +41,8 @@ impl Waiting {
         )
     }
 
-    /// Returns the operation to record as of the instant `at`, and its id. `sent` is the instant of
-    /// the call, on the clock of this process.
+    /// Returns the [`SiteOperation`] to record as of the instant `at`, and its id. `sent` is the
+    /// instant of the call, on the clock of this process.
     pub(super) fn recorded(
         &self,
         sent: BootInstant,

@@ -25,7 +25,7 @@ pub(super) fn cannot_write(path: &Path, why: &str) -> StoreError {
     }
 }
 
-/// Returns the error for a link in place of the database.
+/// Returns the [`StoreError`] for a link in place of the database.
 pub(super) fn is_link(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unusable {
         store: name(path),
@@ -41,7 +41,7 @@ fn has_room(path: &Path) -> bool {
         .is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
 }
 
-/// Returns the error for a lock that is not released.
+/// Returns the [`StoreError`] for a lock that is not released.
 pub(super) fn locked(path: &Path) -> StoreError {
     let why =
         "another process holds its lock and does not go on; it may have been stopped".to_owned();
