@@ -100,7 +100,7 @@ pub struct AttemptClass {
     pub transient: bool,
 }
 
-/// The classification of statuses.
+/// The rules that classify statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classifier {
     /// The statuses that count as failures; `None` for 429 and every 5xx.

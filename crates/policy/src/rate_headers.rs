@@ -128,7 +128,7 @@ pub enum RateHeaderFamily {
     Implied,
 }
 
-/// Advance knowledge about the headers of a host.
+/// Configured knowledge about the headers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateHeaderHints {
     /// The [`ResetForm`] of `RateLimit-Reset` and `X-RateLimit-Reset`.

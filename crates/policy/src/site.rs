@@ -49,7 +49,7 @@ pub struct Site {
     next_id: u64,
     /// Set if state other than the history of budgets may have changed.
     touched: bool,
-    /// The rare parts; one word of memory without such roles.
+    /// The rare parts; one word of memory without such parts.
     added: Option<Box<SiteExtras>>,
 }
 

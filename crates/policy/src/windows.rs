@@ -143,7 +143,8 @@ impl Windows {
         &self.spacings
     }
 
-    /// Returns the limit that a spacing [`Window`] serves; `None` if the window is itself a limit.
+    /// Returns the limit that a spacing [`Window`] serves; `None` if the [`Window`] is itself a
+    /// limit.
     #[must_use]
     pub fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
         if self.list.contains(window) {

@@ -234,7 +234,7 @@ impl CacheStore {
         }
     }
 
-    /// Removes all variants of a key. This process stops to serve them at the call, other processes
+    /// Removes all variants of a key. This process stops serving them at the call, other processes
     /// at the [`CacheReply`]. Responses to earlier requests are not stored. An error is only for
     /// the log: other processes may still serve the entries.
     pub fn invalidate(&self, key: &CacheKey) -> CacheReply<Result<(), StoreError>> {

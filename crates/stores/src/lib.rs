@@ -28,7 +28,7 @@ pub use handle::{
     SiteView, StateStore, StoreReply,
 };
 
-/// The time after its last permit for which a shared store keeps a site: the longest window and a
+/// The time for which a shared store keeps a site after its last permit: the longest window and a
 /// day.
 pub(crate) const SITE_RETENTION: std::time::Duration =
     std::time::Duration::from_secs(docstokg_policy::rate::MAX_WINDOW.as_secs() + 86_400);

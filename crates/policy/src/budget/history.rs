@@ -23,8 +23,7 @@ impl Budget {
     }
 
     /// Clears the record of the windows for which the history was last extended. A process that has
-    /// just read the history does not know them either, so that all processes then take the same
-    /// steps.
+    /// just read the history does not have this record, so all processes then take the same steps.
     pub fn forget_windows(&mut self) {
         self.remembered = 0;
     }

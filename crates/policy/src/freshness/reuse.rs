@@ -1,4 +1,4 @@
-//! The decision if a stored response may be served without the origin (RFC 9111 section 4).
+//! The choice between a stored response and the origin (RFC 9111 section 4).
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ fn bypass(
     if request.method != Method::GET && request.method != Method::HEAD {
         return Some(BypassReason::Method);
     }
-    // RFC 9111 section 5.2.1.5 forbids to store the response; this cache also serves no stored one.
+    // RFC 9111 section 5.2.1.5 forbids storing the response. This cache also ignores a stored one.
     if wishes.flags.has(DirectiveFlag::NoStore) {
         return Some(BypassReason::RequestNoStore);
     }
@@ -209,11 +209,11 @@ fn demand(
     wishes: &RequestDirectives,
     now: Timestamp,
 ) -> Option<ValidationReason> {
-    // RFC 9111 section 5.2.1.4.
+    // RFC 9111 section 5.2.1.4: the request demands a validation.
     if wishes.flags.has(DirectiveFlag::NoCache) {
         return Some(ValidationReason::RequestNoCache);
     }
-    // RFC 9111 section 5.2.2.4.
+    // RFC 9111 section 5.2.2.4: the response demands a validation before each use.
     if directives.no_cache == DirectiveScope::Everything {
         return Some(ValidationReason::ResponseNoCache);
     }
@@ -237,7 +237,7 @@ fn unmet(
     if !is_immutable && wishes.max_age.is_some_and(is_too_old) {
         return Some(ValidationReason::RequestMaxAge);
     }
-    // RFC 9111 section 5.2.1.3.
+    // RFC 9111 section 5.2.1.3: the response must stay fresh for a time.
     let ends_too_soon = |wish: Duration| age.saturating_add(wish) > lifetime;
     wishes
         .min_fresh
@@ -271,7 +271,7 @@ fn stale_use(
         .stale_if_error
         .max(rules.overrides.stale_if_error);
     StaleUse {
-        // RFC 5861 section 3.
+        // RFC 5861 section 3: stale-while-revalidate.
         while_revalidate_until: until(directives.stale_while_revalidate.filter(|_| background)),
         // RFC 9111 section 5.2.1.2; max-stale includes its last instant.
         requested_until: until(wishes.max_stale.filter(|_| accepts && is_young))

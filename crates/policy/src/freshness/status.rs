@@ -36,7 +36,7 @@ pub(super) fn is_understood(status: StatusCode) -> bool {
 /// concern one request:
 ///
 /// - its ranges and preconditions (206, 304, 412, 416),
-/// - the client and its network (428, 429, 431, 511), which RFC 6585 forbids to store.
+/// - the client and its network (428, 429, 431, 511), because RFC 6585 forbids storing them.
 pub(super) fn can_answer_others(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=599)
         && !matches!(

@@ -20,8 +20,8 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 /// it may serve.
 ///
 /// The serde form has its own layout: text in Latin-1, times in microseconds. Bytes that do not
-/// decode to valid fields are an error, which the caller treats as a miss. Of the request only a
-/// digest is stored (see [`VariantKey`]).
+/// decode to valid fields are an error, which the caller treats as a miss. Only a digest of the
+/// request is stored (see [`VariantKey`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PersistedResponse", into = "PersistedResponse")]
 pub struct StoredResponse {

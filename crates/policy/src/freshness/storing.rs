@@ -1,4 +1,4 @@
-//! The decision if a response is stored (RFC 9111 section 3).
+//! The rules for storing responses (RFC 9111 section 3).
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ pub enum NotStored {
     Authorization,
     /// The response serves no other request (`Vary: *`).
     VaryAny,
-    /// Neither a lifetime nor the status allows to store the response.
+    /// The response has no lifetime, and its status does not permit storing.
     NotCacheable,
     /// The response is stale on arrival, has no validators, and may not be served stale.
     NoUse,
@@ -77,7 +77,7 @@ impl fmt::Display for NotStored {
     }
 }
 
-/// Decides if a response is stored, and returns the part to store.
+/// Decides about storing a response, and returns the part to store.
 #[must_use]
 pub fn storable(
     exchange: CacheExchange<'_>,
@@ -116,14 +116,14 @@ fn request_forbids(request: CacheRequest<'_>, rules: &FreshnessRules) -> Option<
     if request.method != Method::GET {
         return Some(NotStored::Method);
     }
-    // RFC 9111 section 5.2.1.5.
+    // RFC 9111 section 5.2.1.5: the request forbids storing.
     let directives = RequestDirectives::of(request.headers);
     let no_store = directives.flags.has(DirectiveFlag::NoStore);
     no_store.then_some(NotStored::RequestNoStore)
 }
 
-/// Returns the reason in an [`OriginResponse`] that forbids to store it. Each validation checks
-/// this again.
+/// Returns the reason why an [`OriginResponse`] must not be stored. Each validation checks this
+/// again.
 pub(super) fn response_forbids(
     request: CacheRequest<'_>,
     response: OriginResponse<'_>,
@@ -141,13 +141,13 @@ pub(super) fn response_forbids(
             return Some(NotStored::NotUnderstood);
         }
     } else if flags.has(DirectiveFlag::NoStore) {
-        // RFC 9111 section 5.2.2.5.
+        // RFC 9111 section 5.2.2.5: the response forbids storing.
         return Some(NotStored::NoStore);
     }
     if rules.mode == CacheMode::Private {
         return None;
     }
-    // RFC 9111 section 5.2.2.7.
+    // RFC 9111 section 5.2.2.7: the response is for one user.
     if directives.private == DirectiveScope::Everything {
         return Some(NotStored::Private);
     }
@@ -168,7 +168,7 @@ fn is_partial(response: OriginResponse<'_>) -> bool {
     response.status == StatusCode::OK && is_bytes
 }
 
-/// Returns a reason unless the [`OriginResponse`] has a permission to be stored (section 3, last
+/// Returns a reason unless a part of the [`OriginResponse`] permits storing (section 3, last
 /// point).
 fn lacks_permission(
     response: OriginResponse<'_>,

@@ -10,7 +10,7 @@ use super::storing::response_forbids;
 use super::vary::{FieldHasher, VariantKey};
 use super::{CacheExchange, FreshnessRules, NotStored, OriginResponse, StoredResponse, age};
 
-/// The values by which the origin decides if a stored response is current.
+/// The values with which the origin recognises a current stored response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
     /// The entity tag as the origin wrote it.

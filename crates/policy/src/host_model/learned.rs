@@ -14,7 +14,7 @@ use super::learner::{
 use crate::rate::Window;
 use crate::time::BootInstant;
 
-/// The time after the last refusal for which a learned limit applies.
+/// The time for which a learned limit applies after the last refusal.
 const LIMIT_MEMORY: Duration = Duration::from_secs(7 * 86_400);
 /// The time after which a request without a response is dropped, because its process may have
 /// ended.

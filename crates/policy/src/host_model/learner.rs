@@ -54,10 +54,10 @@ use units::{LearnerInstant, RequestRate, Seconds, stored_instant, stored_length}
 
 /// The margin of windows before any refusal.
 const START_MARGIN: Seconds<f32> = Seconds(0.01);
-/// The time after the last request for which a response is awaited.
+/// The time for which a response is awaited after the last request.
 const UNANSWERED_TIMEOUT: Seconds = Seconds(60.0);
-/// The time after a request with status 503 within which the host must serve another request. If it
-/// does, the host is up and refused the first request.
+/// The longest time between a request with status 503 and a served request that shows a refusal. If
+/// the host serves another request within that time, the host was not down.
 pub const SERVED_WITHIN: Duration = Duration::from_secs(2);
 /// The number of limits that can be confirmed at once.
 const MAX_CONFIRMED: usize = 3;

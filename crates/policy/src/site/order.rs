@@ -16,7 +16,7 @@ use crate::budget::{Budget, CountedUse, WindowFit};
 use crate::pacing::FitMode;
 use crate::time::BootInstant;
 
-/// The time after its instant for which a reservation is kept if its holder has ended.
+/// The time for which a reservation without a holder is kept after its instant.
 pub(super) const RESERVATION_GRACE: Duration = Duration::from_secs(3);
 /// The delay after which a holder may have ended. Requests behind it then try again when its
 /// reservation expires.

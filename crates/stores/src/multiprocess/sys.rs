@@ -2,7 +2,8 @@
 //!
 //! The unsafe parts, and the reasons why they are sound:
 //! - A [`Segment`] maps a part of a file whose blocks are allocated (no SIGBUS when the disk is
-//!   full). The mapping never shrinks and is never unmapped while the store exists, so that pointers into it stay valid.
+//!   full). The mapping never shrinks and is never unmapped while the store exists, so that
+//!   pointers into it stay valid.
 //! - Other processes write to the same memory. Every word that is read without a lock is an atomic.
 //!   The rest is plain bytes, copied in and out under a [`SharedMutex`], and checked before use.
 //! - A [`SharedMutex`] is a robust, process-shared mutex of the C library at a fixed address in the

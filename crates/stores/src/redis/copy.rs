@@ -16,7 +16,7 @@ use crate::SITE_RETENTION;
 use crate::handle::SiteView;
 use crate::record_copy::{BudgetNames, CorruptRecord, Replica, SiteImage};
 
-/// The time after its last operation for which a process is recorded. A call is not repeated later.
+/// The time for which a process is recorded after its last operation. A call is not repeated later.
 const MEMBER_MEMORY: Duration = Duration::from_secs(60);
 /// The interval at which the expiry of the record is extended.
 const RENEWAL: Duration = Duration::from_secs(3_600);

@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Returns the [`StoreError`] that the runtime of the store ended before a reply arrived.
+    /// Returns the [`StoreError`] for a runtime of the store that ended before a reply arrived.
     pub(super) fn ended(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Returns the [`StoreError`] that a reply was lost, and its content is unknown.
+    /// Returns the [`StoreError`] for a lost reply, whose content is unknown.
     pub(super) fn unanswered(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),

@@ -202,7 +202,7 @@ impl Database {
         self.steps.is_multiple_of(CHECKPOINT_STEPS)
     }
 
-    /// Writes without a change, to find out if writes work.
+    /// Writes without a change, as a test for writes.
     pub(super) fn touch(&mut self, turn: LockMode) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction

@@ -47,7 +47,7 @@ const WORTH_A_TEST: f32 = 0.65;
 const SLOWER_SHARE: f32 = 0.95;
 /// The length up to which servers count in whole seconds.
 const SHORT_WINDOW_SECONDS: f32 = 3.0;
-/// The length from which a window is filled at once, to see if the host counts in it.
+/// The length from which a window is filled at once, to test whether the host counts in the window.
 pub(super) const LONG_WINDOW: Seconds = Seconds(10.0);
 
 /// Returns the windows of the grid, the shortest first.

@@ -34,8 +34,8 @@ impl Learner {
         self.pause(now - since, DOUBTFUL_PAUSE, now, jitter_sample);
     }
 
-    /// Decides about an earlier doubtful response when the host serves a request: refusal or
-    /// outage.
+    /// Classifies an earlier doubtful response as a refusal or an outage, when the host serves a
+    /// request.
     pub(super) fn resolve_doubt(&mut self, sent_at: LearnerInstant, now: LearnerInstant) {
         let doubtful = self.outage.doubtful;
         let first = doubtful.map(|first| (first, self.learner_instant(first.at)));

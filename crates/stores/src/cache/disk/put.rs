@@ -274,7 +274,7 @@ impl DiskCore {
         Ok(removed.is_some())
     }
 
-    /// Removes all variants of a [`CacheKey`]. This process stops to serve them at the call.
+    /// Removes all variants of a [`CacheKey`]. This process stops serving them at the call.
     pub(in super::super) fn invalidate(
         core: &Arc<Self>,
         key: &CacheKey,

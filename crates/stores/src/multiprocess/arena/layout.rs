@@ -53,7 +53,7 @@ pub(in super::super) mod block {
 }
 
 /// The size class of an area: two headers, two snapshots and two logs. Each size doubles with the
-/// class, and logs stop to grow at [`MAX_LOG_CLASS`].
+/// class, but logs do not grow beyond [`MAX_LOG_CLASS`].
 #[derive(Clone, Copy)]
 pub(in super::super) struct SizeClass(pub(in super::super) usize);
 
