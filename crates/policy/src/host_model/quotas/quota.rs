@@ -117,12 +117,18 @@ impl TrackedQuota {
 
     /// Returns whether this is the state of a [`Quota`].
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
-        // A window that earlier responses imply may change.
-        let is_window_known =
-            self.window == quota.window || quota.source == RateHeaderFamily::Implied;
-        (self.unit, self.source) == (quota.unit, quota.source)
-            && is_window_known
-            && self.partition == quota.partition
+        let is_same_window = if self.source == quota.source {
+            // A window that responses imply may change.
+            self.window == quota.window || quota.source == RateHeaderFamily::Implied
+        } else {
+            // It may be implied from a later response on only, and become too long to be implied.
+            match (self.source, quota.source) {
+                (_, RateHeaderFamily::Implied) => self.window.is_none(),
+                (RateHeaderFamily::Implied, _) => quota.window.is_none(),
+                _ => false,
+            }
+        };
+        self.unit == quota.unit && self.partition == quota.partition && is_same_window
     }
 
     /// Applies a [`QuotaReport`]. Returns whether more is left than expected.
@@ -152,7 +158,7 @@ impl TrackedQuota {
         if report.is_refusal && !self.is_short(now) {
             self.shared_at = now;
         }
-        self.window = report.quota.window;
+        (self.window, self.source) = (report.quota.window, report.quota.source);
         self.after = report.after;
         self.permitted = 0;
         (self.by, self.stated) = (report.sent, now);
