@@ -87,7 +87,7 @@ impl Robots {
                     group.rules.extend(rules(false, value));
                 }
                 // A crawl delay is not a rule of the RFC, so it does not end a row of user-agent
-                // lines (section 2.2.4).
+                // lines (RFC 9309 section 2.2.4).
                 (RobotsLine::CrawlDelay(value), Some(group)) => {
                     let seconds = value
                         .parse::<f64>()

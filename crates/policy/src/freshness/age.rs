@@ -18,7 +18,8 @@ pub(super) fn initial(headers: &HeaderMap, times: ExchangeTimes) -> Duration {
     apparent.max(field(headers) + delay)
 }
 
-/// Parses `Age` as in section 5.1: the first of several values; an invalid value is ignored.
+/// Parses `Age` as in RFC 9111 section 5.1: the first of several values; an invalid value is
+/// ignored.
 fn field(headers: &HeaderMap) -> Duration {
     let first = headers.get(header::AGE).map(HeaderValue::as_bytes);
     let first = first.and_then(|line| line.split(|byte| *byte == b',').next());

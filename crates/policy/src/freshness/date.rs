@@ -34,7 +34,7 @@ impl FieldDate {
     }
 }
 
-/// Parses a date in any case (section 4.2: caches match dates case-insensitively).
+/// Parses a date in any case (RFC 9111 section 4.2: caches match dates case-insensitively).
 pub(super) fn parse(bytes: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     let mut cased = String::with_capacity(text.len());

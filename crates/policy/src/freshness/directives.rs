@@ -169,7 +169,7 @@ impl ResponseDirectives {
         }
     }
 
-    /// Returns whether the directives forbid a stale response (section 4.2.4).
+    /// Returns whether the directives forbid a stale response (RFC 9111 section 4.2.4).
     pub(super) fn forbid_stale(&self, mode: CacheMode) -> bool {
         let for_shared = self.flags.has(DirectiveFlag::ProxyRevalidate) || self.s_maxage.is_some();
         self.flags.has(DirectiveFlag::MustRevalidate)
@@ -188,7 +188,7 @@ fn single(slot: &mut Option<Duration>, argument: Option<&[u8]>) {
     });
 }
 
-/// Parses delta-seconds (section 1.2.2): digits only, and at most [`MAX_DELTA`].
+/// Parses delta-seconds (RFC 9111 section 1.2.2): digits only, and at most [`MAX_DELTA`].
 pub(super) fn delta_seconds(text: &[u8]) -> Option<Duration> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -198,7 +198,7 @@ pub(super) fn delta_seconds(text: &[u8]) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(MAX_DELTA))
 }
 
-/// The directives of a request (section 5.2.1).
+/// The directives of a request (RFC 9111 section 5.2.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestDirectives {
     pub(super) flags: DirectiveFlags,

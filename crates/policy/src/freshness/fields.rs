@@ -45,7 +45,8 @@ impl<'a> ExcludedFields<'a> {
     }
 
     fn contains(&self, name: &HeaderName) -> bool {
-        // The age on arrival is stored separately, and `Age` is computed when served (section 5.1).
+        // The age on arrival is stored separately, and `Age` is computed when served (RFC 9111
+        // section 5.1).
         *name == header::AGE
             || is_hop_by_hop(name)
             || self.named.contains(name)
@@ -89,8 +90,8 @@ fn is_set_cookie(name: &HeaderName) -> bool {
     *name == header::SET_COOKIE || name.as_str() == "set-cookie2"
 }
 
-/// Returns the stored fields after a 304 or a response to HEAD (section 3.2). Newer fields replace
-/// stored fields of the same name, except those that describe the stored body.
+/// Returns the stored fields after a 304 or a response to HEAD (RFC 9111 section 3.2). Newer fields
+/// replace stored fields of the same name, except those that describe the stored body.
 pub(super) fn updated_fields(stored: &HeaderMap, newer: &HeaderMap) -> HeaderMap {
     let describes_body = |name: &HeaderName| {
         [

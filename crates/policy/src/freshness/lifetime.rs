@@ -35,8 +35,8 @@ pub(super) fn lifetime(stored: &StoredResponse, rules: &FreshnessRules) -> Durat
     lifetime.max(granted).unwrap_or_default()
 }
 
-/// Returns the lifetime that a response declares (section 4.2.1); zero if the declaration is
-/// invalid.
+/// Returns the lifetime that a response declares (RFC 9111 section 4.2.1); zero if the declaration
+/// is invalid.
 pub(super) fn stated(
     headers: &HeaderMap,
     directives: &ResponseDirectives,
@@ -61,10 +61,11 @@ pub(super) fn stated(
     }
 }
 
-/// Returns a share of the time since the last modification (section 4.2.2), as [`Heuristic`]
-/// describes.
+/// Returns a share of the time since the last modification (RFC 9111 section 4.2.2), as
+/// [`Heuristic`] describes.
 fn heuristic(headers: &HeaderMap, rule: Heuristic, received: Timestamp) -> Option<Duration> {
-    // Pragma has no meaning in responses (section 5.4), but an origin that sends it wants no guess.
+    // Pragma has no meaning in responses (RFC 9111 section 5.4), but an origin that sends it wants
+    // no guess.
     let pragma = Members::read(headers, &header::PRAGMA).list;
     if pragma.iter().any(|member| member.name == "no-cache") {
         return None;

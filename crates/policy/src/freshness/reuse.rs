@@ -159,7 +159,7 @@ fn bypass(
     is_for_origin.then_some(BypassReason::Precondition)
 }
 
-/// Returns a stored response or a 504, for `only-if-cached` (section 5.2.1.7).
+/// Returns a stored response or a 504, for `only-if-cached` (RFC 9111 section 5.2.1.7).
 fn if_cached(reuse: ReuseDecision, now: Timestamp) -> ReuseDecision {
     match reuse {
         ReuseDecision::Fresh { .. } => reuse,

@@ -93,7 +93,7 @@ fn none_match_names(request: &HeaderMap, stored: &StoredResponse) -> bool {
 }
 
 /// Returns whether a range may be served: without `If-Range`, or if it names the [`StoredResponse`]
-/// by a strong validator (section 13.1.5).
+/// by a strong validator (RFC 9110 section 13.1.5).
 fn if_range_holds(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let Some(condition) = request.get(header::IF_RANGE) else {
         return true;
@@ -123,7 +123,8 @@ const NOT_MODIFIED_FIELDS: [HeaderName; 7] = [
 ];
 
 impl StoredResponse {
-    /// Returns the status and the fields of a [`ServedPart`], with the `Age` of section 5.1.
+    /// Returns the status and the fields of a [`ServedPart`], with the `Age` of RFC 9111 section
+    /// 5.1.
     #[must_use]
     pub fn head(&self, answer: ServedPart, age: Duration) -> (StatusCode, HeaderMap) {
         let mut headers = self.headers().clone();

@@ -130,8 +130,9 @@ impl StoredResponse {
         self.initial_age.saturating_add(now.since(self.received))
     }
 
-    /// Returns the freshness lifetime under the [`FreshnessRules`] (section 4.2.1). The response is
-    /// fresh while the lifetime exceeds its age, unless a directive demands a validation.
+    /// Returns the freshness lifetime under the [`FreshnessRules`] (RFC 9111 section 4.2.1). The
+    /// response is fresh while the lifetime exceeds its age, unless a directive demands a
+    /// validation.
     #[must_use]
     pub fn lifetime(&self, rules: &FreshnessRules) -> Duration {
         lifetime(self, rules)
@@ -152,8 +153,8 @@ impl StoredResponse {
         Validators::of(&self.headers)
     }
 
-    /// Returns whether a body of this many bytes is the whole content (section 3.3). A body of
-    /// another length than `Content-Length` declares is incomplete, and must not be stored.
+    /// Returns whether a body of this many bytes is the whole content (RFC 9111 section 3.3). A
+    /// body of another length than `Content-Length` declares is incomplete, and must not be stored.
     #[must_use]
     pub fn is_whole(&self, body_bytes: u64) -> bool {
         let mut lengths = self.headers.get_all(header::CONTENT_LENGTH).iter();

@@ -39,8 +39,8 @@ impl Validators {
         self.etag.is_none() && self.last_modified.is_none()
     }
 
-    /// Makes a request conditional (section 4.3.1). The validators replace the caller's own
-    /// conditions, which [`answer`](super::answer()) evaluates after the validation. Without
+    /// Makes a request conditional (RFC 9111 section 4.3.1). The validators replace the caller's
+    /// own conditions, which [`answer`](super::answer()) evaluates after the validation. Without
     /// validators the request stays unchanged.
     pub fn apply(&self, headers: &mut HeaderMap) {
         if self.is_empty() {
@@ -70,8 +70,8 @@ pub enum Update {
     Mismatch,
 }
 
-/// Updates a [`StoredResponse`] with the 304 to a request with its validators (section 4.3.4). The
-/// exchange has the caller's request, for which the stored response was selected.
+/// Updates a [`StoredResponse`] with the 304 to a request with its validators (RFC 9111 section
+/// 4.3.4). The exchange has the caller's request, for which the stored response was selected.
 #[must_use]
 pub fn update(
     stored: &StoredResponse,
@@ -117,7 +117,8 @@ fn renew(
     hash: FieldHasher<'_>,
 ) -> Update {
     let (request, newer) = (exchange.request, exchange.response.headers);
-    // RFC 9111 section 3.2: fields that may not be stored (section 3.1) do not update either.
+    // RFC 9111 section 3.2: fields that may not be stored (RFC 9111 section 3.1) do not update
+    // either.
     let kept = storable_fields(newer, &ResponseDirectives::of(newer, rules.mode), rules);
     let merged = updated_fields(stored.headers(), &kept);
     let directives = ResponseDirectives::of(&merged, rules.mode);
@@ -149,7 +150,8 @@ pub enum FromHead {
     Nothing,
 }
 
-/// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (section
+/// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (RFC 9111
+/// section
 /// 4.3.5).
 #[must_use]
 pub fn freshen_from_head(

@@ -244,8 +244,8 @@ impl Database {
             // An operation that panicked left its transaction open.
             self.connection.execute_batch("ROLLBACK")?;
         }
-        // Another program may be writing. SQLite waits shortly for that program, but only if a wait
-        // is allowed.
+        // Another program may be writing. SQLite waits for that program for a short time, but only
+        // if a wait is allowed.
         if self.waits != (turn == LockMode::Wait) {
             self.waits = turn == LockMode::Wait;
             let timeout = if self.waits {

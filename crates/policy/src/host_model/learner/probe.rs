@@ -9,8 +9,8 @@ use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, LearnerPhase, SentRequest};
 
-/// The time to the first probe, because the responses that confirmed the limit are as good as a
-/// probe. Each refused probe doubles the time.
+/// The time from the confirmation of a limit to its first probe. Each refused probe doubles the
+/// time.
 const FIRST_PROBE_INTERVAL: Seconds<f32> = Seconds(60.0);
 /// The distance between probes after an admitted probe.
 const NEXT_PROBE_INTERVAL: Seconds<f32> = Seconds(40.0);
