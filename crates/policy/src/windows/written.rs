@@ -1,5 +1,4 @@
-//! The stored form of [`Windows`](crate::windows::Windows), from which derived values are computed
-//! again.
+//! The stored form of [`Windows`], from which derived values are computed again.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::Windows;
 use crate::pacing::{Pacing, Spacing};
 use crate::rate::Window;
 
-/// The stored form of [`Windows`](crate::windows::Windows).
+/// The stored form of [`Windows`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct WrittenWindows {
     list: Box<[Window]>,
