@@ -147,9 +147,8 @@ impl CacheStore {
         }
     }
 
-    /// Runs an operation in memory or on a thread of the
-    /// [`DiskIndex`](crate::cache::disk::index::DiskIndex). `queue` selects the writing thread,
-    /// which keeps the order of calls, or a reading thread.
+    /// Runs an operation in memory or on a thread of the [`DiskIndex`](disk::DiskIndex). `queue`
+    /// selects the writing thread, which keeps the order of calls, or a reading thread.
     fn question<T: Send + 'static>(
         &self,
         queue: fn(&DiskCore, disk::IndexJob),
