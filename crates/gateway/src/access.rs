@@ -118,7 +118,7 @@ impl AccessRules {
     }
 
     /// Returns whether a `Host` field may name the gateway. On an address that other machines
-    /// reach, any IP address is accepted, because a site cannot have changed it.
+    /// reach, any IP address is accepted, because a site can redirect only names.
     fn may_be_named(&self, host: &str) -> bool {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
@@ -251,7 +251,7 @@ mod tests {
         for (name, value) in [
             ("docstokg-token", "s3cret"),
             ("proxy-authorization", "Bearer s3cret"),
-            // any:s3cret
+            // The credentials are `any:s3cret`.
             ("proxy-authorization", "basic YW55OnMzY3JldA=="),
         ] {
             assert_eq!(judge(name, value), Ok(()), "{name}: {value}");
@@ -261,7 +261,7 @@ mod tests {
             ("docstokg-token", ""),
             ("proxy-authorization", "Bearer"),
             ("proxy-authorization", "Basic !!!"),
-            // s3cret:any
+            // The credentials are `s3cret:any`, with the token in the wrong place.
             ("proxy-authorization", "Basic czNjcmV0OmFueQ=="),
             ("authorization", "Bearer s3cret"),
         ] {

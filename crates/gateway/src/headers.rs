@@ -21,9 +21,9 @@ pub(crate) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolv
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// Response fields with effects on a whole origin in a browser, such as cookies, stored data,
-/// service workers and passwords. In the explicit form, all sites have the origin of the gateway,
-/// so that these fields would apply to the gateway.
+/// Response fields with effects on a whole origin in a browser, such as cookies or service workers.
+/// In the explicit form, all sites have the origin of the gateway, so that these fields would apply
+/// to the gateway.
 const OF_AN_ORIGIN: [&str; 23] = [
     "accept-ch",
     "accept-ch-lifetime",

@@ -1,7 +1,7 @@
 //! The admission to a site: which request is sent now, which waits, which has a slot.
 //!
-//! A [`SiteAdmission`] joins the state of a site in the store with the state of this process. The
-//! latter consists of the admission queues, one per host, role and kind, and of the slots.
+//! A [`SiteAdmission`] joins the state of a site in the store with the state of this process: its
+//! admission queues and its slots. There is one queue per host, role and kind.
 //!
 //! - [`admission_queue`] has the queues, and [`registry`] creates them.
 //! - [`admit`] takes one attempt through its queue, and [`states`] has the waits.
@@ -68,7 +68,7 @@ pub(crate) struct SiteAdmission {
 /// The recipients of changes that belong to no request.
 pub(crate) struct SiteNews {
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
-    /// Counts the changes of breakers, for tasks that wait for one.
+    /// Counts the changes of breakers, for tasks that wait for a change.
     pub(crate) changes: watch::Sender<u64>,
 }
 

@@ -60,7 +60,7 @@ impl BodyError {
 }
 
 impl From<SendError> for BodyError {
-    /// In the middle of a response, any sign of the origin means that the response broke off.
+    /// In the middle of a response, every error of the origin means that the response broke off.
     fn from(error: SendError) -> Self {
         match error {
             SendError::Fault { fault, message } | SendError::Closed { fault, message } => {

@@ -84,7 +84,7 @@ pub struct LimitsConfig {
     pub pacing: Pacing,
     /// The [`LearnSetting`] of all hosts, if given.
     pub learn: Option<SourcedValue<LearnSetting>>,
-    /// The default for learned limits without a setting. A bulk run sets [`LearnSetting::Tighten`].
+    /// The [`LearnSetting`] of hosts without a setting. A bulk run sets [`LearnSetting::Tighten`].
     pub learn_unless_set: LearnSetting,
     /// Maximum distance between requests that a learned limit may demand.
     pub slowest_learned: Duration,
@@ -364,8 +364,10 @@ impl Config {
         self.sites.iter().find(|site| *site.key() == *key)
     }
 
-    /// Returns the budgets that a request uses, each with its name: `host:role`, `host#kind`,
-    /// `site:name`.
+    /// Returns the budgets that a request uses, each with its name:
+    ///
+    /// - `host:role` and `host#kind` for budgets of the host;
+    /// - `site:name` for the budget of a joined site.
     #[must_use]
     pub fn budgets(&self, host: &Host, role: Role, kind: Option<&str>) -> Vec<(String, &[Window])> {
         let mut budgets = vec![(

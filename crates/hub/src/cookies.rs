@@ -3,8 +3,8 @@
 //! Publishers set a cookie on the first response or on their identity host, and refuse requests
 //! without the cookie. Requests opt in by [`Request::cookies`](crate::Request::cookies); requests
 //! for metadata never use a jar. A jar is bounded in count and size, and never persisted, recorded
-//! or shown. A cookie for a public suffix (`co.uk`, `github.io`) is kept only for the host that set
-//! it, or rejected, so that no site can set or read cookies of another.
+//! or shown. A cookie for a public suffix (such as `co.uk`) is kept only for the host that set it,
+//! or rejected. So no site can set or read cookies of another.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use url::Url;
 
-/// Maximum size of a cookie that is kept, in bytes, with name, value and attributes.
+/// Maximum size of a cookie that is kept, in bytes. Name, value and attributes count.
 const MAX_COOKIE_BYTES: usize = 4_096;
 /// Maximum number of cookies that one response may set.
 const MAX_PER_ANSWER: usize = 32;

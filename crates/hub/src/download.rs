@@ -1,6 +1,6 @@
 //! Writing a body to a file: under a temporary name, hashed on the way, then renamed.
 //!
-//! At every moment, the final name is absent, the old file, or the new file complete. Temporary
+//! At every moment, the final name has no file, the old file or the complete new file. Temporary
 //! files are removed when a download fails. A killed process leaves a recognisable file named
 //! `.NAME.part-…`.
 
@@ -33,7 +33,8 @@ pub(crate) use partial::{ResumableDownload, ResumeStart};
 use sync::Syncer;
 pub use transfer::Transfer;
 
-/// The settings and services that all files of a hub share.
+/// The writer of all files of a hub: durability, batched synchronisation and names of temporary
+/// files.
 #[derive(Clone)]
 pub(crate) struct FileWriter {
     /// The [`Durability`] of finished files.
@@ -259,6 +260,6 @@ pub(crate) struct FileTarget<'a> {
     pub(crate) path: Arc<Path>,
     /// `true` if an attempt continues an earlier one, which may belong to an earlier process.
     pub(crate) resume: bool,
-    /// The [`Transfer`] that show the progress to the caller.
+    /// The [`Transfer`] that shows the progress to the caller.
     pub(crate) transfer: Option<Arc<Transfer>>,
 }

@@ -145,7 +145,7 @@ pub enum EventKind {
         /// `true` if a probe is in flight.
         probing: bool,
     },
-    /// A block began before the request was sent, so that its permit was returned.
+    /// A block began before the request was sent, so that its permit was given back.
     GivenBack,
     /// The request was refused and used no permit.
     Refused {
@@ -197,7 +197,7 @@ pub enum EventKind {
     },
     /// A breaker changed its state.
     Breaker {
-        /// The name of the breaker: a host, a site, `HOST:ROLE` for an isolated role, or
+        /// The name of the breaker: a host or site, `HOST:ROLE` for an isolated role, or
         /// `resolver:NAME`.
         key: Arc<str>,
         /// The change of state.
@@ -223,7 +223,7 @@ pub enum EventKind {
     },
     /// No further attempt follows.
     Stop {
-        /// The [`StopReason`].
+        /// The [`StopReason`] of the request.
         reason: StopReason,
     },
     /// The response redirects to another URL.

@@ -53,7 +53,7 @@ pub(crate) struct HopContext<'a, D, T = RoutedHop> {
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a T,
     pub(crate) delivery: &'a D,
-    /// The part of the cache in the response, if any.
+    /// The [`CachePlan`] for the response, if the cache takes part.
     pub(crate) plan: Option<&'a CachePlan>,
 }
 
@@ -171,8 +171,8 @@ impl AttemptFinish {
         }
     }
 
-    /// Reclassifies a closed connection. After the first attempt, it says nothing about the origin;
-    /// after a later attempt, it counts as a failure of the origin.
+    /// Reclassifies a closed connection. A first attempt with such an end says nothing about the
+    /// origin; a later attempt counts as a failure of the origin.
     pub(crate) fn judged_at(self, attempt: u32) -> Self {
         match self {
             Self::Fault {

@@ -19,8 +19,8 @@
 //!     follow or return
 //! ```
 //!
-//! This module only calls others: decisions are in [`docstokg_policy`], waits and settlement in
-//! `admission`, sending and receiving in `exchange`, redirects in `redirect`.
+//! This module only calls others. Decisions are in [`docstokg_policy`], waits and settlement in
+//! `admission`. The module `exchange` sends and receives, and `redirect` reads redirects.
 
 mod follow;
 mod host_failure;
@@ -101,7 +101,7 @@ impl HubParts {
         visited: &mut Vec<VisitedHop>,
         track: &mut RequestTrack,
     ) -> Result<HopOutcome<D::Output>, ErrorKind> {
-        // name
+        // Stage: name
         let named = NamedHop::of(hop, request)?;
         if visited.is_empty() {
             self.known_hosts.note_requested(&named.host, request);
@@ -116,7 +116,7 @@ impl HubParts {
             wait: request.rate_wait,
         });
 
-        // look up
+        // Stage: look up
         let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
         let leg = HopContext {
             request,
@@ -133,16 +133,16 @@ impl HubParts {
             CacheLookup::Ask(plan) => plan,
         };
 
-        // route
+        // Stage: route
         let mut target = self.admission.route(named, hop, request)?;
 
-        // robots
+        // Stage: robots
         self.robots
             .obey(self, &mut target, (hop, request), track)
             .await?;
         track.note(&target.host, target.role, || EventKind::CacheMiss);
 
-        // attempts
+        // Stage: loop over attempts
         let leg = HopContext {
             target: &target,
             plan: plan.as_deref(),
@@ -160,7 +160,7 @@ impl HubParts {
         }
         self.cache.invalidate(&leg, &answered.head).await;
 
-        // follow or return
+        // Stage: follow or return
         let trail = HopTrail { visited, cookies };
         self.follow_or_return(&leg, answered, trail, track)
     }
@@ -195,12 +195,12 @@ impl HubParts {
         let mut unprocessed = UnprocessedCount::default();
         let mut first_sent = None;
         loop {
-            // enter, wait, confirm
+            // Stage: enter
             let entered = self.admission.enter(target, request, number, track);
             let entered = request.unless_cancelled(entered).await;
             let permits = entered.ok_or_else(|| target.cancelled())??;
 
-            // send, and receive the body as the delivery says
+            // Stage: send
             let sent = self.runtime.boot();
             let first_sent = *first_sent.get_or_insert(sent);
             // Boxed: most requests of a bulk run wait, and need no memory for the exchange
@@ -223,12 +223,12 @@ impl HubParts {
                 }
             };
 
-            // settle
+            // Stage: settle
             let settled = self
                 .settle(leg, &finish, permits, SentAttempt { number, sent }, track)
                 .await;
 
-            // decide
+            // Stage: decide
             match self.decide(leg, &finish, &settled, number, track) {
                 RetryDecision::Stop(_) => {
                     let last = LastAttempt {

@@ -1,8 +1,8 @@
 //! Flights: one of several equal requests is sent, and the others wait for its end.
 //!
 //! A flight shares only its end: the result is stored where every request looks for it. If its
-//! leader is refused, cancelled or out of time, the flight has the default end, and the next
-//! request leads.
+//! leader gives up, the flight has the default end, and the next request leads. Reasons are a
+//! refusal, a deadline or a cancellation.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -23,7 +23,8 @@ use crate::hub::Hub;
 /// Minimum number of recent requests for an estimate of the permits that each uses.
 const MIN_RECENT: u64 = 5;
 
-/// Minimum number of permits per request that is attributed to redirects or to other processes.
+/// Minimum quotient of permits and requests that means more than one permit per request. Redirects
+/// and other processes use permits as well.
 const MIN_SHARED: f64 = 1.2;
 
 /// The remaining requests of one role at a site, and observations of earlier ones.

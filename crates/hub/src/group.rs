@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 /// A group of requests that belong together, such as those of a bulk run.
 ///
-/// A request may wait for a rate, a slot, a breaker, a retry or a robots.txt. The group counts such
-/// requests, so that a scheduler does not count them as busy. Cancelling the group ends them
-/// without loss. A request in flight is completed.
+/// A waiting request waits for a rate or slot, for a breaker, for a retry or for a robots.txt. The
+/// group counts such requests, so that a scheduler does not count them as busy. Cancelling the
+/// group ends them without loss. A request in flight is completed.
 #[derive(Debug, Default)]
 pub struct RequestGroup {
     cancellation: CancellationToken,
@@ -57,7 +57,8 @@ impl RequestGroup {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Sets the number of requests that the group will still send to a site, including this one.
+    /// Sets the number of requests that the group will still send to a site, including the current
+    /// one.
     ///
     /// Even pacing spreads a long window if it has fewer permits left than that number. Zero
     /// removes the entry, because a run may visit a million sites.

@@ -78,8 +78,8 @@ pub enum ForwardReason {
     Miss,
     /// The stored response needs confirmation by the origin.
     Stale,
-    /// The request does not accept the stored response (`no-cache`, `max-age`, `min-fresh`, a
-    /// refresh).
+    /// The request does not accept the stored response, because of `no-cache` or a similar
+    /// directive, or because of a refresh.
     Request,
 }
 

@@ -1,4 +1,4 @@
-//! The networking hub through which every request passes: cache, breaker, limiter, retry, send.
+//! The networking hub: every request passes its cache, its breaker, its limiter and its retries.
 //!
 //! No request leaves a [`Hub`] without passing the breaker and the budgets of its site. That
 //! includes redirects and retries. Read `src/fetch.rs` first: it shows the lifecycle of one request

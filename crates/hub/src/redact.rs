@@ -117,7 +117,7 @@ fn redact_pair(pair: &str, names: NameContext, shown: &mut String) {
     }
 }
 
-/// Returns the beginning of the value in `NAME:VALUE`, if the name is secret.
+/// Returns the position of the value in `NAME:VALUE`, if the name is secret.
 fn end_of_announcement(pair: &str, names: NameContext) -> Option<usize> {
     let name_end = pair.find('=').unwrap_or(pair.len());
     let announces = |(place, end): &(usize, usize)| {
@@ -141,8 +141,8 @@ fn split_encoded(pair: &str) -> Option<(&str, &str)> {
     Some((&pair[..place], &pair[end..]))
 }
 
-/// Returns the beginning and the end of each character with this code that is percent-encoded, once
-/// or several times.
+/// Returns the positions of each character with this code that is percent-encoded, once or several
+/// times: its beginning and its end.
 fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize, usize)> + 'a {
     let codes = [code.to_owned(), code.to_ascii_lowercase()];
     let places = codes.into_iter().flat_map(move |code| {

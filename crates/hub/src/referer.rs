@@ -1,8 +1,8 @@
 //! The `Referer` of a request: the page that led to it. Pure.
 //!
-//! The rules are the default of browsers (strict-origin-when-cross-origin). The own origin receives
-//! the page, and other origins only its origin. A request from https to http has no `Referer`, and
-//! neither has a request from a page whose URL has a credential.
+//! The rules are the default of browsers (strict-origin-when-cross-origin). The origin of the page
+//! receives its full URL, and other origins receive only that origin. No `Referer` is sent from
+//! https to http, or from a page whose URL has a credential.
 
 use http::HeaderValue;
 use url::Url;

@@ -126,7 +126,7 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// The choice of following redirects.
+/// The handling of redirects by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectPolicy {
     /// Redirects are followed, each under the limits of its own host.
@@ -189,8 +189,8 @@ impl Request {
         self
     }
 
-    /// Adds a header. A header with credentials, recognised by name or value, is sent only to the
-    /// origin of the request, as by [`Request::secret_header`].
+    /// Adds a header. Headers with credentials are recognised by name or value, and sent only to
+    /// the origin of the request, as by [`Request::secret_header`].
     #[must_use]
     pub fn header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         if is_credential(&name, &value) {

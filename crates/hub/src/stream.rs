@@ -28,8 +28,8 @@ pub(crate) struct OpenBody {
     pub(crate) role: Role,
 }
 
-/// A body that the caller reads. Keeps the slots, and settles the attempt at its end, at an error,
-/// or when dropped.
+/// A body that the caller reads. Keeps the slots until the end of the body, an error or a drop,
+/// which settles the attempt.
 pub struct BodyStream {
     rest: BodyRest,
 }

@@ -32,7 +32,7 @@ use crate::clock::BootInstant;
 /// Maximum age of declared limits: after an hour without a new declaration they no longer apply.
 const STATED_MEMORY: Duration = Duration::from_secs(3_600);
 
-/// The entrance to a site for requests that use the same budgets. Cheap to clone.
+/// The queue through which requests with the same budgets enter a site. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AdmissionQueue {
     pub(crate) site: Arc<SiteAdmission>,
@@ -107,7 +107,8 @@ impl BudgetSetKey {
         }
     }
 
-    /// Returns the name of the budget whose quotas the host declares in responses to such requests.
+    /// Returns the name of the budget whose quotas the host declares in responses to requests of
+    /// this queue.
     fn quota_lane(&self) -> Arc<str> {
         let budget = match (&self.kind, &self.service) {
             (Some(kind), _) => BudgetKey::Kind(self.host.clone(), Arc::clone(kind)),
@@ -155,7 +156,7 @@ impl AdmissionRules {
 /// The conditions of one attempt: its deadlines, its weight and its [`Patience`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionTerms {
-    /// The instant at which the attempt first requested admission.
+    /// The instant at which the attempt requested admission.
     pub(crate) asked: BootInstant,
     pub(crate) patience: Patience,
     pub(crate) latest: BootInstant,
@@ -184,9 +185,9 @@ impl AdmissionQueue {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// Returns the origin of a [`Window`] that delays a request: configured, declared or a crawl
-    /// delay. While a shared store is lost, this process's share of the configured windows counts
-    /// as configured.
+    /// Returns the [`LimitBasis`] of a [`Window`] that delays a request: configuration, headers,
+    /// learning or a crawl delay. While a shared store is lost, the windows of this process's share
+    /// count as configured.
     pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
         if self.key.crawl_delay == Some(window.per) && window.limit == NonZeroU32::MIN {
             return LimitBasis::CrawlDelay;

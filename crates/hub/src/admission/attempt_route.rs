@@ -1,8 +1,8 @@
 //! The route of a request into its sites.
 //!
-//! An attempt passes one or more admission queues. This module finds these queues, computes the
-//! longest wait for each, reports the admission to the observers, and converts a refusal to the
-//! error of the request.
+//! An attempt passes one or more admission queues. This module finds these queues and computes the
+//! longest wait for each. Afterwards it reports the admission to the observers, or converts a
+//! refusal to the error of the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ use crate::redirect::Hop;
 use crate::request::{RateWait, Request};
 use crate::target::{NamedHop, RoutedHop};
 
-/// Minimum time that a retry with a bounded wait may spend in the queue of its host.
+/// Minimum bound on the queue wait of a retry. A shorter bound of the caller is raised to this
+/// value.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
 /// Crawl delays of at least this length are not waited for: the caller learns when to try again.
@@ -44,7 +45,7 @@ pub(crate) struct AdmissionGate {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
     pub(crate) registry: AdmissionRegistry,
-    /// The maximum number of requests of this process in flight.
+    /// The slots of this process, one for each request in flight.
     pub(crate) process_slots: Arc<Semaphore>,
 }
 

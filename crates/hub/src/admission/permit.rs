@@ -27,8 +27,8 @@ pub(crate) struct HeldPermit(Arc<PermitState>);
 /// The part of a [`HeldPermit`] that a connection being dialled may outlive.
 pub(crate) struct PermitState {
     lane: AdmissionQueue,
-    /// The [`AdmissionRequest`] behind the permit. The attempt returns exactly these costs, even if
-    /// the host has declared other limits since.
+    /// The [`AdmissionRequest`] behind the permit. The attempt gives back exactly its costs, even
+    /// if the host has declared other limits since.
     ask: AdmissionRequest,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
@@ -192,7 +192,7 @@ impl HeldPermit {
         self.0.permit.probe
     }
 
-    /// Returns the permit unused: another breaker refused the request, or the site was blocked
+    /// Gives the permit back unused: another breaker refused the request, or the site was blocked
     /// meanwhile.
     pub(super) fn give_back(self) {
         if self.0.claim_settlement(None) {
@@ -202,8 +202,8 @@ impl HeldPermit {
         }
     }
 
-    /// Reports the headers of the response. A probe is decided by them. If the body may take long,
-    /// the site also learns from them now.
+    /// Reports the headers of the response, which decide a probe. If the body may take long, the
+    /// site also learns from them now.
     pub(crate) async fn settle_headers(
         &self,
         outcome: AttemptMeaning,

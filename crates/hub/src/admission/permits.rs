@@ -75,7 +75,7 @@ impl Route {
     ///
     /// # Errors
     /// Returns the refusing party and its [`AttemptDenial`]. The permits taken before the refusal
-    /// are returned.
+    /// are given back.
     pub(crate) async fn enter(
         &self,
         terms: AdmissionTerms,
@@ -114,7 +114,7 @@ impl Route {
     }
 }
 
-/// Returns the permits that were taken before a refusal, so that a refusal by the host does not
+/// Gives back the permits that were taken before a refusal, so that a refusal by the host does not
 /// lose the lease of a resolver's probe.
 fn give_back<const N: usize>(permits: [Option<HeldPermit>; N]) {
     for permit in permits.into_iter().flatten() {
@@ -144,7 +144,7 @@ impl Permits {
         })
     }
 
-    /// Returns all permits unused: nothing was sent.
+    /// Gives all permits back unused: nothing was sent.
     pub(crate) fn give_back(self) {
         self.site.give_back();
         give_back([self.resolver, self.network]);

@@ -26,8 +26,8 @@ pub(super) struct WaitQueue {
     weight: AtomicU32,
     overlapping: AtomicU32,
     round: AtomicU32,
-    /// The number of waiters that were called in the last round. `asked` and `went` count those
-    /// that sent an admission request, and those that were admitted.
+    /// The number of waiters that the last round called. `asked` counts the waiters that sent an
+    /// admission request, and `went` the admitted ones.
     called: AtomicU32,
     asked: AtomicU32,
     went: AtomicU32,
@@ -36,7 +36,7 @@ pub(super) struct WaitQueue {
 /// A request that waits in a [`WaitQueue`].
 pub(super) struct Waiter {
     weight: u32,
-    /// `true` if the store counts this waiter already, so that waiters behind it do not.
+    /// `true` if the store counts this waiter already, so that waiters behind it do not count it.
     pub(super) holds_reservation: AtomicBool,
     /// The last round in which this waiter sent an admission request beside the head.
     overlapped_in: AtomicU32,
@@ -51,7 +51,8 @@ pub(super) struct Waiter {
 }
 
 impl WaitQueue {
-    /// Returns the weight of all waiters. Zero applies only to the next admission request.
+    /// Returns the weight of all waiters. With zero, the next admission request has no waiters
+    /// before it.
     pub(super) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Acquire)
     }

@@ -30,7 +30,7 @@ const SLOT_RETRY_JITTER: Duration = Duration::from_millis(30);
 const MAX_SLOT_RETRY: Duration = Duration::from_secs(1);
 /// Maximum time that a request with slots may wait for its reservation without releasing them.
 const SLOT_HOLD: Duration = Duration::from_millis(5);
-/// Initial time that a request whose reservation is due keeps it while waiting for slots of the
+/// Initial time for which a due reservation is kept while its request waits for slots of the
 /// process.
 ///
 /// The value is short because other requests wait behind the reservation. It doubles each time that
@@ -41,9 +41,10 @@ const RESERVATION_HOLD: Duration = Duration::from_millis(100);
 const MAX_DOUBLINGS: u32 = 4;
 /// Replaces [`SLOT_HOLD`] for a request that has lost a reservation for lack of slots.
 const SLOT_HOLD_AFTER_LOSS: Duration = Duration::from_secs(1);
-/// Maximum age of a permit when its request is sent, besides two usual round trips to the store.
+/// Maximum age of a permit when its request is sent, in addition to two usual round trips to the
+/// store.
 ///
-/// An older permit is returned. The process was stopped meanwhile, and the origin counts arrivals.
+/// An older permit is given back: the process was paused, and the origin counts arrivals.
 const MAX_PERMIT_AGE: Duration = Duration::from_millis(100);
 /// Minimum [round trip](super::round_trip::RoundTrip) of a distant store. Requests behind the head
 /// then send their admission requests beside it. With a nearer store, the head alone is fast
@@ -51,8 +52,8 @@ const MAX_PERMIT_AGE: Duration = Duration::from_millis(100);
 const MIN_DISTANT_ROUND_TRIP: Duration = Duration::from_millis(5);
 /// The time until the store knows of a block that this process has just read.
 const BLOCK_REPORT_DELAY: Duration = Duration::from_millis(10);
-/// Maximum number of permits that a request returns for their age. Without this bound, a store that
-/// is always slow would delay a request forever.
+/// Maximum number of times that a request gives back a permit for its age. Without this bound, a
+/// store that is always slow would delay a request forever.
 const MAX_PERMIT_RETRIES: u32 = 3;
 
 /// An attempt that waits for its admission to a site.
@@ -65,7 +66,7 @@ pub(super) struct AttemptAdmission<'a, 'b> {
     slots: Option<Slots>,
     /// `true` if the request has waited behind others before, and that wait is reported.
     judged: bool,
-    /// The number of permits that were returned for their age.
+    /// The number of permits that were given back for their age.
     too_old: u32,
     /// The number of reservations that were lost for lack of process slots.
     lost: u32,
@@ -206,8 +207,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         }
     }
 
-    /// Combines a [`Permit`] with the slots of the process. Returns the permit to the site and
-    /// yields `None` if the slots are missing, if the permit is too old, or if the site is blocked.
+    /// Combines a [`Permit`] with the slots of the process. Gives the permit back and returns
+    /// `None` if the slots are missing, if the permit is too old, or if the site is blocked.
     async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.health.was_blocked_since(&permit) {

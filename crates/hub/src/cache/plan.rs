@@ -52,7 +52,8 @@ impl CacheQuestion {
     }
 }
 
-/// The part of the cache in a hop that is sent to the origin.
+/// The plan of the cache for a hop whose request is sent to the origin: validate, store, or serve
+/// stale.
 pub(crate) struct CachePlan {
     pub(super) question: CacheQuestion,
     /// The [`InvalidationStamp`] of the key before the request was sent.

@@ -25,9 +25,9 @@ pub struct ConfigSources {
     pub environment: Vec<(String, String)>,
     /// The [`CommandLineFlags`] with the values of the command line.
     pub flags: CommandLineFlags,
-    /// The [`BackendKind`] without configuration, or `None` for the library's default: memory.
+    /// The program's default [`BackendKind`], or `None` for the library's default: memory.
     pub backend: Option<BackendKind>,
-    /// `true` if responses are stored without configuration. The library's default is `false`.
+    /// `true` if the program stores responses by default. The library's default is `false`.
     pub caches: bool,
 }
 

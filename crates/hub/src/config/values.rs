@@ -1,4 +1,4 @@
-//! Types of values that only the hub has: rates, statuses, hosts, and the location of a store.
+//! Types of values that only the hub has: rates, statuses, hosts and the location of a store.
 
 use docstokg_config::node::ConfigValue;
 use docstokg_config::setting::whole;

@@ -206,7 +206,8 @@ fn garbage_and_cut_bodies_are_malformed() {
 }
 
 proptest::proptest! {
-    /// Any bytes in any chain of decoders end within the caps, and in a bounded number of steps.
+    /// Decoding any bytes in any chain of decoders ends within the caps, and in a bounded number of
+    /// steps.
     #[test]
     fn fuzz_a_chain_of_decoders_ends_within_its_caps(
         chain in proptest::collection::vec(0..4_usize, 1..4),

@@ -25,7 +25,8 @@ use crate::files::hex;
 /// Minimum length in bytes of a body whose note is written before the body is read. A killed
 /// process then need not download the body again.
 const MIN_NOTED_BYTES: u64 = 1 << 20;
-/// Minimum age of `Last-Modified`, relative to the response, for a strong validator (RFC 9110,
+/// Minimum age of `Last-Modified` for a strong validator, relative to the response (RFC 9110
+/// section
 /// 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
 

@@ -35,8 +35,8 @@ pub(super) struct DialWatch {
 pub(super) enum DialStage {
     /// The connection comes from the pool, as far as is known.
     Pooled,
-    /// The same with a permit that was too old when the request left: the permit counts as used now
-    /// until the response.
+    /// A pooled connection with a permit that was too old when the request left: the permit counts
+    /// as used now until the response.
     Late,
     /// The connection is being made since this instant.
     Dialling(BootInstant),

@@ -1,4 +1,4 @@
-//! The owner of a last failure: the host, or only this request.
+//! The cause of the last failure of a request: its host, or only this request.
 //!
 //! A failure of the host means that the same request may succeed later.
 

@@ -14,7 +14,7 @@ const MAX_UNPROCESSED: u32 = 5;
 #[derive(Default)]
 pub(super) struct UnprocessedCount {
     answers: u32,
-    /// The number of such ends in a row without a response to any other request.
+    /// The number of unprocessed attempts in a row without a response to any other request.
     in_vain: u32,
 }
 

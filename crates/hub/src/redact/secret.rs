@@ -309,7 +309,7 @@ fn last_word(name: &str) -> &str {
     capital.and_then(|place| word.get(place..)).unwrap_or(word)
 }
 
-/// Returns whether text looks like a key, and not like a word, a number, a DOI or a file name.
+/// Returns whether text looks like a key. Words, numbers, DOIs and file names do not.
 pub(super) fn is_key(text: &str) -> bool {
     if text.len() >= 16 && KEY_PREFIXES.iter().any(|start| text.starts_with(start)) {
         return true;

@@ -272,8 +272,11 @@ proptest! {
         prop_assert!(shown.contains("page=2"));
     }
 
-    /// A planted secret never appears in the path, before the host, after the fragment's mark,
-    /// within another URL, or in other text.
+    /// A planted secret never appears, at any of these positions:
+    ///
+    /// - in the path or before the host;
+    /// - after the fragment's mark;
+    /// - within another URL, or in other text.
     #[test]
     fn fuzz_a_secret_anywhere_does_not_show(
         name in prop_oneof![

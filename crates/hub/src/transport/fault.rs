@@ -58,7 +58,8 @@ fn is_closed_connection(error: &reqwest::Error, io: Option<&std::io::Error>) -> 
         || causes_of::<hyper::Error>(error).any(hyper::Error::is_incomplete_message)
 }
 
-/// Returns the [`Fault`] of an error: the name, TLS, this machine, or the route to the origin.
+/// Returns the [`Fault`] of an error: of the name, of TLS, of this machine or of the route to the
+/// origin.
 fn fault_of(error: &reqwest::Error, io: Option<&std::io::Error>) -> Fault {
     if causes_of::<NoAddress>(error).next().is_some() {
         Fault::Dns

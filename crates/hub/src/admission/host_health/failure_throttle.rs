@@ -1,7 +1,8 @@
 //! The failure throttle: limits requests in flight while a host fails.
 //!
-//! After a failure, only as many requests are in flight as further failures open the breaker. So a
-//! failing host receives no more requests than the breaker needs, however slow its responses are.
+//! After a failure, the number of requests in flight is limited to the number of further failures
+//! that open the breaker. So a failing host receives no more requests than the breaker needs,
+//! however slow its responses are.
 //!
 //! Each process counts its own requests, until the headers of their responses arrive. The throttle
 //! ends with any response that is not a failure, and after [`MAX_FAILURE_WAIT`]. A request that

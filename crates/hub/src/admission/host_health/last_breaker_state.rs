@@ -100,8 +100,8 @@ impl LastBreakerState {
             Some((until, reason)) => {
                 self.become_state(BreakerState::Open, Some((*until, reason)), now)
             }
-            // The change from open to half-open by time is not reported. An open state that ends
-            // before its time is.
+            // A change from open to half-open by time is not reported, but an early end of the open
+            // state is.
             None if condition.half_open && self.open_until(now).is_none() => None,
             None if condition.half_open => self.become_state(BreakerState::HalfOpen, None, now),
             None => self.become_state(BreakerState::Closed, None, now),

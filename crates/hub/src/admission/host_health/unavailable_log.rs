@@ -14,9 +14,9 @@ use crate::clock::BootInstant;
 
 /// The time for which an origin is known to throttle by 503.
 const UNAVAILABLE_MEMORY: Duration = Duration::from_secs(600);
-/// Minimum age up to which the last served request shows that the origin is up.
+/// Minimum of the time for which a served request shows that the origin is up.
 const MIN_RECENT: Duration = Duration::from_secs(1);
-/// Maximum of that age, for requests with a long distance between them.
+/// Maximum of the time for which a served request shows that the origin is up, for rare requests.
 const MAX_RECENT: Duration = Duration::from_secs(10);
 /// Maximum number of 503s in a row that count as throttling.
 const MAX_REFUSALS_IN_ROW: u32 = 8;
@@ -87,7 +87,7 @@ mod tests {
             let (sent, now) = (at(number * 100), at(number * 100 + 50));
             assert!(!origin.count_unavailable(sent, SHORT, now), "{number}");
         }
-        // The first response after an outage does not make it throttling.
+        // The first response after an outage is not a sign of throttling.
         origin.note_served(at(12_100), at(12_150));
         assert!(!origin.count_unavailable(at(12_200), SHORT, at(12_250)));
     }

@@ -173,8 +173,8 @@ fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3]
     .map(|(own, common)| own.trial_calls.as_ref().unwrap_or(&common).value.get())
 }
 
-/// Returns the [`BreakerPolicy`] of an isolated role, which counts its own failures, or `None`
-/// without such keys.
+/// Returns the [`BreakerPolicy`] of an isolated role, which counts its own failures. `None` if no
+/// key makes the role isolated.
 fn role_policy(
     role: &RoleBreakerSettings,
     policy: &BreakerPolicy,

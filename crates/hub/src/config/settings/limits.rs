@@ -1,4 +1,4 @@
-//! The keys of the `limits` section: rates, waits, concurrency, and the store of their state.
+//! The keys of the `limits` section: rates, waits and concurrency, with the store of their state.
 
 use std::num::NonZeroU32;
 
