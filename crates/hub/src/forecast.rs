@@ -118,7 +118,8 @@ impl Hub {
     /// Computes the minimum time of requests to a site, if the first may be sent after `from`.
     ///
     /// The forecast considers the windows and their use, the pacing, learned limits and declared
-    /// quotas. `None` means that `site` is neither configured nor a host.
+    /// quotas. `None` means that `site` is neither configured nor a host, or that `demands` is
+    /// empty.
     ///
     /// # Errors
     /// Returns a [`StoreError`] if the store fails.

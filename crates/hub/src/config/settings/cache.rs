@@ -18,7 +18,7 @@ section! {
         max_bytes: u64 = 1_073_741_824,
         /// The largest size of stored responses in the memory of a process, in bytes
         memory_bytes: u64 = 67_108_864,
-        /// The number of stale responses that are validated in the background at once
+        /// The largest number of stale responses that are validated in the background at once
         background: NonZeroU32 = 8,
         @defaults: CacheHostSettings,
         @hosts: NamedSections<ByHost, CacheHostSettings>,
