@@ -1,4 +1,4 @@
-//! Access control of the gateway. Pure.
+//! Access control of the gateway. Pure functions, without I/O.
 //!
 //! A gateway on loopback serves the programs of its machine. Every web page in a browser on that
 //! machine can also send requests. Two kinds of such requests are refused:

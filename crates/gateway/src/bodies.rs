@@ -1,4 +1,4 @@
-//! The memory of request bodies while they are read and sent. Pure accounting.
+//! The memory of request bodies while they are read and sent. This module does no I/O.
 //!
 //! A body counts with the bytes that have arrived, not with its announced length. So a client that
 //! announces much and sends little uses little. A part of the memory is reserved for short bodies.

@@ -1,4 +1,4 @@
-//! Clients of the gateway, as its limits count them. Pure.
+//! Clients of the gateway, as its limits count them. This module does no I/O.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Header fields of requests and responses that pass the gateway. Pure.
+//! Header fields of requests and responses that pass the gateway. Pure functions, without I/O.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -13,7 +13,7 @@
 //! 4. `relay` converts the request for the hub, and the hub's response for the client.
 //! 5. `pipe` reads the body as fast as the origin sends it, even if the client reads slowly.
 //!
-//! A refusal is a JSON `problem` (RFC 9457). `access`, `target` and `headers` are pure.
+//! A refusal is a JSON `problem` (RFC 9457). `access`, `target` and `headers` do no I/O.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The target of a request to the gateway. Pure.
+//! The target of a request to the gateway. Pure functions, without I/O.
 //!
 //! A program with an ordinary proxy setting sends the absolute form (`GET http://host/path`). For
 //! https it sends CONNECT, through which the hub cannot see requests. The explicit form

@@ -46,8 +46,7 @@ pub(crate) use delivery::{
 
 /// The context of one hop, which all attempts at the hop share.
 ///
-/// Before the cache look-up, the hop has only a name: `T` is then
-/// [`NamedHop`](crate::target::NamedHop).
+/// Before the cache look-up, the hop has only a name: `T` is then [`NamedHop`].
 pub(crate) struct HopContext<'a, D, T = RoutedHop> {
     pub(crate) request: &'a Request,
     pub(crate) hop: &'a Hop,

@@ -1,4 +1,5 @@
-//! The interpretation of redirects: the next URL, and the headers that are sent to it. Pure.
+//! The interpretation of redirects: the next URL, and the headers that are sent to it.
+//! Pure functions, without I/O.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};

@@ -1,4 +1,4 @@
-//! The `Referer` of a request: the page that led to it. Pure.
+//! The `Referer` of a request: the page that led to it. Pure functions, without I/O.
 //!
 //! The rules are the default of browsers (strict-origin-when-cross-origin). The origin of the page
 //! receives its full URL, and other origins receive only that origin. No `Referer` is sent from

@@ -1,4 +1,5 @@
-//! Classification of request header fields by what they reveal about the user. Pure.
+//! Classification of request header fields by what they reveal about the user.
+//! Pure functions, without I/O.
 //!
 //! [`FieldKind::of`] judges a field by the names and values that are also secrets in URLs, and by
 //! names that identify a person or a program only in header fields. Its users are:

@@ -1,4 +1,5 @@
-//! Recognition of secrets, by the name of a parameter or by the form of a value. Pure.
+//! Recognition of secrets, by the name of a parameter or by the form of a value.
+//! Pure functions, without I/O.
 
 /// Names of parameters that are secrets as a whole, as one word in lower case.
 const SECRET_NAMES: [&str; 28] = [
