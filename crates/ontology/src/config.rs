@@ -38,7 +38,7 @@ section! {
     OntologySettings {
         /// The directory of the library
         library: String = "ontologies",
-        /// Sources to ask, in this order, as a list or joined by commas
+        /// Sources to query, in this order, as a list or joined by commas
         prefer_source: NameList = "obo,ols,bioportal,lov",
         /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
         accept_licenses: NameList = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
@@ -46,7 +46,7 @@ section! {
         target_formats: NameList => "what the source has",
         /// Hosts that files may come from (`a.org`, `*.a.org`, `a.org:8443`); empty for every host
         allowed_hosts: NameList => "every host",
-        /// Hosts that may be asked without https
+        /// Hosts that may be requested without https
         plain_http_hosts: NameList => "none",
         /// A snapshot of the OBO Foundry registry (`ontologies.jsonld`), used without a network
         obo_registry: String => "the service",
