@@ -268,8 +268,7 @@ impl OntologiesJob {
         Ok(FileResponse::File(Box::new(done.head), Box::new(file)))
     }
 
-    /// Judges a response without a file, into a [`Verdict`]. A reset time in its header fields
-    /// lengthens the wait.
+    /// Judges a response without a file. A reset time in its header fields lengthens the wait.
     fn no_file(&self, target: &GatedLocation, done: &DownloadedResponse) -> Verdict {
         let status = done.head.status;
         let explained = self.explained_status(&target.location, status);

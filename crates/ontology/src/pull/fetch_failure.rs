@@ -1,4 +1,4 @@
-//! The judgement of a response or a failed request: a [`Verdict`] for the next step.
+//! The judgement of a response or a failed request, for the next step.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ fn halted(error: impl std::fmt::Display) -> Verdict {
 }
 
 impl OntologiesJob {
-    /// Makes a version of a file, or returns the [`Verdict`] about the file. Unusable files are
+    /// Makes a version of a file, or returns the reason why it is unusable. Unusable files are
     /// removed.
     pub(super) async fn keep(
         &self,
