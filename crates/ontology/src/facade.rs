@@ -101,7 +101,8 @@ impl Facade {
     ///
     /// # Errors
     /// In [`AcquireMode::Fail`], [`AcquireError::Exceeded`] for a limit or a cooldown. In both
-    /// modes, an invalid name, a weight that never fits, or a store that cannot be reached.
+    /// modes, another [`AcquireError`] if a name is invalid, a weight never fits, or the store
+    /// cannot be reached.
     pub async fn acquire(
         &self,
         service: Option<&str>,
@@ -147,7 +148,7 @@ impl Facade {
     /// the next [`Facade::acquire`] finds the cooldown over.
     ///
     /// Returns the time until the cooldown ends, at most a day. If a cooldown in force ends later,
-    /// its remaining time is returned, nothing changes, and there is no event.
+    /// nothing changes: its remaining time is returned, without an event.
     ///
     /// # Errors
     /// An [`AcquireError`] if the key or the time is invalid, or the store cannot be reached.

@@ -14,7 +14,7 @@ use crate::pull::{PullEnding, PullOutcome};
 use crate::source::OntologyLocation;
 use crate::wanted_ontology::{FileChecksum, OntologyId};
 
-/// The version of this format.
+/// Format version of the lock file.
 const SCHEMA_VERSION: &str = "1.0";
 
 /// Maximum size of a lock file that is read, in bytes: some ten thousand ontologies.
@@ -34,7 +34,7 @@ pub struct LockFile {
 /// A pinned ontology in a [`LockFile`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockEntry {
-    /// The name of the ontology.
+    /// The name of the ontology in the library.
     pub id: OntologyId,
     /// The source that named the file; the download uses the budget of its service.
     pub resolver: String,

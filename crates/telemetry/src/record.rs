@@ -149,7 +149,7 @@ pub struct RateRecord {
     pub mode: &'static str,
     /// The wait so far, also for a request that was refused in the end.
     pub delay: Duration,
-    /// The further wait that a refused request would have had.
+    /// The further wait that a refused request would have needed.
     pub estimate: Option<Duration>,
     /// The maximum wait, if there is a known limit.
     pub max_delay: Option<Duration>,
@@ -311,7 +311,7 @@ impl RobotsState {
 impl EndRecord {
     /// Returns true if the request failed, as the summary counts failures
     /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)). A refusal or deferral until later is
-    /// not a failure either.
+    /// not a failure.
     pub(crate) fn is_failure(&self) -> bool {
         if self.stopped.and_then(StopReason::until).is_some() {
             return false;

@@ -153,15 +153,15 @@ pub struct Makespan {
 /// A distribution of waits or durations, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Median.
+    /// Median, in milliseconds.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile, in milliseconds.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// Largest.
+    /// Largest value, in milliseconds.
     pub max_ms: f64,
-    /// Sum.
+    /// Sum of all values, in milliseconds.
     pub total_ms: f64,
 }
 
@@ -177,7 +177,7 @@ pub struct ThrottleCounts {
 /// The figures of a host and role in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostSummary {
-    /// The host.
+    /// The name of the host.
     pub host: String,
     /// The role.
     pub role: String,

@@ -14,11 +14,11 @@ use super::{Facade, registry};
 pub struct KeyDiagnosis {
     /// The key.
     pub key: ServiceKey,
-    /// Its windows, each with the permits that are used; empty if the key has no limit.
+    /// The windows of the key, each with the permits that are used; empty if the key has no limit.
     pub windows: Vec<(Window, u64)>,
     /// The rate per second that each [`Window`] allows in the long run.
     pub per_second: Vec<f64>,
-    /// Remaining time of its cooldown, if there is one.
+    /// Remaining time of the key's cooldown, if there is one.
     pub cooldown: Option<Duration>,
     /// The time until a request of weight 1 may be sent, if no other request comes first.
     pub eligible_in: Duration,

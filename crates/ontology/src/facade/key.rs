@@ -28,7 +28,7 @@ pub enum KeyError {
     Host {
         /// The text of the host.
         host: String,
-        /// The fault of the text.
+        /// The reason why the host is invalid.
         why: String,
     },
     /// Not `service:host`.

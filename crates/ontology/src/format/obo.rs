@@ -1,8 +1,8 @@
 //! Reads OBO files: a scanner of stanzas that accepts real files and reports faults by line.
 //!
-//! The scanner streams, with one stanza in memory at a time. It checks what a reader needs: stanzas
-//! with one id, clauses with tag and value, definitions with their quotes, booleans. Tags that the
-//! specification does not define are accepted.
+//! The scanner streams, with one stanza in memory at a time. The checks are those that a reader
+//! needs: stanzas with one id, clauses with tag and value, definitions with their quotes, booleans.
+//! Tags that the specification does not define are accepted.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;

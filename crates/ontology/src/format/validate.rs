@@ -1,6 +1,6 @@
 //! Reads a whole file and reports its content and its faults.
 //!
-//! One thread parses and others hash, in bounded batches. Line formats are divided into chunks that
+//! A thread parses and others hash, in bounded batches. Line formats are divided into chunks that
 //! the others parse as well. The result does not depend on the division of the work.
 
 use std::io::{self, Read};

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::source::AbsenceReason;
 use crate::wanted_ontology::{FileChecksum, TargetFormat};
 
-/// The version of this format.
+/// Format version of the record.
 pub const SCHEMA_VERSION: &str = "1.0";
 
 /// The effect of a pull on the versions of an ontology.

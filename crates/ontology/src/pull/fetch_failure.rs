@@ -44,7 +44,7 @@ impl OntologiesJob {
         of_error(error, self.context.connectivity.judge(error).await)
     }
 
-    /// Adds to a failure that its plain http address was tried as https, if that is so.
+    /// Adds a hint to a failure if its plain http address was tried as https.
     fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
         let url = Url::parse(&error.url).ok();
         let Some(host) = url

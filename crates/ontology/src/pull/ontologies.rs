@@ -215,7 +215,7 @@ impl Job for OntologiesJob {
                 }
             },
             (None, Some(known)) => LoadedItem::Ready(known),
-            // The address may still arrive, and the known state is not kept meanwhile.
+            // The user may still give the address; no state is saved until then.
             (None, None) if item.hidden => match OntologyId::parse(&item.name) {
                 Ok(id) => {
                     let state = PullState::new(WantedOntology::new(id), Vec::new());

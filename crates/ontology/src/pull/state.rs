@@ -1,4 +1,6 @@
-//! The state of one ontology in a pull: known facts, failures, and the next step. Pure.
+//! The state of one ontology in a pull: known facts, failures, and the next step.
+//!
+//! The module makes decisions only, without input or output.
 
 mod withheld_secrets;
 
@@ -84,7 +86,7 @@ pub(super) struct PutOff {
     pub(super) is_sent: IsSent,
 }
 
-/// The fact that a request was sent, or was not sent.
+/// Tells if a request was sent at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IsSent {
     Yes,
@@ -217,7 +219,7 @@ impl PullState {
         }
     }
 
-    /// Restores a step that was chosen but not made.
+    /// Queues a step again that was chosen but not run.
     pub(super) fn undo(&mut self, step: PullStep, now: Timestamp) {
         self.later.push(DelayedStep {
             step,

@@ -98,8 +98,8 @@ impl OntologiesJob {
         Err(never(reason, what, &arrived.head))
     }
 
-    /// Finds an undamaged version with the same content. The version becomes the latest, and its
-    /// record gets the newer validators.
+    /// Finds an undamaged version with the same content that is also the requested version. The
+    /// version becomes the latest, and its record gets the newer validators.
     async fn same_content(
         &self,
         item: &ActiveOntology,

@@ -34,9 +34,10 @@ pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
     state.wanted.version.as_deref().or(pinned)
 }
 
-/// Judges the version of a file that was read. A file with a revision was chosen by the version
-/// that its source declares. Otherwise the file declares its version, and without a declaration the
-/// source or the address does.
+/// Judges the version of a file that was read. If the location has a revision and its source
+/// declares the requested version, the version is accepted. Otherwise the file's own declaration
+/// decides. For a file without a declaration, the version that its source declares must be the
+/// requested one.
 pub(super) fn check_version(
     state: &PullState,
     target: &GatedLocation,
@@ -75,8 +76,8 @@ pub(super) fn check_version(
     })
 }
 
-/// Judges the format of a file whose source did not declare the format. A file from an address of
-/// the user is accepted in any format.
+/// Judges the format of a file. Any format is accepted if the source declared the format, if the
+/// user gave the address, for a pinned ontology, and for an import.
 pub(super) fn check_format(
     state: &PullState,
     target: &GatedLocation,

@@ -59,8 +59,10 @@ impl OntologySource for Direct {
     }
 }
 
-/// Returns the locations to try after a page was returned in place of data: the same address with
-/// each single media type, then the links of the page to its data.
+/// Returns the locations to try after a page was returned in place of data.
+///
+/// The same address with each single media type comes first, then the links of the page to its
+/// data.
 #[must_use]
 pub fn after_page(
     location: &OntologyLocation,

@@ -239,7 +239,7 @@ impl Portal {
         }
     }
 
-    /// Returns the meaning of a status of a look-up: 404 means an unknown acronym.
+    /// Returns the meaning of a status of a look-up. Status 404 means an unknown acronym.
     fn explain(&self, status: StatusCode, wanted: &WantedOntology) -> Option<Absence> {
         if status == StatusCode::NOT_FOUND {
             return Some(Absence {

@@ -4,8 +4,8 @@
 /// Returns spellings of addresses outside of the open internet: private, link-local, shared,
 /// metadata services, reserved, and the IPv6 forms of such IPv4 addresses.
 ///
-/// The addresses are for clients that would use a proxy: the proxy is on loopback, and every
-/// request to the proxy is a leak that reached no host.
+/// The addresses are for clients that would use a proxy. The proxy is on loopback, so every request
+/// to it is a leak that reached no host.
 #[must_use]
 pub fn addresses() -> Vec<String> {
     [

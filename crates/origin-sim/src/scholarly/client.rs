@@ -26,8 +26,8 @@ const SERVICES: [&str; 17] = [
 ];
 
 impl WorkLibrary {
-    /// Writes a configuration file for the `docstokg` program. It has the limits of the hosts, one
-    /// budget for requests that a host counts together, and the addresses of the services.
+    /// Writes a configuration file for the `docstokg` program: the limits of the hosts, one budget
+    /// for requests that a host counts together, and the addresses of the services.
     #[must_use]
     pub fn client_configuration(&self) -> String {
         let mut text = String::from(

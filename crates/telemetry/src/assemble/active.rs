@@ -45,7 +45,7 @@ struct RateDelay {
     length: Duration,
     /// The [`Window`] that delayed or refused the request.
     window: Option<Window>,
-    /// The further wait that a refused request would have had.
+    /// The further wait that a refused request would have needed.
     estimate: Option<Duration>,
 }
 

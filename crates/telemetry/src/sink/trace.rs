@@ -1,4 +1,4 @@
-//! Records as `tracing` events, for programs that embed the hub.
+//! Emits records as `tracing` events, for programs that embed the hub.
 
 use tracing::{debug, info, warn};
 

@@ -1,7 +1,7 @@
 //! Bounds on JSON-LD contexts, judged before the parser sees them.
 //!
 //! The parser resolves the terms of a context by recursion, one step for each term that refers to
-//! another. It copies the whole context wherever another begins. So a chain of terms uses stack,
+//! another. The whole context is copied wherever another begins. So a chain of terms uses stack,
 //! and a few bytes of file can use gigabytes. [`ContextScan`] finds the contexts in a JSON text as
 //! its bytes pass. [`ContextBudget`] adds up their costs, and [`ContextBudget::add_remote`] judges
 //! a document that a context refers to.

@@ -1,7 +1,7 @@
 //! The part of an XML file before its root element: entities are expanded here, within limits.
 //!
-//! Real OWL files declare entities for namespaces (`&owl;Class`), so entities cannot be refused.
-//! They are expanded once, at their declaration, with a limit on each value. The document type is
+//! Real OWL files declare entities for namespaces (`&owl;Class`), so entities cannot be refused. An
+//! entity is expanded once, at its declaration, with a limit on each value. The document type is
 //! then passed on with plain values only. Entities outside of the file are never loaded, and
 //! entities with markup are never parsed: a file that uses such an entity is invalid here.
 

@@ -7,7 +7,7 @@ pub(crate) struct Utf8Check {
 }
 
 impl Utf8Check {
-    /// Returns false if the stream cannot be UTF-8, whatever follows.
+    /// Returns false if the stream cannot be UTF-8, for any further bytes.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
         while let (false, Some((&first, rest))) = (self.pending.is_empty(), bytes.split_first()) {
             self.pending.push(first);

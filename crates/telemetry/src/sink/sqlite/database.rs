@@ -1,4 +1,4 @@
-//! Opening the database of runs: its versions, the migration between them, and its errors.
+//! Opens the database of runs: its versions, the migration between them, and its errors.
 
 use std::path::Path;
 use std::time::Duration;
