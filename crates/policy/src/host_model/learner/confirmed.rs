@@ -152,16 +152,18 @@ pub(super) struct WindowPace {
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
+    /// Keeps a long window at equal distances, too: its server refused a fast start.
+    pub(super) is_even: bool,
 }
 
 impl WindowPace {
-    /// Returns the first instant that keeps the window, evenly spaced.
+    /// Returns the first instant that keeps the window.
     pub(super) fn next(&self, log: &RequestLog, now: LearnerInstant) -> LearnerInstant {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
         // A long window that was empty for a while is filled faster than it could be emptied.
-        if self.window >= Seconds(5.0) {
+        if self.window >= Seconds(5.0) && !self.is_even {
             let filled = log.count(self.window, now) / self.n;
             let spaced = fill_distance(filled).min(0.98) * gap;
             return LearnerInstant::later(free, self.last_sent + spaced);

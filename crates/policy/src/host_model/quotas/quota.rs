@@ -115,12 +115,18 @@ impl TrackedQuota {
 
     /// Returns whether this is the state of that quota.
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
-        // What earlier responses imply may change.
-        let is_window_known =
-            self.window == quota.window || quota.source == RateHeaderFamily::Implied;
-        (self.unit, self.source) == (quota.unit, quota.source)
-            && is_window_known
-            && self.partition == quota.partition
+        let is_same_window = if self.source == quota.source {
+            // The window that responses imply may change.
+            self.window == quota.window || quota.source == RateHeaderFamily::Implied
+        } else {
+            // It may be implied from a later response on only, and become too long to be implied.
+            match (self.source, quota.source) {
+                (_, RateHeaderFamily::Implied) => self.window.is_none(),
+                (RateHeaderFamily::Implied, _) => quota.window.is_none(),
+                _ => false,
+            }
+        };
+        self.unit == quota.unit && self.partition == quota.partition && is_same_window
     }
 
     /// Takes in a statement. Returns whether it leaves more than was expected.
@@ -149,7 +155,7 @@ impl TrackedQuota {
         if report.is_refusal && !self.is_short(now) {
             self.shared_at = now;
         }
-        self.window = report.quota.window;
+        (self.window, self.source) = (report.quota.window, report.quota.source);
         self.after = report.after;
         self.permitted = 0;
         (self.by, self.stated) = (report.sent, now);
