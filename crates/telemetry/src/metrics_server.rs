@@ -35,8 +35,8 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
                 }
                 let scrape = ActiveScrape::begin(&active);
                 let metrics = Arc::clone(&metrics);
-                // A client that disconnects early affects no other client. A client without a
-                // thread is refused.
+                // A client that disconnects early affects no other client. If no thread can be
+                // started, the client is refused.
                 let _ = std::thread::Builder::new()
                     .name("metrics-client".to_owned())
                     .spawn(move || {

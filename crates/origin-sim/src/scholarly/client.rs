@@ -39,9 +39,9 @@ impl WorkLibrary {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Outages are as short here as the limits are wide. The hosts share the machine with the
-        // client, so they record an arrival late: windows need a wider guard than for other
-        // machines.
+        // Limits are wide here, and outages are short in proportion. The hosts share the machine
+        // with the client, so they record an arrival late: windows need a wider guard than for
+        // other machines.
         text.push_str(
             "breakers: { defaults: { reset_timeout_s: 4 } }\n\
              limits:\n  global: { guard_ms: 40 }\n  hosts:\n",

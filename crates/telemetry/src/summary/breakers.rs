@@ -105,7 +105,7 @@ impl BreakerCollector {
             return;
         }
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-        // For other reasons, a server or an operator declared the length.
+        // For `retry-after` and `cli-open`, a server or an operator declared the length.
         if reason != "retry-after" && !reason.starts_with("cli-open") {
             self.lengths.entry(key.clone()).or_default().push(reset);
         }
