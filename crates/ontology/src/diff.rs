@@ -23,7 +23,7 @@ pub struct NamedTerm {
 /// A property of a term whose values differ between the versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermChange {
-    /// The term's IRI.
+    /// The IRI of the term.
     pub iri: String,
     /// Its label in the newer version, or else in the older one.
     pub label: Option<String>,
@@ -44,11 +44,11 @@ pub struct OntologyDiff {
     pub obsoleted: Vec<NamedTerm>,
     /// Terms that are no longer obsolete.
     pub restored: Vec<NamedTerm>,
-    /// Labels that changed.
+    /// Terms whose labels changed.
     pub labels: Vec<TermChange>,
-    /// Definitions that changed.
+    /// Terms whose definitions changed.
     pub definitions: Vec<TermChange>,
-    /// Parents that changed.
+    /// Terms whose parents changed.
     pub parents: Vec<TermChange>,
     /// Number of terms of both versions without a difference.
     pub unchanged: u64,

@@ -53,7 +53,7 @@ const MAX_COOLDOWN: Duration = Duration::from_secs(86_400);
 pub enum AcquireMode {
     /// Wait for a permit.
     Block,
-    /// Fail at once.
+    /// Fail without a wait.
     Fail,
 }
 
@@ -89,7 +89,7 @@ struct FacadeState {
 }
 
 impl Facade {
-    /// Returns a [`FacadeBuilder`].
+    /// Returns a [`FacadeBuilder`] with these limits.
     #[must_use]
     pub fn builder(limits: RateLimits) -> FacadeBuilder {
         FacadeBuilder::new(limits)

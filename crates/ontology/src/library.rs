@@ -50,7 +50,7 @@ pub enum LibraryError {
     /// A file or directory cannot be read or written.
     #[error("{path} cannot be {what}")]
     Io {
-        /// The path.
+        /// The path of the file or directory.
         path: String,
         /// The failed operation: `read`, `written` or `removed`.
         what: &'static str,

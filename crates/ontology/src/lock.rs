@@ -40,13 +40,13 @@ pub struct LockEntry {
     pub resolver: String,
     /// The address of the file.
     pub url: Url,
-    /// The version.
+    /// The version of the ontology.
     #[serde(default)]
     pub version: Option<String>,
-    /// The licence.
+    /// The licence of the ontology.
     #[serde(default)]
     pub license: Option<String>,
-    /// The media type.
+    /// The media type of the file.
     #[serde(default)]
     pub media_type: Option<String>,
     /// The `Last-Modified` of the file, as the server declared it.

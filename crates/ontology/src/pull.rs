@@ -73,7 +73,7 @@ pub struct PullOptions {
 pub enum ProbeMode {
     /// By a HEAD request for each file.
     Send,
-    /// Without a request.
+    /// Without a request for each file.
     Skip,
 }
 
@@ -175,7 +175,7 @@ impl Workplace {
         Ok(counts.left())
     }
 
-    /// Returns the [`Directory`].
+    /// Returns the [`Directory`] with the queue of the pull.
     #[must_use]
     pub const fn directory(&self) -> &Directory {
         &self.0
@@ -192,7 +192,7 @@ impl Workplace {
 /// A requested ontology, perhaps pinned.
 #[derive(Clone, Debug)]
 pub struct RequestedOntology {
-    /// The [`WantedOntology`].
+    /// The [`WantedOntology`] to pull.
     pub wanted: WantedOntology,
     /// The entry of a lock file, if the ontology is pinned.
     pub pin: Option<LockEntry>,
@@ -324,7 +324,7 @@ impl Pull {
 pub struct DeferredOntology {
     /// The name of the ontology.
     pub id: String,
-    /// The host.
+    /// The host that the ontology waits for.
     pub host: String,
     /// The time of the next request to the host.
     #[serde(serialize_with = "as_text")]

@@ -32,7 +32,7 @@ pub enum GateError {
     /// The scheme is not http or https.
     #[error("{url} is a {scheme}: address, and only https is fetched")]
     Scheme {
-        /// The URL.
+        /// The refused URL.
         url: String,
         /// The scheme of the URL.
         scheme: String,

@@ -82,24 +82,24 @@ impl From<OntologyId> for String {
 pub enum TargetFormat {
     /// RDF/XML, as OWL files mostly are.
     Owl,
-    /// OBO.
+    /// OBO, the text format.
     Obo,
-    /// OBO Graph JSON.
+    /// OBO Graph JSON, in `.json` files.
     Json,
-    /// Turtle.
+    /// Turtle, in `.ttl` files.
     Ttl,
-    /// RDF/XML.
+    /// RDF/XML, in `.rdf` files.
     Rdf,
-    /// N-Triples.
+    /// N-Triples, in `.nt` files.
     Nt,
-    /// JSON-LD.
+    /// JSON-LD, in `.jsonld` files.
     Jsonld,
-    /// An archive.
+    /// A zip archive, such as a taxonomy package.
     Zip,
 }
 
 impl TargetFormat {
-    /// All formats.
+    /// All formats, in the order of the enum.
     pub const ALL: [Self; 8] = [
         Self::Owl,
         Self::Obo,
@@ -111,7 +111,7 @@ impl TargetFormat {
         Self::Zip,
     ];
 
-    /// Returns the extension.
+    /// Returns the extension of files in this format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -180,10 +180,10 @@ impl FromStr for TargetFormat {
     }
 }
 
-/// A declared checksum.
+/// A declared checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChecksum {
-    /// The [`ChecksumAlgorithm`].
+    /// The [`ChecksumAlgorithm`] of the value.
     pub algorithm: ChecksumAlgorithm,
     /// The checksum in lower-case hex.
     pub value: String,
@@ -193,9 +193,9 @@ pub struct FileChecksum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumAlgorithm {
-    /// SHA-256.
+    /// SHA-256, 64 hexadecimal digits.
     Sha256,
-    /// SHA-512.
+    /// SHA-512, 128 hexadecimal digits.
     Sha512,
     /// MD5, as old mirrors declare it: enough against damage, not against malice.
     Md5,
@@ -282,7 +282,7 @@ impl fmt::Display for FileChecksum {
     }
 }
 
-/// A requested ontology.
+/// A requested ontology, from the command line or a [`SpecFile`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedOntology {
     /// The name of the ontology in the library.

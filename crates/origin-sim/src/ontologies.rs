@@ -58,7 +58,7 @@ enum OntologyKind {
     Ols,
     /// Listed by OLS with a location in its own network, and with a public version IRI.
     OlsLoopback,
-    /// At the portal.
+    /// Listed by the portal.
     Portal,
     /// At the portal, and restricted by its licence.
     Restricted,

@@ -8,9 +8,9 @@ use bytes::Bytes;
 /// A piece of a response's body, or an event in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes.
+    /// Bytes of the body.
     Bytes(Bytes),
-    /// A pause.
+    /// A pause before the next piece.
     Pause(Duration),
     /// The same bytes repeatedly with a pause between, until the client closes the connection.
     Endless(Bytes, Duration),
@@ -37,7 +37,7 @@ pub enum BodyFraming {
 /// A scripted response: head, body and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedReply {
-    /// The status.
+    /// The status of the response.
     pub status: u16,
     /// The headers, without those of the framing.
     pub headers: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl ScriptedReply {
         Self::status(200).body(body)
     }
 
-    /// Creates a redirect.
+    /// Creates a redirect to an address.
     #[must_use]
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::status(status).header("location", to)
@@ -86,7 +86,7 @@ impl ScriptedReply {
         }
     }
 
-    /// Adds a header.
+    /// Adds a header to the response.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers
@@ -94,7 +94,7 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets the body.
+    /// Sets the body of the response.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.pieces = vec![Piece::Bytes(body.into())];

@@ -191,7 +191,7 @@ impl Simulation {
         self.sleep_until(self.boot() + length)
     }
 
-    /// Starts a task.
+    /// Starts a task in the simulation.
     pub fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.spawn(Box::pin(work));
     }

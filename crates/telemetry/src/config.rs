@@ -115,11 +115,11 @@ pub struct TelemetryConfig {
 /// The location of the database of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// In the state directory, under its usual name.
+    /// The usual file in the state directory.
     StateDirectory,
-    /// In this file.
+    /// A file at this path.
     File(PathBuf),
-    /// Without a database.
+    /// No database.
     Off,
 }
 

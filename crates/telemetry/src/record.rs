@@ -13,7 +13,7 @@ use docstokg_hub::{Host, Role};
 pub struct TimedRecord {
     /// The wall time of the record.
     pub at: Timestamp,
-    /// The recorded fact.
+    /// The recorded fact of that time.
     pub record: Record,
 }
 
@@ -34,7 +34,7 @@ pub enum Record {
     Adjusted(AdjustRecord),
     /// The cache returned or stored a response.
     Cache(Box<CacheRecord>),
-    /// A request ended.
+    /// A request ended, with or without a response.
     End(Box<EndRecord>),
     /// A budget was used for the first time in this run.
     Budget(BudgetRecord),
@@ -47,9 +47,9 @@ pub enum Record {
 pub struct RequestContext {
     /// The number of the request, from 1 in each run.
     pub request: u64,
-    /// The host.
+    /// The host of the current hop.
     pub host: Host,
-    /// The role.
+    /// The [`Role`] of the request.
     pub role: Role,
     /// The resolver that the request was for.
     pub resolver: Option<Arc<str>>,
@@ -62,7 +62,7 @@ pub struct RequestContext {
 /// A check of the breakers, before an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecord {
-    /// The request.
+    /// The request whose breakers were checked.
     pub context: RequestContext,
     /// The state of the host's breaker.
     pub host_state: BreakerState,
@@ -75,11 +75,11 @@ pub struct CallRecord {
 /// An attempt that was sent, or that a breaker denied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpRecord {
-    /// The request.
+    /// The request of the attempt.
     pub context: RequestContext,
-    /// The method.
+    /// The method of the request.
     pub method: http::Method,
-    /// The redacted URL.
+    /// The redacted URL of the attempt.
     pub url: Arc<str>,
     /// True if the attempt was sent; false if a breaker denied it.
     pub sent: bool,
@@ -120,9 +120,9 @@ pub struct HttpRecord {
 /// The action of the cache for a hop of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheRecord {
-    /// The request.
+    /// The request that the cache was used for.
     pub context: RequestContext,
-    /// The redacted URL.
+    /// The redacted URL of the hop.
     pub url: Arc<str>,
     /// `hit`, `revalidated`, `stale` or `stored`.
     pub action: &'static str,
@@ -137,7 +137,7 @@ pub struct CacheRecord {
 /// A decision of the limiter about a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateRecord {
-    /// The request.
+    /// The request that the limiter decided about.
     pub context: RequestContext,
     /// The budget that delayed the request, or that it used.
     pub budget: ChargedBudget,
@@ -167,7 +167,7 @@ pub struct ChargedBudget {
 /// The decision of the limiter, in a [`RateRecord`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateAction {
-    /// Tokens were spent.
+    /// Tokens were spent for the request.
     Acquire,
     /// The request was refused because the wait would have been too long.
     Block,
@@ -208,9 +208,9 @@ pub struct TransitionRecord {
     pub key: Arc<str>,
     /// The host of the request that observed the change.
     pub host: Host,
-    /// The state before.
+    /// The [`BreakerState`] before the change.
     pub from: BreakerState,
-    /// The state after.
+    /// The [`BreakerState`] after the change.
     pub to: BreakerState,
     /// The consecutive failures at that time.
     pub fail_count: u32,
@@ -236,7 +236,7 @@ impl TransitionRecord {
 /// A pause that a server requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CooldownRecord {
-    /// The request.
+    /// The request whose response declared the pause.
     pub context: RequestContext,
     /// The length of the pause.
     pub length: Duration,
@@ -245,11 +245,11 @@ pub struct CooldownRecord {
 /// A change of an adaptive rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdjustRecord {
-    /// The request.
+    /// The request that caused the change.
     pub context: RequestContext,
-    /// The multiplier before.
+    /// The multiplier before the change.
     pub old: f64,
-    /// The multiplier after.
+    /// The multiplier after the change.
     pub new: f64,
     /// The reason of the change.
     pub reason: &'static str,
@@ -260,11 +260,11 @@ pub struct AdjustRecord {
 pub struct EndRecord {
     /// The request, at its last hop.
     pub context: RequestContext,
-    /// The redacted URL.
+    /// The redacted URL of the last hop.
     pub url: Arc<str>,
     /// Number of attempts that were sent, over all hops.
     pub attempts: u32,
-    /// The last status.
+    /// The status of the last response.
     pub status: Option<u16>,
     /// The [`StopReason`] why there was no further attempt after a failure.
     pub stopped: Option<StopReason>,
@@ -277,7 +277,7 @@ pub struct EndRecord {
 /// The rules of a host's robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RobotsRecord {
-    /// The host.
+    /// The host of the robots.txt.
     pub host: Host,
     /// The meaning for the current request.
     pub state: RobotsState,

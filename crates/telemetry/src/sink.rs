@@ -38,6 +38,6 @@ pub trait Sink: Send {
 pub struct WriteFailure {
     /// Number of records that are lost.
     pub lost: u64,
-    /// The reason.
+    /// The reason of the failure.
     pub why: String,
 }

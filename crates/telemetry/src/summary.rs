@@ -61,7 +61,7 @@ pub struct RunSummary {
 pub struct RunInfo {
     /// The id, or `all`.
     pub run_id: String,
-    /// The command.
+    /// The command of the run.
     pub command: String,
     /// The fingerprint of the configuration.
     pub config_hash: String,
@@ -153,7 +153,7 @@ pub struct Makespan {
 /// A distribution of waits or durations, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Median, in milliseconds.
+    /// Median of the values, in milliseconds.
     pub p50_ms: f64,
     /// 95th percentile, in milliseconds.
     pub p95_ms: f64,
@@ -179,7 +179,7 @@ pub struct ThrottleCounts {
 pub struct HostSummary {
     /// The name of the host.
     pub host: String,
-    /// The role.
+    /// The role of the requests.
     pub role: String,
     /// Number of attempts that were sent, which the origin received.
     pub requests: u64,
@@ -222,7 +222,7 @@ pub struct BreakerSummary {
     pub scope: String,
     /// The host, site or resolver, or `HOST:ROLE` if only one role was open.
     pub key: String,
-    /// Number of opens.
+    /// Number of opens of the breaker.
     pub opens: u64,
     /// Opens per hour; `None` for less than ten minutes.
     pub opens_per_hour: Option<f64>,
@@ -266,9 +266,9 @@ pub struct FailureSummary {
 /// An entry of a ranking in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RankedEntry {
-    /// The host.
+    /// The host of the entry.
     pub host: String,
-    /// The role.
+    /// The role of the entry.
     pub role: String,
     /// The figure of the ranking: seconds of delay, or number of refusals.
     pub value: f64,

@@ -57,7 +57,7 @@ impl FacadeBuilder {
         self
     }
 
-    /// Adds a [`FacadeObserver`].
+    /// Adds a [`FacadeObserver`], which receives every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn FacadeObserver>) -> Self {
         self.observers.push(observer);

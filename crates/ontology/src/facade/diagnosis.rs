@@ -12,7 +12,7 @@ use super::{Facade, registry};
 /// The state of one [`ServiceKey`], from [`Facade::diagnose`].
 #[derive(Clone, Debug)]
 pub struct KeyDiagnosis {
-    /// The key.
+    /// The service and host of the budget.
     pub key: ServiceKey,
     /// The windows of the key, each with the permits that are used; empty if the key has no limit.
     pub windows: Vec<(Window, u64)>,

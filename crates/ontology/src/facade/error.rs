@@ -37,7 +37,7 @@ pub enum AcquireError {
     /// A limit is reached, and the caller does not wait.
     #[error("{}", exceeded(.key, .window.as_ref(), *.retry_in, *.hint))]
     Exceeded {
-        /// The key.
+        /// The key whose limit is reached.
         key: ServiceKey,
         /// The [`Window`] that is used up.
         window: Option<Window>,
@@ -52,9 +52,9 @@ pub enum AcquireError {
          use a smaller weight or a larger limit"
     )]
     Weight {
-        /// The key.
+        /// The key whose windows are too small.
         key: ServiceKey,
-        /// The weight.
+        /// The weight of the request.
         weight: u32,
         /// The largest weight that fits.
         limit: u32,

@@ -135,7 +135,7 @@ impl FacadeEvent {
 
 /// Receives every [`FacadeEvent`]. Must not block.
 pub trait FacadeObserver: Send + Sync {
-    /// Receives an event.
+    /// Receives an event of the facade.
     fn note(&self, event: &FacadeEvent);
 }
 

@@ -31,7 +31,7 @@ pub enum KeyError {
         /// The reason why the host is invalid.
         why: String,
     },
-    /// Not `service:host`.
+    /// The text has not the form `service:host`.
     #[error("'{0}' is not a key: write SERVICE:HOST, for instance ols:www.ebi.ac.uk")]
     Form(String),
 }

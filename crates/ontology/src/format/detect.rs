@@ -35,9 +35,9 @@ pub enum DetectedFormat {
 pub enum ContentRefusal {
     /// No bytes, or only white space.
     Empty,
-    /// A web page.
+    /// A web page, in HTML.
     Html,
-    /// A PDF.
+    /// A PDF document.
     Pdf,
     /// A pointer of Git LFS in place of the file.
     GitLfsPointer,

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OntologyFormat {
-    /// RDF/XML.
+    /// RDF/XML, an RDF format.
     RdfXml,
     /// OWL/XML: read as XML, without a check of its axioms.
     OwlXml,
-    /// Turtle.
+    /// Turtle, an RDF format.
     Turtle,
-    /// N-Triples.
+    /// N-Triples, an RDF format with one statement per line.
     NTriples,
-    /// N-Quads.
+    /// N-Quads, an RDF format with one statement per line and named graphs.
     NQuads,
-    /// `TriG`.
+    /// `TriG`, an RDF format with named graphs.
     TriG,
-    /// JSON-LD.
+    /// JSON-LD, an RDF format.
     JsonLd,
     /// OBO 1.2 and 1.4.
     Obo,
-    /// OBO Graph JSON.
+    /// OBO Graph JSON, the JSON form of OBO.
     OboGraph,
     /// OWL functional syntax: recognised, not parsed.
     OwlFunctional,
@@ -138,7 +138,7 @@ impl fmt::Display for OntologyFormat {
 pub enum Packing {
     /// A gzip stream, with one or more members.
     Gzip,
-    /// A zip archive.
+    /// A zip archive with one or more files.
     Zip,
 }
 

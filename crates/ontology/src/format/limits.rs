@@ -65,7 +65,7 @@ pub trait ContextLoader: Send + Sync {
 /// Options of a reader.
 #[derive(Clone, Default)]
 pub struct ReadOptions {
-    /// The [`FormatLimits`].
+    /// The [`FormatLimits`] of the reader.
     pub limits: FormatLimits,
     /// The base address of relative IRIs; usually the address of the download.
     pub base_iri: Option<String>,

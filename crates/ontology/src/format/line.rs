@@ -156,9 +156,9 @@ pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatem
 /// Permission of a named graph in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithGraph {
-    /// N-Quads.
+    /// Named graphs are permitted, as in N-Quads.
     Yes,
-    /// N-Triples.
+    /// Named graphs are not permitted, as in N-Triples.
     No,
 }
 

@@ -22,9 +22,9 @@ pub enum ValidationOutcome {
 /// An error or a warning, with its position in the file if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatProblem {
-    /// Line, from 1.
+    /// The line of the problem, from 1.
     pub line: Option<u64>,
-    /// Column, from 1.
+    /// The column of the problem, from 1.
     pub column: Option<u64>,
     /// The fault, as a sentence without a full stop.
     pub message: String,
@@ -162,7 +162,7 @@ pub struct ValidationReport {
     pub errors: Vec<FormatProblem>,
     /// Number of errors; reading stops at the limit.
     pub error_count: u64,
-    /// Warnings.
+    /// Warnings about the file, which do not make it invalid.
     pub warnings: Vec<FormatProblem>,
     /// True if the file is invalid only because it is large and its keys are not in the order for
     /// streaming. Then its content is not known.

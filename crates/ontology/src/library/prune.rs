@@ -10,7 +10,7 @@ use crate::wanted_ontology::OntologyId;
 pub struct PrunedVersion {
     /// The name of the ontology.
     pub id: OntologyId,
-    /// The removed [`StoredVersion`].
+    /// The [`StoredVersion`] that was removed.
     pub version: StoredVersion,
     /// The size of its files, in bytes.
     pub bytes: u64,

@@ -42,7 +42,7 @@ pub struct ExaminedFile {
     pub licences: Vec<String>,
     /// Number of statements or clauses.
     pub statements: Option<u64>,
-    /// Number of terms.
+    /// Number of declared terms.
     pub terms: Option<u64>,
     /// A hash of the content, independent of the order of its statements.
     pub fingerprint: Option<String>,

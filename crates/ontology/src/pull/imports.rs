@@ -13,7 +13,7 @@ use crate::wanted_ontology::{OntologyId, WantedOntology};
 /// The depth to which imports are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportDepth {
-    /// No imports.
+    /// Imports are not followed.
     #[default]
     None,
     /// Imports of the requested ontologies.

@@ -64,13 +64,13 @@ pub struct PullOutcome {
     /// The URL of the response, after redirects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
-    /// The version.
+    /// The version of the ontology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The licence.
+    /// The licence of the ontology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// The media type.
+    /// The media type of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// The `Last-Modified` of the file, as the server declared it.

@@ -44,7 +44,7 @@ struct DelayedStep {
 /// The state of one ontology in a pull.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PullState {
-    /// The requested ontology.
+    /// The ontology that the user or an import requested.
     pub wanted: WantedOntology,
     /// The sources to query, in this order.
     pub sources: Vec<String>,

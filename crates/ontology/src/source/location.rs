@@ -11,7 +11,7 @@ use crate::wanted_ontology::TargetFormat;
 pub struct OntologyLocation {
     /// The source that names the location; a download uses the budget of its service.
     pub source: String,
-    /// The address.
+    /// The address of the file.
     pub url: Url,
     /// The media types to request, if they matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]

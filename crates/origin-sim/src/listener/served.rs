@@ -7,7 +7,7 @@ use crate::origin::{OriginScript, SimulatedWeb};
 
 /// A [`SimulatedWeb`] on loopback, in its own runtime. Stops when dropped.
 pub struct ServedWeb {
-    /// The origins.
+    /// The origins that the listener serves.
     pub web: SimulatedWeb,
     /// Address and port of the [`Listener`].
     pub address: String,

@@ -4,7 +4,7 @@
 /// The way in which a page declares the location of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// `citation_pdf_url`.
+    /// The meta element `citation_pdf_url`.
     CitationMeta,
     /// `link rel=alternate` with the type of a PDF.
     LinkAlternate,
@@ -16,9 +16,9 @@ pub(super) enum Signal {
     LinkHeader,
     /// A stub that redirects browsers to a page with `bepress_citation_pdf_url`.
     Refresh,
-    /// `eprints.document_url`.
+    /// The meta element `eprints.document_url`.
     Eprints,
-    /// `DC.identifier`.
+    /// The meta element `DC.identifier`.
     DublinCore,
 }
 
@@ -35,13 +35,13 @@ pub(super) enum Behaviour {
     Slow,
     /// Robots get a bot challenge.
     BotChallenge,
-    /// Connections are reset.
+    /// Connections to the host are reset.
     Down,
     /// Files are pages that claim to be PDFs.
     Stub,
     /// robots.txt forbids the files.
     Disallows,
-    /// Files were removed.
+    /// Files of the host were removed.
     Gone,
     /// Files are prepared first: two responses with status 202, then the file.
     Prepares,

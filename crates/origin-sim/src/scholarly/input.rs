@@ -20,7 +20,7 @@ pub enum LineNames {
     Work(usize),
     /// The work with this index in the truth again, perhaps in another spelling.
     Again(usize),
-    /// No work.
+    /// The line names no work.
     Nothing,
 }
 

@@ -36,7 +36,7 @@ pub(super) enum InputKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Central {
     pub(super) pmcid: u64,
-    /// The newest version.
+    /// The newest version of the article.
     pub(super) version: u32,
     /// True if there is a PDF in addition to the XML.
     pub(super) pdf: bool,

@@ -11,7 +11,7 @@ use super::world::ScholarlyWorld;
 /// The kind of an [`ObtainableFile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TruthFileKind {
-    /// A PDF.
+    /// A PDF of the article.
     Pdf,
     /// The article as JATS XML.
     Xml,
@@ -59,11 +59,11 @@ pub struct WorkTruth {
     /// The canonical text of its user-supplied identifier: `doi:10.…`, `arxiv:…`, `pmid:…`,
     /// `pmcid:PMC…`, `openalex:W…`, or a URL.
     pub id: String,
-    /// Its title.
+    /// The title of the work.
     pub title: String,
-    /// Its year.
+    /// The year of publication.
     pub year: i32,
-    /// The [`ObtainableFile`]s.
+    /// The [`ObtainableFile`]s of the work.
     pub copies: Vec<ObtainableFile>,
     /// URLs of files that are gone, and that the Wayback Machine may have kept.
     pub gone: Vec<String>,

@@ -24,9 +24,9 @@ pub struct SentRequest {
 /// A configured limit that no request of a run waited for, from [`unreached`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnreachedLimit {
-    /// The host.
+    /// The host of the limit.
     pub host: String,
-    /// The role.
+    /// The role of the limit.
     pub role: String,
     /// The windows, as configured.
     pub rates: String,

@@ -18,7 +18,7 @@ const MAX_RANKED: usize = 10;
 pub enum RunChoice {
     /// The run that started last.
     Latest,
-    /// All runs together.
+    /// All runs of the database together.
     All,
     /// The run whose id starts with this text.
     Named(String),
@@ -42,7 +42,7 @@ pub enum SummaryError {
     /// The database cannot be read.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// A query failed.
+    /// A query of the database failed.
     #[error("the telemetry cannot be read: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The database has no run.
@@ -53,10 +53,10 @@ pub enum SummaryError {
     Unknown {
         /// The id that was requested.
         asked: String,
-        /// The latest runs.
+        /// The ids of the latest runs.
         known: Vec<String>,
     },
-    /// Several runs match.
+    /// Several runs have an id with this beginning.
     #[error("'{asked}' may be {}", found.join(" or "))]
     Ambiguous {
         /// The id that was requested.

@@ -11,7 +11,7 @@ use crate::config::SloSettings;
 pub struct TargetCheck {
     /// The target, as its key in the configuration.
     pub target: &'static str,
-    /// The target value.
+    /// The value of the target.
     pub wanted: f64,
     /// The figure of the run; `None` without data.
     pub found: Option<f64>,

@@ -28,7 +28,7 @@ pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     out
 }
 
-/// Writes the [`RunTotals`].
+/// Writes the [`RunTotals`] of a run.
 fn overview(summary: &RunSummary) -> String {
     let (run, totals) = (&summary.run, &summary.totals);
     let mut out = format!(

@@ -15,9 +15,9 @@ pub struct RecentWait {
     pub run_id: String,
     /// The budget: `service:host` or `host:role`.
     pub key: String,
-    /// The host.
+    /// The host of the request.
     pub host: String,
-    /// The role.
+    /// The role of the request.
     pub role: String,
     /// The wait, in milliseconds.
     pub blocked_ms: f64,

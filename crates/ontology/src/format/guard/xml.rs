@@ -20,7 +20,7 @@ const MAX_ENTITY_NAME_BYTES: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum XmlState {
-    /// Between tags.
+    /// In the text between tags.
     Text,
     /// After `<`, before it is known what follows.
     Markup,

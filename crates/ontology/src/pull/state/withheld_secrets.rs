@@ -15,7 +15,7 @@ use crate::source::{Absence, AbsenceReason};
 /// The part of a [`PullState`] that is not persisted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in super::super) enum WithheldSecrets {
-    /// Everything is persisted.
+    /// The whole state is persisted.
     #[default]
     Nothing,
     /// Addresses from a source are missing: the source can be queried again.

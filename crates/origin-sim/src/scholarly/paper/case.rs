@@ -7,7 +7,7 @@ use super::super::Faults;
 pub(in super::super) enum Case {
     /// Open at its publisher.
     Gold,
-    /// In `PubMed` Central.
+    /// In `PubMed` Central, with a PDF.
     Central,
     /// In `PubMed` Central as XML alone.
     CentralText,

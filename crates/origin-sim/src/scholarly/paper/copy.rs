@@ -8,9 +8,9 @@ use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyMention {
     No,
-    /// The page only.
+    /// The catalogue lists the page only.
     Page,
-    /// The page and the file.
+    /// The catalogue lists the page and the file.
     File,
 }
 

@@ -81,7 +81,7 @@ pub enum DatabaseError {
     /// `SQLite` reports an error.
     #[error("the telemetry database {path} cannot be used: {why}")]
     Sqlite {
-        /// The file.
+        /// The path of the database.
         path: String,
         /// The error message of `SQLite`.
         why: String,
@@ -92,9 +92,9 @@ pub enum DatabaseError {
          move the file away and a new one is created"
     )]
     Version {
-        /// The file.
+        /// The path of the database.
         path: String,
-        /// Its version.
+        /// The version of the file.
         found: i64,
     },
     /// The first version of the program created the file, and the file cannot be migrated.
@@ -103,7 +103,7 @@ pub enum DatabaseError {
          read a writable copy of it"
     )]
     Old {
-        /// The file.
+        /// The path of the database.
         path: String,
     },
     /// The file does not exist.
@@ -112,7 +112,7 @@ pub enum DatabaseError {
          or telemetry is off"
     )]
     Missing {
-        /// The file.
+        /// The path of the database.
         path: String,
     },
 }
