@@ -1,6 +1,6 @@
 //! A common bound on the memory of files that are read at the same time.
 //!
-//! [`FormatLimits`](crate::format::FormatLimits) bound the memory for one file. Many small files
+//! [`FormatLimits`] bound the memory for one file. Many small files
 //! are read at once, but a large file uses the whole budget and is read alone.
 
 use std::sync::Arc;

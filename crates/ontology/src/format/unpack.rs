@@ -70,7 +70,7 @@ pub enum UnpackError {
     Io(#[from] io::Error),
 }
 
-/// A file that was extracted from an archive by [`extract_zip`](super::unpack::extract_zip).
+/// A file that was extracted from an archive by [`extract_zip`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractedFile {
     /// The path below the target directory.

@@ -60,7 +60,7 @@ pub fn prune(
     Ok(removed)
 }
 
-/// The treatment of old versions in [`Library::prune`].
+/// The treatment of old versions in [`prune`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PruneMode {
     /// Old versions are removed.

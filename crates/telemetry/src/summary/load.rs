@@ -1,4 +1,4 @@
-//! Reads a [`RunSummary`](crate::summary::RunSummary) from the database.
+//! Reads a [`RunSummary`] from the database.
 
 use std::path::Path;
 

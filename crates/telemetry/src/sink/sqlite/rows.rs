@@ -12,8 +12,7 @@ use crate::record::{
 use crate::run::hash_prefix;
 use crate::sink::jsonl::millis;
 
-/// Inserts rows of one run into the tables of
-/// [`CREATE_TELEMETRY_TABLES`](crate::sink::sqlite::database::CREATE_TELEMETRY_TABLES).
+/// Inserts rows of one run into the tables of `schema.sql`.
 pub(super) struct Rows<'a> {
     pub(super) transaction: &'a Transaction<'a>,
     pub(super) run: &'a str,
