@@ -310,7 +310,7 @@ impl Paper {
         }
     }
 
-    /// Returns the [`Copy`](struct@Copy) at a publisher.
+    /// Returns the [`struct@Copy`] at a publisher.
     pub(super) fn copy_at(&self, publisher: &Publisher) -> Option<&Copy> {
         self.copies.iter().find(|copy| copy.publisher == publisher)
     }

@@ -4,7 +4,7 @@ use super::super::Faults;
 use super::super::file::TextVersion;
 use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
 
-/// The mention of a [`Copy`](struct@Copy) in a catalogue.
+/// The mention of a [`struct@Copy`] in a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyMention {
     No,
@@ -14,7 +14,7 @@ pub(in super::super) enum CopyMention {
     File,
 }
 
-/// The fault of a [`Copy`](struct@Copy).
+/// The fault of a [`struct@Copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Trouble {
     Nothing,
