@@ -1,6 +1,6 @@
 //! The book of `docs/`: `cargo xtask docs` builds the book with mdBook and checks every page that it made.
 //!
-//! [`words`](crate::words) checks the links of the Markdown files, which readers of the repository follow. This
+//! [`words`] checks the links of the Markdown files, which readers of the repository follow. This
 //! module checks those of the built pages, whose anchors mdBook makes in its own way.
 
 mod built_page;
