@@ -55,7 +55,7 @@ const BUSY_RECORDS: u32 = 10;
 /// The interval at which the textfile is written.
 const TEXTFILE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Counters, gauges and [`Histogram`]s of a run.
+/// Counters, gauges and `Histogram`s of a run.
 pub struct Metrics {
     run: Arc<RunIdentity>,
     clock: Arc<dyn Clock>,

@@ -228,7 +228,7 @@ fn targets(checks: &[TargetCheck]) -> String {
     table(&["target", "wanted", "found", "", "where"], &rows)
 }
 
-/// Writes a list of [`FigureChange`]s as text.
+/// Writes a list of `FigureChange`s as text.
 #[must_use]
 pub fn comparison_text(before: &str, after: &str, compared: &[FigureChange]) -> String {
     let rows: Vec<Vec<String>> = compared
