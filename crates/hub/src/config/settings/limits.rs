@@ -229,7 +229,7 @@ impl Section for RolesSettings {
         closed_schema(roles.into_iter().collect())
     }
 
-    /// Shows only the roles with a setting.
+    /// Shows only the roles that have a setting.
     fn show(&self) -> Json {
         let shown = Role::ALL.map(|role| (role.as_str().to_owned(), self.of(role).show()));
         let set = |(_, json): &(String, Json)| json.as_object().is_some_and(|map| !map.is_empty());
