@@ -16,17 +16,18 @@ use serde_json::{Value as Json, json};
 section! {
     /// Targets of a run, for `docstokg summary --slo`.
     SloSettings {
-        /// The smallest share of opens whose probe succeeds; an outage counts once
+        /// The smallest share of probed opens that a success ends; an outage counts once, however
+        /// often it is probed
         success_after_open_min: f64 = 0.5,
-        /// The most by which the 95th percentile of inferred opens may exceed the breaker's
-        /// `reset_timeout_s`, as a factor
+        /// The largest ratio of the 95th percentile of the lengths of opens to the breaker's
+        /// `reset_timeout_s`, without opens whose length a server or an operator declared
         breaker_block_p95_over_reset_max: f64 = 1,
         /// The largest share of attempts with status 429
         http_429_ratio_max: f64 = 0.05,
         /// The largest share of attempts with status 503
         http_503_ratio_max: f64 = 0.05,
-        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
-        /// role
+        /// The largest 95th percentile of the time spent waiting for a rate limit, in milliseconds,
+        /// on any host and role
         rate_delay_p95_ms_max: f64 => "none",
         /// The most opens per hour of any breaker
         opens_per_hour_max: f64 => "none",

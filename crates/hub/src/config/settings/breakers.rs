@@ -45,7 +45,8 @@ section! {
     ClassifySettings {
         /// Statuses that count as failures; the default of `neutral` leaves them out
         failure: StatusList => "429 and every 5xx",
-        /// Statuses that neither count nor reset, beside 4xx that are not failures
+        /// Statuses that count neither as failures nor as successes; other 4xx that are not
+        /// failures are neutral as well
         neutral: StatusList = [401, 403, 404, 410, 451],
         /// Counts 408 as a failure
         count_408: bool = false,
