@@ -20,8 +20,8 @@ section! {
         /// Windows that apply together: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as
         /// a list; an empty list is no limit
         rates: RateList => "by role",
-        /// The longest wait for a rate limit, in milliseconds; `fetch` and calls with this bound
-        /// are refused if they would wait longer, and a bulk run waits in the queue instead
+        /// The longest wait for a rate limit, in milliseconds. `fetch` and calls with this bound
+        /// are refused if they would wait longer; a bulk run waits in the queue instead
         max_delay_ms: u64 => "by role",
         /// Counts HEAD requests in the windows
         count_head: bool = false => "false; true in the gateway",
