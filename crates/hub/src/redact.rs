@@ -68,7 +68,7 @@ pub fn redact_text(text: &str) -> String {
                 .filter(|last| ENDS.contains(last))
                 .map_or(0, char::len_utf8);
         let (word, rest) = piece.split_at(end);
-        // A word with `@` may begin with a name and password before a host.
+        // In `SCHEME://NAME:PASSWORD@HOST`, the name and the password are hidden.
         match word
             .split_once("://")
             .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
