@@ -152,9 +152,9 @@ pub(crate) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     add_via(headers, version, name);
 }
 
-/// Isolates the page in a response from the gateway. The browser sees every page as part of the
-/// gateway's origin. With these fields, it gives the page an origin of its own, so that scripts of
-/// the page cannot use the gateway.
+/// Isolates the page in a response from the gateway. A browser sees every page that the gateway
+/// returns as part of the gateway's origin. The changed fields let it give the page another origin,
+/// so that scripts of the page cannot use the gateway.
 pub(crate) fn isolate(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         let name = name.as_str();

@@ -92,7 +92,7 @@ impl SiteAdmission {
         self.news.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Displays a [`Transition`] of a breaker that only this process uses to the other processes.
+    /// Shows other processes a [`Transition`] of a breaker that only this process uses.
     fn show(&self, transition: &Transition) {
         let Some((store, key)) = &self.shown else {
             return;

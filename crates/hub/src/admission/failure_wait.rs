@@ -15,8 +15,8 @@ impl AdmissionQueue {
     /// Returns the [`ThrottleHold`] of a request that must wait for the results of requests in
     /// flight; `None` if the request need not wait.
     ///
-    /// A request is also sent now if its terms end before that wait: it would spend its remaining
-    /// time here instead of waiting for a rate limit.
+    /// A request whose terms would end during that wait is sent now. Otherwise it would spend its
+    /// time here, and have none left to wait for a rate limit.
     fn held_by_failures(&self, terms: &AdmissionTerms) -> Option<ThrottleHold> {
         let breaker = &self.rules.policy.breaker;
         let site = &self.site;

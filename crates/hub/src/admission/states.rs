@@ -30,7 +30,8 @@ const SLOT_RETRY_JITTER: Duration = Duration::from_millis(30);
 /// Maximum wait between two requests for a shared slot, short enough for the reservation not to
 /// expire.
 const MAX_SLOT_RETRY: Duration = Duration::from_secs(1);
-/// Maximum time until its reservation for which a request keeps the slots that it has.
+/// Maximum time to wait for a reservation with slots in hand. A request that must wait longer
+/// releases its slots.
 const SLOT_HOLD: Duration = Duration::from_millis(5);
 /// Time for which a due reservation is kept at first, while its request waits for slots of the
 /// process.

@@ -25,8 +25,8 @@ use crate::files::hex;
 /// Minimum announced length of a body whose note is written before the body is read, in bytes. So a
 /// large download can be resumed even if the process is killed.
 const MIN_NOTED_BYTES: u64 = 1 << 20;
-/// Minimum time by which `Last-Modified` is older than the response, for a strong validator (RFC
-/// 9110 section 8.8.2.2).
+/// Minimum time by which `Last-Modified` must be older than the response to be a strong validator
+/// (RFC 9110 section 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
 
 /// The content of a note: where a part file comes from.

@@ -411,7 +411,7 @@ fn refusing_window(refusal: &Refusal) -> Option<Window> {
     }
 }
 
-/// Returns the [`BreakerState`] because of which a breaker refused; `None` if the limiter refused.
+/// Returns the [`BreakerState`] of the breaker that refused; `None` if the limiter refused.
 fn refusing_state(refusal: &Refusal) -> Option<BreakerState> {
     match &refusal.reason {
         RefusalReason::Rate { .. } | RefusalReason::Slots => None,
