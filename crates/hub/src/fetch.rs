@@ -52,7 +52,7 @@ use crate::request::Request;
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// The final response of a request, with the [`Journey`] of the request.
+/// The final response of a request, with the record of the request in its [`RequestTrack`].
 pub(crate) struct FinalResponse<T> {
     pub(crate) head: Box<ResponseHead>,
     pub(crate) body: DeliveredBody<T>,
