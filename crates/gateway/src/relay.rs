@@ -37,7 +37,7 @@ const MAX_RESOLVER: usize = 64;
 pub(crate) enum ClientBody {
     /// The rest of the body is in memory.
     Whole(Option<Bytes>),
-    /// The body arrives through a pipe, see [`pipe`](crate::pipe).
+    /// The body arrives through a pipe, see [`pipe`].
     Piped(PipeReader),
 }
 
