@@ -165,6 +165,13 @@ impl Directory {
         path.join(QUEUE_FILE).exists()
     }
 
+    /// Reads a setting that an earlier run wrote, without locking the directory: a run may be active
+    /// there. `None` if there is none.
+    #[must_use]
+    pub fn read_setting(path: &Path, name: &str) -> Option<String> {
+        WorkQueue::read_setting(&path.join(QUEUE_FILE), name)
+    }
+
     /// Recovers what a killed run left: files that were recorded get their names.
     ///
     /// # Errors

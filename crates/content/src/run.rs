@@ -77,7 +77,8 @@ pub struct RunOptions {
     pub min_pdf_bytes: u64,
     /// Whether robots.txt is ignored.
     pub ignore_robots: bool,
-    /// URLs of inputs were written by others: they do not lead into the private network.
+    /// The inputs of this run were written by others: their URLs do not lead into the private
+    /// network, in this run and in later ones.
     pub untrusted_input: bool,
     /// Whether sites get the cookies back that they set on the way, in memory and for this run.
     pub cookies: bool,

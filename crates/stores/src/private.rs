@@ -27,6 +27,12 @@ pub fn share_with(group: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the number of the group that shares the state of this process, if one does.
+#[must_use]
+pub fn group() -> Option<u32> {
+    SHARED_STATE_GROUP.get().copied()
+}
+
 /// Finds the number of a group in the system's list.
 fn number_of(group: &str, list: &str) -> Option<u32> {
     list.lines().find_map(|line| {

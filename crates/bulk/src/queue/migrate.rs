@@ -15,7 +15,8 @@ pub struct Respelling {
 }
 
 /// Migrates a file of version `found`, in one transaction: reasons get their one spelling (since
-/// version 9), lanes their codec (since version 10).
+/// version 9), lanes their codec (since version 10), items a column for the trust in their input
+/// and runs a table of settings (since version 11).
 pub(super) fn migrate(
     database: &mut Connection,
     found: i64,
@@ -27,6 +28,12 @@ pub(super) fn migrate(
     }
     if found < 10 {
         encode_lanes(&transaction)?;
+    }
+    if found < 11 {
+        transaction.execute_batch(
+            "ALTER TABLE items ADD COLUMN untrusted INTEGER;
+             CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;",
+        )?;
     }
     transaction.pragma_update(None, "user_version", TABLES_VERSION)?;
     transaction.commit()

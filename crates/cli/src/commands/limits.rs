@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{advise, doctor};
 use crate::arguments::{GlobalArguments, LimitsArguments, LimitsCommand};
 use crate::exit::CommandFailure;
-use crate::{known, output, session, state};
+use crate::{command_line, known, output, session, state};
 
 /// The longest window that is a pace and not a quota.
 const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
@@ -144,7 +144,8 @@ pub(crate) fn one_line(config: &Config) -> String {
     let known = config.limits.hosts.keys().chain(of_sites);
     let known = known.collect::<HashSet<_>>().len();
     let others = rates_in_words(strictest(config));
-    format!("other hosts: {others} (docstokg limits show lists the {known} known ones)")
+    let command = command_line::command(&["limits", "show"]);
+    format!("other hosts: {others} ({command} lists the {known} known ones)")
 }
 
 /// Returns the default windows of the role that may send least.

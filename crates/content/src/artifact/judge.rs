@@ -32,6 +32,8 @@ pub(crate) struct JudgedCandidate<'a> {
     pub(crate) location: &'a CandidateLocation,
     pub(crate) work: &'a Work,
     pub(crate) missing: &'a BTreeSet<ArtifactKind>,
+    /// The input that names the work was written by others.
+    pub(crate) is_input_untrusted: bool,
 }
 
 impl JudgedCandidate<'_> {
@@ -42,6 +44,12 @@ impl JudgedCandidate<'_> {
     /// Tells whether the user named the URL.
     fn is_direct(&self) -> bool {
         self.location.resolver == ResolverId::DIRECT
+    }
+
+    /// Tells whether the URL may lead into the private network: the user named it in a trusted
+    /// input.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.is_direct() && !self.is_input_untrusted
     }
 
     /// Tells whether a page is what is wanted here.
