@@ -32,7 +32,7 @@ pub(crate) use serve::{ServeArguments, ServeCacheMode};
     name = "docstokg",
     version,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
-                  3 refused for now by breaker or limiter."
+                  3 refused for now by breaker or limiter, 130 interrupted."
 )]
 pub(crate) struct DocstokgArguments {
     #[command(flatten)]

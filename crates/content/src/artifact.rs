@@ -128,7 +128,9 @@ impl Fetcher {
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
         }
-        if !candidate.is_trusted() {
+        if candidate.is_input_untrusted {
+            request = request.untrusted();
+        } else if !candidate.is_direct() {
             request = request.discovered();
         }
         if let Some(referer) = location

@@ -37,8 +37,11 @@ impl KnownHosts {
     }
 
     /// Says whether a hop to a host may lead into the private network: only if the user supplied
-    /// the host.
+    /// the host, and never for a request of an untrusted list.
     pub(crate) fn reach_of(&self, host: &Host, request: &Request) -> AddressReach {
+        if request.provenance == Provenance::Untrusted {
+            return AddressReach::PublicOnly;
+        }
         let is_requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|requested| requested == *host)

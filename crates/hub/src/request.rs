@@ -28,6 +28,9 @@ pub enum Provenance {
     UserSupplied,
     /// It was found in the answer of a server.
     Discovered,
+    /// A list that others wrote names it: it may not lead to a host that the user supplied
+    /// elsewhere, either.
+    Untrusted,
 }
 
 /// How long a caller waits for the rate.
@@ -270,6 +273,14 @@ impl Request {
     #[must_use]
     pub fn discovered(mut self) -> Self {
         self.provenance = Provenance::Discovered;
+        self
+    }
+
+    /// Marks the URL as one of a list that others wrote: neither it nor what it redirects to may
+    /// lead into the private network, whatever hosts the user supplied there.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.provenance = Provenance::Untrusted;
         self
     }
 

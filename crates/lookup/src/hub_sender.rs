@@ -22,6 +22,8 @@ pub struct HubSender {
     pages: Option<PageRules>,
     redirect_gate: Option<RedirectGate>,
     charges_services: bool,
+    /// What is looked up was named by a list that others wrote.
+    is_untrusted: bool,
     requests: Option<Arc<RequestGroup>>,
     /// A request of this sender was cancelled: what a source makes of the rest is not a result.
     was_cancelled: Arc<AtomicBool>,
@@ -56,6 +58,7 @@ impl HubSender {
             pages: None,
             redirect_gate: None,
             charges_services: false,
+            is_untrusted: false,
             requests: None,
             was_cancelled: Arc::default(),
         }
@@ -84,6 +87,16 @@ impl HubSender {
     pub fn with_redirect_gate(self, gate: RedirectGate) -> Self {
         Self {
             redirect_gate: Some(gate),
+            ..self
+        }
+    }
+
+    /// Returns the same sender for what an untrusted list names: pages do not lead into the private
+    /// network, whatever hosts the user supplied there.
+    #[must_use]
+    pub fn distrusting(self, is_untrusted: bool) -> Self {
+        Self {
+            is_untrusted,
             ..self
         }
     }
@@ -159,10 +172,12 @@ impl HubSender {
             .as_ref()
             .filter(|_| request.role != Role::Metadata)
         {
-            sent = sent
-                .discovered()
-                .robots(pages.robots.clone())
-                .final_when(pages.is_final);
+            sent = if self.is_untrusted {
+                sent.untrusted()
+            } else {
+                sent.discovered()
+            };
+            sent = sent.robots(pages.robots.clone()).final_when(pages.is_final);
             if let Some(jar) = &pages.cookies {
                 sent = sent.cookies(Arc::clone(jar));
             }

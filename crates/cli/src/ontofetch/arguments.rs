@@ -20,7 +20,7 @@ use crate::quantity;
     name = "ontofetch",
     version,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
-                  3 refused for now by breaker or limiter."
+                  3 refused for now by breaker or limiter, 130 interrupted."
 )]
 pub(super) struct OntofetchArguments {
     #[command(flatten)]

@@ -42,14 +42,8 @@ impl JudgedCandidate<'_> {
     }
 
     /// Tells whether the user named the URL.
-    fn is_direct(&self) -> bool {
+    pub(super) fn is_direct(&self) -> bool {
         self.location.resolver == ResolverId::DIRECT
-    }
-
-    /// Tells whether the URL may lead into the private network: the user named it in a trusted
-    /// input.
-    pub(super) fn is_trusted(&self) -> bool {
-        self.is_direct() && !self.is_input_untrusted
     }
 
     /// Tells whether a page is what is wanted here.
