@@ -1,4 +1,4 @@
-//! Where files go below the out directory.
+//! The paths of files below the output directory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::names::file_stem;
 use crate::work::Work;
 use crate::work_state::ArtifactKind;
 
-/// How files are laid out.
+/// The layout of files below the output directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileLayout {
     /// `pdf/YEAR__TITLE__ID.pdf`
@@ -21,13 +21,13 @@ pub enum FileLayout {
 /// The directory of files that are named by their hash.
 const BY_HASH: &str = "sha256";
 
-/// Returns the directories that files go to, whatever the layout.
+/// Returns all directories that may contain files, for every [`FileLayout`].
 pub fn directories(out: &Path) -> impl Iterator<Item = PathBuf> {
     let kinds = ArtifactKind::ALL.into_iter().map(ArtifactKind::as_str);
     kinds.chain([BY_HASH]).map(move |name| out.join(name))
 }
 
-/// Returns the path of a file below the out directory.
+/// Returns the path of a file below the output directory.
 #[must_use]
 pub fn path_of(
     layout: FileLayout,
@@ -46,7 +46,7 @@ pub fn path_of(
     }
 }
 
-/// Returns the ending that a URL suggests, if it is a plain one.
+/// Returns the file extension in a URL, if it consists of letters and digits.
 #[must_use]
 pub fn extension_of(url: &Url) -> Option<String> {
     let name = url.path_segments()?.next_back()?;

@@ -23,9 +23,9 @@ use crate::{command_line, output};
 
 /// A simulated web on loopback, in a runtime of its own.
 pub(crate) struct DemoWeb {
-    /// The web.
+    /// The simulated web.
     pub(crate) web: SimulatedWeb,
-    /// The address that its hosts are reached at.
+    /// The address of all its hosts.
     pub(crate) address: String,
     _listener: Listener,
     _runtime: tokio::runtime::Runtime,
@@ -90,7 +90,7 @@ pub(crate) fn run(
     };
     // The commands that it prints have to find its state.
     command_line::remember_context(&parsed.global);
-    // Works without a file are part of the demonstration, so the download itself exits with 1.
+    // The demonstration includes works without a file, so the download itself exits with 1.
     let ended = download::run(&parsed.global, job)?;
     if ended == ExitCode::from(exit::EXIT_INTERRUPTED) {
         return Ok(ended);
@@ -99,7 +99,7 @@ pub(crate) fn run(
     show(global, &achieved, &out, &prepared)
 }
 
-/// The files that a run needs.
+/// The files of a demonstration.
 struct DemoFiles {
     input: PathBuf,
     config: PathBuf,
@@ -163,7 +163,8 @@ fn download_words(
     words
 }
 
-/// What the demonstration achieved, by the truth of the simulated web and its hosts' own ledger.
+/// The result of the demonstration, compared with the truth of the simulated web and the ledgers of
+/// its hosts.
 struct DemoResult {
     files: usize,
     obtainable: usize,

@@ -122,7 +122,7 @@ fn inputs(arguments: &DownloadArguments) -> Result<Vec<UserInput>, CommandFailur
              stdin; or --topic, --filter, --resume",
         ));
     }
-    // The manifest of another program may be what is continued.
+    // The manifest of another program may be the run to continue.
     let resumes_input = arguments.resume && !arguments.inputs.is_empty();
     if (arguments.resume || arguments.retry_failed || arguments.verify)
         && !resumes_input
@@ -224,7 +224,7 @@ pub(crate) fn execute(
     loaded: LoadedConfig,
     mut job: DownloadJob<'_>,
 ) -> Result<ExitCode, CommandFailure> {
-    // A run that is not full leaves nothing behind.
+    // A run that is not full leaves no files behind.
     let is_partial = job.options.mode != RunMode::Full;
     if is_partial {
         // A signal from here on is kept until the directory can be removed.
@@ -276,7 +276,7 @@ fn execute_in(
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
-        // What was not found may be there by now.
+        // An earlier "not found" may be out of date.
         config.cache.access = CacheAccess::SkipErrors;
     }
     let hub = session.hub(config, [recording.observer(), view.observer()])?;
@@ -298,8 +298,8 @@ fn execute_in(
     ended
 }
 
-/// Lets no more requests be sent at once than there are workers: works that wait for their hosts
-/// hold none, and could all be let through together.
+/// Limits the concurrent requests to the number of workers. Works that wait for their hosts occupy
+/// no worker, and could otherwise all be admitted at the same time.
 fn bound_requests(config: &mut Config, workers: u32) {
     let configured = config.limits.max_inflight.value;
     let workers = NonZero::new(workers);

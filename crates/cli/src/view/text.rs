@@ -80,7 +80,7 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Formats a length of time, rounded up to seconds or down to minutes.
+/// Formats a duration, rounded up to seconds or down to minutes.
 pub(crate) fn length(length: Duration) -> String {
     let seconds = length.as_secs_f64().ceil();
     #[expect(

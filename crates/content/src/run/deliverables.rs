@@ -1,9 +1,9 @@
-//! What the person who ordered the papers gets at the end: `report.html`, `missing.csv` and
+//! The files for the person who ordered the papers: `report.html`, `missing.csv` and
 //! `downloaded.csl.json`.
 //!
-//! The report begins with works, not with requests: how many were asked for, are there, are not
-//! openly available, failed or wait. What is missing has its reason in plain words and the best
-//! link for a human.
+//! The report begins with works, not with requests. It counts the works that were ordered,
+//! downloaded, not openly available, failed, or waiting. Every missing work has its reason in plain
+//! words, and the best link for a person.
 
 mod html;
 
@@ -22,23 +22,23 @@ use crate::identifier::Identifier;
 use crate::reason::{self, Reason};
 use crate::resolver::doi_path;
 
-/// The most works that the page lists of each kind; the files list all.
+/// Maximum number of works of each kind on the page; the files contain all.
 const MAX_LISTED_WORKS: usize = 2_000;
 
-/// How a work stands, for the person who ordered it.
+/// The standing of a work, for the person who ordered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkStanding {
-    /// Its file is there.
+    /// The file of the work was downloaded.
     Downloaded,
-    /// No source offers it openly: no copy is known, or access is refused.
+    /// No source offers the work openly: no copy is known, or access is refused.
     NotOpen,
-    /// It may be there, and could not be got.
+    /// The work may be available, but could not be downloaded.
     Failed,
-    /// It is still to do.
+    /// The work is not finished.
     Waiting,
 }
 
-/// One work, as it is delivered.
+/// A work, as the files of the delivery describe it.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveredWork {
     pub(crate) work_id: String,
@@ -47,11 +47,11 @@ pub(crate) struct DeliveredWork {
     pub(crate) year: Option<i64>,
     pub(crate) doi: Option<String>,
     pub(crate) path: Option<String>,
-    /// Why it is missing, in plain words.
+    /// The reason why the file is missing, in plain words.
     pub(crate) reason: String,
-    /// What exactly happened.
+    /// The details of the failure.
     pub(crate) detail: String,
-    /// The best link for a human.
+    /// The best link for a person.
     pub(crate) link: String,
 }
 
@@ -90,7 +90,7 @@ impl DeliveredWork {
     }
 }
 
-/// Tells whether a work without a file is not openly available, or failed.
+/// Returns the [`WorkStanding`] of a work without a file: not openly available, or failed.
 fn standing(reason: Reason, status: Option<u16>) -> WorkStanding {
     match (reason, status) {
         (Reason::NotFound | Reason::HtmlOnly, _)
@@ -99,7 +99,7 @@ fn standing(reason: Reason, status: Option<u16>) -> WorkStanding {
     }
 }
 
-/// Returns where a human finds the work.
+/// Returns the URL at which a person finds the work.
 fn link(work_id: &str, doi: Option<&str>) -> String {
     match (Identifier::parse(work_id), doi) {
         (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{}", doi_path(&doi)),
@@ -116,7 +116,7 @@ fn link(work_id: &str, doi: Option<&str>) -> String {
     }
 }
 
-/// A file that is written as works come, and appears when it is complete.
+/// A file that is written work by work, and replaces its final path only when complete.
 struct GrowingFile {
     path: PathBuf,
     part: PathBuf,
@@ -139,7 +139,7 @@ impl GrowingFile {
     }
 }
 
-/// Gathers works for the page and writes the lists as they come.
+/// Collects works for the page, and writes the lists while works arrive.
 struct DeliverablesWriter {
     missing: GrowingFile,
     references: GrowingFile,
@@ -186,7 +186,7 @@ impl DeliverablesWriter {
         self.page.take(work);
     }
 
-    /// Finishes the lists, and returns the works of the page.
+    /// Finishes the lists, and returns the [`html::PageWorks`].
     fn finish(mut self) -> io::Result<html::PageWorks> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -200,8 +200,8 @@ impl DeliverablesWriter {
     }
 }
 
-/// Writes a cell of a CSV file (RFC 4180). What a spreadsheet would take for a formula is kept from
-/// being one.
+/// Writes a cell of a CSV file (RFC 4180). Text that a spreadsheet would execute as a formula is
+/// escaped.
 fn cell(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         format!("'{text}")
@@ -215,7 +215,7 @@ fn cell(text: &str) -> String {
     }
 }
 
-/// Writes a work as CSL-JSON, as reference managers read it.
+/// Returns a [`DeliveredWork`] as CSL-JSON for reference managers.
 fn csl(work: &DeliveredWork) -> Value {
     let mut item = json!({ "id": work.work_id, "type": "article", "URL": work.link });
     if let Some(title) = &work.title {
@@ -240,7 +240,7 @@ fn csl(work: &DeliveredWork) -> Value {
 /// Writes the files for the person who ordered the papers.
 ///
 /// # Errors
-/// The queue cannot be read, or a file cannot be written.
+/// Returns a [`QueueError`] if the queue cannot be read, or a file cannot be written.
 pub async fn deliver(queue: &WorkQueue, out: &Path, report: &RunReport) -> Result<(), QueueError> {
     let unwritable = |error: io::Error| QueueError::Sqlite {
         path: out.display().to_string(),

@@ -1,4 +1,4 @@
-//! The end of a work: what it came to is recorded.
+//! The end of a work, and its record.
 
 use docstokg_bulk::queue::ItemEnd;
 use docstokg_bulk::scheduler::{RunError, RunMode};
@@ -8,12 +8,12 @@ use crate::manifest::WorkAccount;
 use crate::reason::Reason;
 
 impl WorksJob {
-    /// Records what a work came to.
+    /// Records the end of a work.
     pub(super) async fn record_end(&self, item: ActiveWork) -> Result<(), RunError> {
         let (id, attempts) = (item.id, item.state.attempts);
         if item.state.has_file() {
-            // Its record was written with its file; where more kinds were wanted and none came, its
-            // end was not.
+            // The end is normally recorded with the file. If further kinds were wanted and not
+            // found, the end is recorded here.
             if !item.is_end_recorded {
                 let end = Some(ItemEnd::Done(id, attempts));
                 self.context
@@ -59,7 +59,7 @@ impl WorksJob {
     }
 }
 
-/// Returns the classification of a work without a file.
+/// Returns the classification of a work without a file, by its [`Reason`].
 fn classification(reason: Reason) -> &'static str {
     match reason {
         Reason::HttpStatus | Reason::RequestException => "http_error",

@@ -32,7 +32,7 @@ pub(super) fn finish(
     is_partial: bool,
     outcome: Option<Result<(RunEnd, RunReport), RunError>>,
 ) -> Result<ExitCode, CommandFailure> {
-    // A list that was not read to its end is read again; its known works are skipped.
+    // A list that was not read to its end is read again, and its known works are skipped.
     let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
     let command = resume::command(is_read, &directory.path);
     let resume = (command.as_deref()).unwrap_or("the same command with --resume");
@@ -116,7 +116,7 @@ fn standing(counters: &Counters) -> String {
     )
 }
 
-/// Prints what a run came to, and where its results are.
+/// Prints the result of a run, and the paths of its files.
 fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     output::tell(&sentence(ended, report));
     let page = directory.path.join("report.html");
@@ -128,7 +128,7 @@ fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     ));
 }
 
-/// Adds how the run ended, and the locations that `--list-only` found.
+/// Adds the end of the run, and the locations found by `--list-only`.
 fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
     shown["offline"] = json!(matches!(ended, RunEnd::Offline { .. }));
     if let RunEnd::Deferred { due_in, .. } = ended {
@@ -153,8 +153,7 @@ fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
     }
 }
 
-/// Formats what a run would do: how many works are known, how many are to download, and how long
-/// that takes at least.
+/// Formats the plan of a dry run: the numbers of known and new works, and the minimum time.
 pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> String {
     let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
     let least = least.map_or_else(
@@ -177,7 +176,7 @@ pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> Strin
     )
 }
 
-/// Formats the limit that makes a dry run wait longest, and how to change it.
+/// Formats the limit with the longest wait in a dry run, and the way to change it.
 fn binding(least: &SiteForecast) -> String {
     let Some(limit) = &least.because else {
         return String::new();
@@ -188,7 +187,7 @@ fn binding(least: &SiteForecast) -> String {
     format!(", set by {words} at {host}{}", hint.unwrap_or_default())
 }
 
-/// Formats that there is no network, in one line.
+/// Formats the message that there is no network, in one line.
 fn offline(left: u64, inputs_unread: bool) -> String {
     let works = plural(left, "work");
     let unread = if inputs_unread {
@@ -202,7 +201,7 @@ fn offline(left: u64, inputs_unread: bool) -> String {
     )
 }
 
-/// Prints which hosts the remaining works wait for.
+/// Prints the hosts that unfinished works wait for.
 fn tell_waits(progress: &RunProgress, due_in: Duration) {
     let now = TokioRuntime::default().wall();
     for wait in progress.waiting().into_iter().take(5) {
