@@ -2,6 +2,7 @@
 
 mod execution;
 mod final_report;
+mod input_list;
 mod job;
 mod options;
 mod resume;

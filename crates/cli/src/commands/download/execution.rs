@@ -156,7 +156,7 @@ fn halted(error: DirectoryError) -> RunError {
     RunError::Halted(format!("{:#}", anyhow::Error::from(error)))
 }
 
-/// Checks files and takes failed works up again, where the arguments ask for it.
+/// Checks files and queues failed works again, if the arguments say so.
 async fn prepare(directory: &Directory, arguments: &DownloadArguments) -> Result<(), RunError> {
     if arguments.verify {
         let verified = verify(directory).await.map_err(halted)?;
@@ -204,7 +204,7 @@ fn open_inputs(
         ));
     }
     if let Some(query) = job.plan.query.take() {
-        // Queries are asked of APIs only.
+        // Queries go to APIs only, so robots.txt does not apply.
         let web = WorkSender::new(context.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(QueryPages::new(
             web,

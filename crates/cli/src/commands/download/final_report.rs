@@ -268,3 +268,18 @@ fn sentence(ended: &RunEnd, report: &RunReport) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_not_read_is_named_beside_the_works_without_a_network() {
+        assert!(
+            offline(2_001, true).ends_with(
+                "2001 works remaining so far, and the inputs were not read to their end"
+            )
+        );
+        assert!(offline(1, false).ends_with("1 work remaining"));
+    }
+}
