@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{advise, doctor};
 use crate::arguments::{GlobalArguments, LimitsArguments, LimitsCommand};
 use crate::exit::CommandFailure;
-use crate::{command_line, known, output, session, state};
+use crate::{known, output, session, state};
 
 /// The longest window that counts as a pace and not as a quota.
 const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
@@ -145,8 +145,7 @@ pub(crate) fn one_line(config: &Config) -> String {
     let known = config.limits.hosts.keys().chain(of_sites);
     let known = known.collect::<HashSet<_>>().len();
     let others = rates_in_words(strictest(config));
-    let command = command_line::command(&["limits", "show"]);
-    format!("other hosts: {others} ({command} lists the {known} known ones)")
+    format!("other hosts: {others} (docstokg limits show lists the {known} known ones)")
 }
 
 /// Returns the default windows of the role with the lowest limits.
