@@ -162,12 +162,18 @@ impl WindowPace {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
-        // A long window that was empty for a while fills faster than requests leave it.
-        if self.window >= Seconds(5.0) && !self.is_even {
-            let filled = log.count(self.window, now) / self.n;
-            let spaced = fill_distance(filled).min(0.98) * gap;
-            return LearnerInstant::later(free, self.last_sent + spaced);
+        if self.window < Seconds(5.0) || self.is_even {
+            return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
         }
-        LearnerInstant::later(free, self.last_sent + 1.005 * gap)
+        // A long window that was empty for a while fills faster than requests leave it. One that
+        // was used up is used again in the same rhythm.
+        let is_used_up = free.is_some_and(|free| free >= self.last_sent);
+        let filled = if is_used_up {
+            0.0
+        } else {
+            log.count(self.window, now) / self.n
+        };
+        let spaced = fill_distance(filled).min(0.98) * gap;
+        LearnerInstant::later(free, self.last_sent + spaced)
     }
 }
