@@ -48,9 +48,8 @@ impl CommandFailure {
     pub(crate) fn message(&self) -> String {
         match self {
             Self::Config(problems) => problems.to_string(),
-            Self::Usage(message) => message.clone(),
+            Self::Usage(message) | Self::Interrupted(message) => message.clone(),
             Self::Failed(error) => format!("{error:#}"),
-            Self::Interrupted(message) => message.clone(),
             Self::WithHint(failure, _) => failure.message(),
         }
     }
