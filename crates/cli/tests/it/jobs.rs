@@ -37,7 +37,7 @@ impl LoopbackServer {
                 while reader.read_line(&mut header).is_ok_and(|length| length > 2) {
                     header.clear();
                 }
-                let is_file = path.ends_with(".pdf");
+                let is_file = is_pdf(&path);
                 let body = docstokg_origin_sim::pdf::carrying(&[b'x'; 3_000]);
                 let (status, body) = if is_file {
                     ("200 OK", body)
@@ -63,6 +63,13 @@ impl LoopbackServer {
     fn paths(&self) -> Vec<String> {
         self.paths.lock().expect("a list").clone()
     }
+}
+
+/// Tells whether a path is that of a PDF.
+fn is_pdf(path: &str) -> bool {
+    Path::new(path)
+        .extension()
+        .is_some_and(|ending| ending == "pdf")
 }
 
 /// Tells whether an arrival asks for a file.
@@ -145,7 +152,7 @@ fn job_world() -> DownloadWorld {
                 .header("content-type", "application/json")
             }
             "/oa/7.pdf" => ScriptedReply::status(404),
-            _ if path.ends_with(".pdf") => sized_pdf(path),
+            _ if is_pdf(path) => sized_pdf(path),
             _ if path.starts_with("/page/") => {
                 let body = format!("<html><head><title>{path}</title></head><body>{}</body></html>", "text ".repeat(500));
                 ScriptedReply::ok(body)
@@ -403,7 +410,7 @@ fn an_untrusted_input_stays_untrusted_in_every_later_run() {
     let asked: Vec<String> = loopback
         .paths()
         .into_iter()
-        .filter(|path| path.ends_with(".pdf"))
+        .filter(|path| is_pdf(path))
         .collect();
     assert_eq!(asked, ["/t1.pdf"]);
 }
