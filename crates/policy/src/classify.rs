@@ -153,7 +153,8 @@ impl Classifier {
             AttemptEnding::Status(status) => {
                 let outcome = self.outcome(status.as_u16());
                 let counts = matches!(outcome, AttemptMeaning::Failure | AttemptMeaning::Throttled);
-                // 501 and 505 mean "never"; the others mean "not now".
+                // 501 and 505 mean that the request never succeeds; the other statuses mean "not
+                // now".
                 let transient = counts && !matches!(status.as_u16(), 501 | 505);
                 AttemptClass { outcome, transient }
             }

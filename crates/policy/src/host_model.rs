@@ -54,8 +54,8 @@ pub struct LimitQuery<'a> {
     pub lane: Option<&'a str>,
     /// The needs of the request, for declared quotas.
     pub need: QuotaNeed<'a>,
-    /// The latest instant to which the request waits for even pacing. If pacing would take longer,
-    /// the request goes as soon as the quota allows.
+    /// The latest instant until which the request waits for even pacing. If pacing would take
+    /// longer, the request goes as soon as the quota allows.
     pub latest: BootInstant,
 }
 
@@ -68,12 +68,13 @@ pub struct LimitFit {
     pub because: Option<Window>,
 }
 
-/// The instants at which a request may go by each kind of limit; `None` if that kind is unknown.
+/// The instants at which a request may go according to each kind of limit; `None` if that kind is
+/// unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitInstants {
-    /// The instant by learned limits. A probe of the breaker ignores it.
+    /// The instant that learned limits allow. A probe of the breaker ignores it.
     pub learned: Option<BootInstant>,
-    /// The [`QuotaInstants`] by declared quotas.
+    /// The [`QuotaInstants`] that declared quotas allow.
     pub stated: Option<QuotaInstants>,
 }
 
@@ -128,7 +129,7 @@ impl HostModel {
         }
     }
 
-    /// Returns when a request may go by each kind of limit.
+    /// Returns when a request may go according to each kind of limit.
     fn instants(&self, query: &LimitQuery<'_>, now: BootInstant) -> LimitInstants {
         let learned = self.learned.as_ref().zip(query.learn);
         let quotas = self.quotas.as_ref().zip(query.lane);

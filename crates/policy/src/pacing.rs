@@ -44,7 +44,7 @@ impl Pacing {
     }
 }
 
-/// The rules by which a request is fitted into a budget.
+/// The windows that a request must fit in a budget: with or without their spacing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FitMode {
     /// The windows and their [`Spacing`].
@@ -164,7 +164,8 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
     if let Some(window) = slowest(LONG_WINDOW) {
         let mut spacings = of_short(window);
         if window.per >= FILLED_FROM {
-            // A run that fills this window needs even distances from the shorter ones.
+            // While a run fills this window fast, the shorter windows must space its requests
+            // evenly.
             spacings.extend(slowest(FILLED_FROM).map(evenly).unwrap_or_default());
         }
         return spacings;
@@ -236,7 +237,7 @@ pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 
-/// Returns the backlog from which a run spaces a [`Window`] evenly.
+/// Returns the smallest backlog of a run that spaces a [`Window`] evenly.
 fn few_windows(window: &Window) -> u32 {
     window.limit.get().saturating_mul(MANY_WINDOWS)
 }

@@ -13,8 +13,9 @@ pub(super) struct SlotLease {
 }
 
 impl Budget {
-    /// Returns whether a shared slot is available for a request. The slot belongs to `id` already,
-    /// or is free beyond the slots for `earlier_due` requests with earlier positions.
+    /// Returns whether the request `id` may use one of `most` shared slots: because the request has
+    /// a slot already, or because a slot stays free after `earlier_due` earlier requests took
+    /// theirs.
     #[must_use]
     pub(crate) fn has_slot(&self, most: u32, id: Option<u64>, earlier_due: u32) -> bool {
         let taken = self.slots.len() as u64 + u64::from(earlier_due);

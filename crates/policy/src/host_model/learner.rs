@@ -52,9 +52,9 @@ use search::LimitSearch;
 use state::{HostOutage, RefusalEpoch, StartRate};
 use units::{LearnerInstant, RequestRate, Seconds, stored_instant, stored_length};
 
-/// The margin of windows before any refusal.
+/// The initial margin of windows, before any refusal.
 const START_MARGIN: Seconds<f32> = Seconds(0.01);
-/// The time for which a response is awaited after the last request.
+/// The time after the last request for which responses are awaited.
 const UNANSWERED_TIMEOUT: Seconds = Seconds(60.0);
 /// The longest time between a request with status 503 and a served request that shows a refusal. If
 /// the host serves another request within that time, the host was not down.
@@ -110,7 +110,7 @@ pub struct Learner {
     search_moved: Option<LearnerInstant>,
     /// The time for which the host bans the client: it refuses every request after a refusal.
     ban: Seconds<f32>,
-    /// The number of refusals of this row at which every limit was free.
+    /// The number of refusals in the current row at which every limit was free.
     unexpected: u8,
     /// The number of requests in flight whose headers have arrived.
     open_bodies: u16,
@@ -213,7 +213,8 @@ impl Learner {
         Duration::from_secs_f64(1.0 / rate.0.clamp(0.001, 1_000.0))
     }
 
-    /// Returns the tightest confirmed window, or one request in the present distance.
+    /// Returns the tightest confirmed window: its number of requests and its length. Without a
+    /// confirmed window, returns one request in the current distance between requests.
     pub(crate) fn tightest(&self) -> (u32, Duration) {
         let windows = self.confirmed().filter(|limit| limit.is_window());
         let rate = |limit: &&ConfirmedLimit| (limit.n() / limit.window()).0;

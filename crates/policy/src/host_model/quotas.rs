@@ -35,7 +35,8 @@ pub struct QuotaStatement {
     pub retry_after: Option<Duration>,
     /// Set if the response refuses the request because of the quota.
     pub is_refusal: bool,
-    /// Set if the refusal says that the quota of this kind of request is used up for long.
+    /// Set if the refusal means that only the quota of this kind of request is used up, for a long
+    /// time.
     pub is_spent_kind: bool,
 }
 
@@ -48,18 +49,19 @@ pub struct QuotaEffect {
     pub holds: bool,
 }
 
-/// The instants at which a request may go by the quotas of its lane.
+/// The instants at which a request may go according to the quotas of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaInstants {
-    /// The instant at which the remainder lasts evenly until the reset.
+    /// The instant at which the request keeps an even distance, so that the remainder lasts until
+    /// the reset.
     pub paced: BootInstant,
-    /// The first instant at which the quota has a remainder.
+    /// The first instant at which the quota allows the request, without an even distance.
     pub earliest: BootInstant,
     /// The limit that delays the request, as a [`Window`].
     pub window: Option<Window>,
 }
 
-/// The needs of a request, for the quotas of its lane.
+/// The facts about a request from which the quotas of its lane compute its instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaNeed<'a> {
     /// The number of waiting requests before this one.
@@ -100,7 +102,7 @@ struct InFlightPermit {
     cost: QuotaCost,
 }
 
-/// The amounts that a request uses of quotas in each unit.
+/// The amounts that a request uses of the quotas in each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
     requests: u32,
@@ -182,7 +184,7 @@ impl Quotas {
         own.in_flight.push(InFlightPermit { id, cost });
     }
 
-    /// Returns the cost of a permit whose request was not sent.
+    /// Reverts the cost of a permit whose request was not sent.
     pub fn take_back(&mut self, lane: &str, id: u64) {
         let Some(own) = self.of_mut(lane) else {
             return;

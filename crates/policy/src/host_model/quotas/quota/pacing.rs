@@ -11,10 +11,11 @@ use crate::rate_headers::{MIN_WINDOW, Unit, spread};
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-/// The time to the reset from which the whole rest of a quota counts as this client's own.
+/// The time to a reset from which the whole rest of a quota counts as this client's own, because
+/// the use by others could not be noticed.
 const FAR_RESET: Duration = Duration::from_secs(60);
-/// The length up to which a window applies without regard to its reset, if no other client shares
-/// it.
+/// The length up to which a window counts as short: its distance applies instead of its reset, if
+/// no other client shares the quota.
 const SHORT_WINDOW: Duration = Duration::from_secs(2);
 /// The time for which a quota counts as shared after another client has used it.
 const SHARING_MEMORY: Duration = Duration::from_secs(60);
@@ -72,12 +73,12 @@ impl TrackedQuota {
     }
 
     /// Returns the distance between requests that use `amount` each, if `left` of them remain. The
-    /// distance of the window applies, unless fewer remain than it would use: then other clients
-    /// share the quota.
+    /// distance is that of the declared window. If fewer requests remain than this distance would
+    /// allow, other clients share the quota, and the rest is spread evenly.
     pub(super) fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
         let time = reset.since(self.due);
-        // One more than remain, so that the first request of the next period keeps the distance,
-        // too.
+        // Counts one request more than remain, so that the first request of the next period keeps
+        // the distance, too.
         let even = spread(left.saturating_add(1), time).unwrap_or_default();
         let Some(gap) = self.window_gap(amount) else {
             return even;
@@ -130,7 +131,7 @@ impl TrackedQuota {
         is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT_WINDOW)
     }
 
-    /// Returns whether the configured [`Windows`] of a request already keep the declared limit.
+    /// Returns whether the configured [`Windows`] of a request already ensure the declared limit.
     fn is_held_by(&self, windows: Option<&Windows>) -> bool {
         let stated = self.limit.zip(self.window);
         stated.zip(windows).is_some_and(|((limit, per), windows)| {
