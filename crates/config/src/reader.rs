@@ -15,7 +15,7 @@ pub struct MapReader<'a> {
     problems: &'a mut Vec<ConfigProblem>,
 }
 
-/// Short names of keys, each with its full name.
+/// The short names of keys, each with its full name.
 pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
 
 /// Reads a [`Section`], and reports unknown keys. `path` is the key of the section, empty for a

@@ -31,7 +31,8 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// Creates a budget with `spent` used credit, to which time adds from `since` on.
+    /// Creates a budget with `spent` used credit, of which the passage of time after `since` earns
+    /// some back.
     #[must_use]
     pub const fn new(spent: u16, since: BootInstant) -> Self {
         Self { spent, since }
@@ -82,7 +83,7 @@ impl RetryBudget {
         self.since = self.since.plus_micros(minutes * FORGIVEN_AFTER);
     }
 
-    /// Moves its instant to the clock of the current boot.
+    /// Moves the instant of the budget to the clock of the current boot.
     pub(crate) fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.since = shift(self.since);
     }

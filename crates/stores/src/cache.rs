@@ -61,7 +61,7 @@ pub struct CacheLimits {
 }
 
 impl CacheLimits {
-    /// Returns limits for a cache of this size, with bodies of up to an eighth.
+    /// Returns limits for a cache of `max_bytes`, with bodies of up to an eighth of that size.
     #[must_use]
     pub const fn of(max_bytes: u64) -> Self {
         Self {

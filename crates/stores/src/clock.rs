@@ -65,8 +65,8 @@ fn micros(time: Timespec) -> i64 {
 
 /// Returns a conversion of instants of an earlier boot to the clock of this boot, by wall time.
 ///
-/// No instant is further ahead than at the time of the anchor, even if the wall clock was changed.
-/// Instants before the start of the clock become its start.
+/// No converted instant is further ahead of the present than it was at the time of the anchor, even
+/// if the wall clock was changed. Instants before the start of the clock become its start.
 pub(crate) fn shift(
     anchor: (u64, i64),
     here: (BootInstant, i64),

@@ -149,7 +149,7 @@ impl StateStore for RedisStore {
     fn check(&self) -> StoreReply<()> {
         let server = Arc::clone(self.server.get());
         let (runtime, ended) = (server.runtime.clone(), server.ended());
-        // A task of its own: a caller that polls rarely must not count its own delay as the
+        // A separate task, so that a caller that polls rarely does not count its own delay as the
         // server's.
         #[expect(
             clippy::disallowed_methods,

@@ -151,8 +151,7 @@ pub enum FromHead {
 }
 
 /// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (RFC 9111
-/// section
-/// 4.3.5).
+/// section 4.3.5).
 #[must_use]
 pub fn freshen_from_head(
     stored: &StoredResponse,

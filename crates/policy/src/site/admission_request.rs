@@ -27,7 +27,7 @@ pub struct BudgetCost {
 /// The reaction to an open breaker or a probe in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Patience {
-    /// Accept an immediate refusal, at no cost.
+    /// Do not wait: the request is refused at once, and no budget is spent.
     Refuse,
     /// Wait within the deadline: for retries, and for items of a bulk run.
     Wait,
@@ -38,8 +38,8 @@ pub enum Patience {
 pub enum QueuePosition {
     /// The first position: the request may go, or make a reservation.
     Head,
-    /// A position behind this much weight without reservations. The request receives the earliest
-    /// instant at which it could go.
+    /// A position behind requests without reservations, whose total weight is given. The request
+    /// receives the earliest instant at which it could go.
     Behind(u32),
     /// A position behind a head that still waits for a remote store. The request may go at once,
     /// but makes no reservation.
@@ -47,7 +47,8 @@ pub enum QueuePosition {
 }
 
 impl QueuePosition {
-    /// Returns the weight before the request that has no reservation; `None` if the request may go.
+    /// Returns the weight of the earlier requests without a reservation; `None` if this request may
+    /// go.
     pub(crate) fn ahead(self) -> Option<u32> {
         match self {
             Self::Behind(ahead) => Some(ahead),
@@ -115,7 +116,7 @@ pub struct AdmissionRequest {
     /// The cost in declared quotas of a request of weight one; one if the host declares the cost.
     pub credits: u32,
     /// The number of requests that the caller still has in these budgets, this one included; zero
-    /// if unknown. A long window is spread if its rest is smaller.
+    /// if unknown. Requests are spread over a long window only if its rest is smaller.
     pub backlog: u32,
 }
 
@@ -181,7 +182,7 @@ pub enum AdmissionDecision {
         probing: bool,
     },
     /// Wait for a slot that is shared with other processes; the windows permit the request. Its
-    /// position is reserved. The more requests are earlier, the later the next confirmation may be.
+    /// position is reserved. With more earlier requests, the next confirmation may be later.
     WaitForSlot {
         /// The id of the reservation.
         id: u64,
@@ -203,7 +204,7 @@ pub struct AdmissionResult {
 
 /// The permission to send one request. A permit must be settled or given back.
 ///
-/// The form for other processes omits what only its own process needs.
+/// The serialised form for other processes omits the fields that only this process needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Permit {
     /// The id among the reservations and leases of the site.

@@ -41,7 +41,7 @@ impl AdmissionRequest {
 }
 
 impl LimitEvent {
-    /// Returns the event of a permit.
+    /// Returns the event that records a permit.
     #[must_use]
     pub fn permitted(ask: &AdmissionRequest, id: u64) -> Self {
         Self::Permitted {
@@ -62,8 +62,8 @@ impl LimitEvent {
         }
     }
 
-    /// Returns the event of the quotas that a response declares; `None` if rate headers are
-    /// ignored.
+    /// Returns the event that records the quotas which a response declares; `None` if rate headers
+    /// are ignored.
     #[must_use]
     pub fn stated(
         ask: &AdmissionRequest,

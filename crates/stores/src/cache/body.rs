@@ -168,7 +168,8 @@ impl StoredBodyReader {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next chunk, as a stream does.
+    /// Returns the next chunk, and `None` at the end. No data is lost if the future is dropped
+    /// before it is ready.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,

@@ -26,9 +26,9 @@ pub(super) struct FillCounts {
     until: BootInstant,
 }
 
-/// Returns the permits that fill every short window of a share, and the time for which permits of
-/// other processes stay in them. The [`Windows`] before the division decide their length: an hour
-/// among six processes is still an hour.
+/// Returns the number of permits that fill every short window of a share, and the time for which
+/// permits of other processes stay in these windows. `windows` are those before the division among
+/// processes, which decide if a window is short: an hour among six processes is still an hour.
 fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
     let short = windows
         .list()
@@ -71,8 +71,8 @@ impl BothSites {
                 reason: RefusalReason::Rate { window: because },
             })
         } else if ask.queue_position == QueuePosition::Head {
-            // An existing reservation remains. Otherwise no reservation is stored, because the slot
-            // belongs to this process.
+            // A request with a reservation keeps its id. Otherwise no reservation is stored,
+            // because the slot belongs to this process alone.
             let own = reservation.filter(|id| *id >= LOCAL_ID);
             let id = own.unwrap_or_else(|| LOCAL_ID | fastrand::u64(..LOCAL_ID));
             AdmissionDecision::Wait(ReservedSlot {

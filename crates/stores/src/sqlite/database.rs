@@ -48,7 +48,7 @@ pub(super) struct Database {
     lock: FileLock,
     clock: Arc<dyn Clock>,
     steps: u32,
-    /// Set if the busy timeout of SQLite is set.
+    /// Set if SQLite currently waits for other programs, because its busy timeout is not zero.
     waits: bool,
 }
 
@@ -202,7 +202,7 @@ impl Database {
         self.steps.is_multiple_of(CHECKPOINT_STEPS)
     }
 
-    /// Writes without a change, as a test for writes.
+    /// Writes to the database without a change, to test that writes succeed.
     pub(super) fn touch(&mut self, turn: LockMode) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction
