@@ -87,7 +87,7 @@ impl ConfigNode {
         }
     }
 
-    /// Creates a mapping with one entry, below a path of keys.
+    /// Creates nested mappings for a path of keys, with `leaf` as the innermost value.
     #[must_use]
     pub fn nested(path: &[&str], leaf: Self) -> Self {
         path.iter().rev().fold(leaf, |node, key| {

@@ -92,7 +92,7 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), entry.node, &[], self.problems)
     }
 
-    /// Returns a nested [`Section`] that may be written as one word: the value of `key`.
+    /// Returns a nested [`Section`], which may be written as one word: the value of `key`.
     pub fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
         let Some(entry) = self.pull(name) else {
             return T::default();

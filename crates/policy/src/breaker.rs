@@ -138,7 +138,7 @@ impl Breaker {
         let is_early = self.probes_early(policy, now);
         let most = policy.trial_calls[role.index()] as usize;
         let most = if is_early { most.min(1) } else { most };
-        // The limit of one early probe applies to all roles together.
+        // All roles together have one early probe in flight at a time.
         let mut out = trip
             .leases
             .iter()
@@ -194,7 +194,7 @@ impl Breaker {
         self.trip.as_deref()?.by.as_ref()
     }
 
-    /// Returns how many failures count towards a [`RollingWindow`] at `now`.
+    /// Returns how many failures a [`RollingWindow`] of the length `within` counts at `now`.
     #[must_use]
     pub fn recent_failures(&self, within: Duration, now: BootInstant) -> usize {
         self.past

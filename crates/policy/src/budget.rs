@@ -243,8 +243,8 @@ impl Budget {
         }
     }
 
-    /// Ends expired reservations and slots. Reservations of waiting holders are dropped, those of
-    /// sent requests are spent.
+    /// Ends expired reservations and slots. Reservations of waiting holders are dropped; those of
+    /// sent requests are recorded as uses.
     #[inline]
     pub fn expire(&mut self, now: BootInstant) {
         while let Some(index) = self
@@ -328,7 +328,8 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns the weight that counts in `window` at `now`, including requests that connect.
+    /// Returns the weight that counts as used in `window` at `now`, including requests that
+    /// connect.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);

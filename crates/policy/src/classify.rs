@@ -140,7 +140,8 @@ impl Classifier {
     pub fn classify(&self, ending: AttemptEnding) -> AttemptClass {
         match ending {
             // Front ends close a connection after some number of requests, and requests in flight
-            // are repeated. The origin did not respond, so breakers do not count the fault.
+            // are repeated. The origin did not respond, so breakers do not count the fault as a
+            // failure.
             AttemptEnding::Fault(Fault::ConnectionClosed) => AttemptClass {
                 outcome: AttemptMeaning::Neutral,
                 transient: true,

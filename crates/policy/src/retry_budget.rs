@@ -19,7 +19,7 @@ const ADVANCE_CREDIT: u16 = 10 * TRANSIENT_COST;
 /// The credit for a success: a fifth of a retry.
 const SUCCESS_CREDIT: u16 = 2;
 
-/// The time in microseconds that alone earns one retry back.
+/// The time in microseconds after which one retry is earned back without a success.
 const FORGIVEN_AFTER: u64 = 60_000_000;
 
 /// The used part of a retry budget.

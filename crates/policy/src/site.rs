@@ -64,10 +64,10 @@ impl Site {
         }
     }
 
-    /// Requests admission: breaker, blocks and all budgets in one step.
+    /// Requests admission: checks the breaker, blocks and all budgets in one step.
     #[inline]
     pub fn enter(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
-        // Almost always the breaker is closed and no request waits: then only windows count.
+        // Almost always the breaker is closed and no request waits: then the windows alone decide.
         let is_limited = self.host_model().is_some_and(|model| !model.is_empty());
         let learns = is_limited || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();

@@ -43,7 +43,7 @@ pub(crate) struct WindowRule {
     pub(crate) id: u64,
 }
 
-/// Returns the identifier of a [`Window`], in one word.
+/// Returns the identifier of a [`Window`], in 64 bits.
 pub(crate) fn id_of(window: &Window) -> u64 {
     (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }

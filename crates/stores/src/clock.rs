@@ -21,7 +21,7 @@ const BOOT_OFFSET_MICROS: u64 = 40 * 86_400 * 1_000_000;
 
 /// The time by which this process's boot clock is ahead of the machine's, in microseconds. The
 /// value differs from zero in a time namespace, such as that of a container. Processes inside and
-/// outside that share state use the machine's clock.
+/// outside of a namespace that share state use the machine's clock.
 static CLOCK_OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {

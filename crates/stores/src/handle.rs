@@ -213,7 +213,7 @@ pub trait SiteHandle: Send + Sync {
     }
 }
 
-/// The state for a request while a shared store is unavailable.
+/// The state and the costs that decide about a request while a shared store is unavailable.
 #[derive(Clone, Debug)]
 pub struct OwnShare {
     /// The state of the site in the own store.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct RollingWindow {
     /// The number of failures that opens the breaker.
     pub threshold_failures: NonZeroU32,
-    /// The time within which the failures count.
+    /// The time within which failures are counted.
     pub within: Duration,
     /// The length of an open that this rule causes.
     pub cooldown: Duration,
@@ -37,8 +37,8 @@ pub struct BreakerPolicy {
     pub jitter: Duration,
     /// The length of a block after a throttling response without Retry-After; `None` for no block.
     pub throttle_block: Option<Duration>,
-    /// Set if a throttling response does not count when its request was sent before the last
-    /// counted one, because both show the same congestion.
+    /// Set if throttling responses count as one failure while they show the same congestion: a
+    /// response does not count if its request was sent before the last counted failure.
     pub one_failure_per_epoch: bool,
     /// Set if an open after failures and connection faults is probed before its reset ends.
     pub early_probes: bool,

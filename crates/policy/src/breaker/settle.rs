@@ -11,7 +11,7 @@ use crate::time::BootInstant;
 /// The shortest open, which applies even if the server declared a shorter wait.
 const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 
-/// The result of a request, as a [`Breaker`] counts it.
+/// The result of a request, with the facts that a [`Breaker`] needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
     /// The [`AttemptMeaning`] of the result for the breaker.
@@ -274,7 +274,8 @@ impl Breaker {
         self.generation = self.generation.wrapping_add(generations);
     }
 
-    /// Closes the breaker at an operator's request, and clears block, open and counts.
+    /// Closes the breaker at an operator's request, and clears its block, its open and its
+    /// failures.
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
         let generation = self

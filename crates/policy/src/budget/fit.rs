@@ -17,7 +17,7 @@ const SHORTEST_TURN: u64 = 2_000;
 /// wakes.
 const MAX_STAGGER_MICROS: u64 = 25_000;
 
-/// An expected use: its instant and its weight.
+/// An expected use of a budget: its instant and its weight.
 pub(crate) type CountedUse = (BootInstant, u32);
 
 /// The first instant at which a request fits all windows, and the window that decides it.

@@ -38,7 +38,7 @@ impl Demand {
 /// The forecast for the last of many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The time until the last request goes.
+    /// The time until the last request is sent.
     pub after: Duration,
     /// The limit that causes most of that time; `None` if no limit delays the requests.
     pub because: Option<Window>,
@@ -178,7 +178,7 @@ mod tests {
     fn a_thousand_requests_take_the_hour_and_the_pace_of_the_second() {
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 0, 1);
         let forecast = budget.forecast(&windows, Demand::of(1_000), now);
-        // 500 requests go in 255 s; the last goes an hour after the 500th.
+        // The first 500 requests are sent in 255 s; the last request is sent an hour after them.
         assert!((3_850..3_860).contains(&seconds(forecast)), "{forecast:?}");
         assert_eq!(forecast.because, "500/HOUR".parse().ok());
         let few = budget.forecast(&windows, Demand::of(400), now);
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn what_was_used_before_counts() {
-        // Of the last 12 minutes, 364 of 500 permits are used: 136 requests go now, the others when
-        // the first permits leave the window.
+        // Of the last 12 minutes, 364 of 500 permits are used: 136 requests are sent now, the
+        // others when the first permits leave the window.
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 364, 2);
         let forecast = budget.forecast(&windows, Demand::of(136), now);
         assert!(seconds(forecast) < 75, "{forecast:?}");

@@ -128,7 +128,7 @@ pub fn reuse(
         Some(reason) => return ReuseDecision::Bypass(reason),
         None => {}
     }
-    // A response stored for one user is not for all users, and the reverse.
+    // A response stored for one user must not be served to all users, and the reverse.
     let stored = stored.filter(|stored| stored.mode() == rules.mode);
     let reuse = stored.map_or(ReuseDecision::Miss, |stored| {
         judge(stored, &wishes, rules, now)

@@ -80,7 +80,7 @@ pub enum LimitEvent {
 /// The effect of a [`LimitEvent`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventEffect {
-    /// Set if waiting requests may go earlier than expected.
+    /// Set if waiting requests may be sent earlier than expected.
     pub calls_next: bool,
     /// The [`ConfirmedLimit`] that a response, or its headers, confirmed.
     pub confirmed: Option<ConfirmedLimit>,

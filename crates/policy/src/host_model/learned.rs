@@ -121,7 +121,7 @@ impl LearnedLimits {
         }
     }
 
-    /// Returns when a request may go, behind `earlier` waiting requests. The result may be too
+    /// Returns when a request may be sent, behind `earlier` waiting requests. The result may be too
     /// early: the instant is computed again when it has come.
     #[must_use]
     pub fn next(&self, policy: &LearnPolicy, earlier: u32, now: BootInstant) -> BootInstant {

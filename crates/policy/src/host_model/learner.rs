@@ -89,13 +89,14 @@ pub struct Learner {
     search: Option<LimitSearch>,
     probe: ProbeSchedule,
     in_flight: InFlightCounts,
-    /// The instant before which no request goes.
+    /// The instant before which no request is sent.
     #[serde(with = "stored_instant")]
     not_before: Option<LearnerInstant>,
     #[serde(with = "stored_instant")]
     last_sent: Option<LearnerInstant>,
     last_refusal: RefusalEpoch,
-    /// If set, one request at a time goes, until a request sent from this instant on is admitted.
+    /// If set, requests are sent one at a time, until a request sent from this instant on is
+    /// admitted.
     testing: Option<LearnerInstant>,
     /// The length of the Retry-After of the last refusal.
     #[serde(with = "stored_length")]
@@ -193,7 +194,7 @@ impl Learner {
         own.max(self.retry_end).max(now)
     }
 
-    /// Ends the pause after refusals: the next request may go at once, as a test.
+    /// Ends the pause after refusals: the next request may be sent at once, as a test.
     pub fn end_pause(&mut self) {
         self.not_before = None;
         self.retry_end = BootInstant::ZERO;
@@ -244,7 +245,7 @@ impl Learner {
         self.outage.doubtful = None;
     }
 
-    /// Returns when the next request may go, within [`LearnBounds`].
+    /// Returns when the next request may be sent, within [`LearnBounds`].
     #[must_use]
     pub fn next(&self, bounds: &LearnBounds, now: BootInstant) -> NextRequest {
         let Some(last_sent) = self.last_sent else {

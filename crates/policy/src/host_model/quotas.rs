@@ -1,4 +1,5 @@
-//! Declared quotas: the limits in the rate headers of a host, and when the next request may go.
+//! Declared quotas: the limits in the rate headers of a host, and when the next request may be
+//! sent.
 //!
 //! A site keeps quotas by lane, the name of a role or kind of request. An exhausted search quota
 //! says nothing about downloads. All processes that share a site share the quotas, and count every
@@ -43,13 +44,13 @@ pub struct QuotaStatement {
 /// The effect of a [`QuotaStatement`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEffect {
-    /// Set if waiting requests may go earlier than expected.
+    /// Set if waiting requests may be sent earlier than expected.
     pub calls_next: bool,
     /// Set if the quota delays the next request of the lane.
     pub holds: bool,
 }
 
-/// The instants at which a request may go according to the quotas of its lane.
+/// The instants at which a request may be sent according to the quotas of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaInstants {
     /// The instant at which the request keeps an even distance, so that the remainder lasts until
@@ -163,7 +164,7 @@ impl Quotas {
         })
     }
 
-    /// Returns when a request of a lane may go; `None` if its quotas do not limit the request.
+    /// Returns when a request of a lane may be sent; `None` if its quotas do not limit the request.
     #[must_use]
     pub fn next(&self, lane: &str, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         self.of(lane)?.next(need, now)
@@ -317,7 +318,8 @@ impl LaneQuotas {
             )
         });
         for quota in counted.take(MAX_QUOTAS_PER_LANE) {
-            // The origin counted the requests before this one, and perhaps some of those after it.
+            // The origin's count includes the requests before this one, and perhaps some of those
+            // after it.
             let known = self.quotas.iter().find(|known| known.is_of(quota));
             let bytes = known.map_or(0, TrackedQuota::answer_bytes);
             let costs = self.in_flight.iter().map(|other| match quota.unit {
@@ -348,7 +350,7 @@ impl LaneQuotas {
         changed
     }
 
-    /// Returns when a request may go; `None` if the quotas do not limit it.
+    /// Returns when a request may be sent; `None` if the quotas do not limit it.
     fn next(&self, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         let cost = self.cost_of(need.weight);
         let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));

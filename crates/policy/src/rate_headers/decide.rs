@@ -87,8 +87,8 @@ fn stated_windows(reading: &RateHeaderReading) -> Vec<Window> {
         .collect()
 }
 
-/// Returns whether requests that keep the [`Window`] `one` also keep `other`: enough windows of
-/// `one` cover the interval of `other`.
+/// Returns whether requests that observe the [`Window`] `one` also observe `other`: enough windows
+/// of `one` cover the interval of `other`.
 fn implies(one: &Window, other: &Window) -> bool {
     if one.per.is_zero() {
         return false;

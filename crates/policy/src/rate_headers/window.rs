@@ -68,7 +68,7 @@ pub struct ImpliedWindow {
     guard: Duration,
     /// The instants at which the latest requests were sent.
     departures: VecDeque<BootInstant>,
-    /// The longest time for which a request was seen to count.
+    /// The longest time for which the server was seen to count a request as used.
     counted_for: Duration,
 }
 
@@ -118,8 +118,8 @@ impl ImpliedWindow {
         else {
             return;
         };
-        // The reset counts from the arrival of the request at the server, but arrives with the
-        // response.
+        // The time to the reset begins when the request arrives at the server, but is declared in
+        // the response.
         let stated = Duration::from_secs((resets_in + now.since(sent)).as_secs());
         let is_first = limit.saturating_sub(remaining) == 1;
         if stated.is_zero() && !is_first {

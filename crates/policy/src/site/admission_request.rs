@@ -16,7 +16,7 @@ use crate::time::BootInstant;
 pub struct BudgetCost {
     /// The index of the budget in the site.
     pub budget: usize,
-    /// The weight of the request in the budget; a weight of zero is not counted.
+    /// The weight of the request in the budget; a weight of zero costs nothing.
     pub weight: u32,
     /// The [`Windows`] as this process applies them.
     pub windows: Arc<Windows>,
@@ -36,13 +36,13 @@ pub enum Patience {
 /// The position of a request in the admission queue of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueuePosition {
-    /// The first position: the request may go, or make a reservation.
+    /// The first position: the request may be sent, or make a reservation.
     Head,
     /// A position behind requests without reservations, whose total weight is given. The request
-    /// receives the earliest instant at which it could go.
+    /// receives the earliest instant at which it could be sent.
     Behind(u32),
-    /// A position behind a head that still waits for a remote store. The request may go at once,
-    /// but makes no reservation.
+    /// A position behind a head that still waits for a remote store. The request may be sent at
+    /// once, but makes no reservation.
     Overlapping,
 }
 
@@ -113,7 +113,8 @@ pub struct AdmissionRequest {
     /// The name under which the site keeps the declared quotas for such requests; `None` if rate
     /// headers are ignored.
     pub quota_lane: Option<Arc<str>>,
-    /// The cost in declared quotas of a request of weight one; one if the host declares the cost.
+    /// The number of credits that a request of weight one costs in declared quotas; one if the host
+    /// declares the cost.
     pub credits: u32,
     /// The number of requests that the caller still has in these budgets, this one included; zero
     /// if unknown. Requests are spread over a long window only if its rest is smaller.
@@ -166,7 +167,7 @@ pub enum AdmissionDecision {
     Go(Permit),
     /// Sleep until the instant of the reservation, then confirm.
     Wait(ReservedSlot),
-    /// Wait for the head of the queue. This request goes no earlier than `at`.
+    /// Wait for the head of the queue. This request is sent no earlier than `at`.
     Queue {
         /// The earliest instant.
         at: BootInstant,

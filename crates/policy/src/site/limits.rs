@@ -19,7 +19,7 @@ impl AdmissionRequest {
             learn: self.policy.learn.as_ref(),
             lane: self.quota_lane.as_deref(),
             need: QuotaNeed {
-                // Earlier requests of the own queue count, too.
+                // Earlier requests in the queue of this process are included.
                 earlier: waiting.saturating_add(self.queue_position.ahead().unwrap_or(0)),
                 backlog: self.backlog,
                 weight: self.quota_weight(),
@@ -110,8 +110,8 @@ impl Site {
         model.is_some_and(|model| !std::mem::take(model).is_empty())
     }
 
-    /// Returns when an [`AdmissionRequest`] may go by the limits of the host; `None` if no limit is
-    /// known. Learned limits do not apply to a probe of the breaker.
+    /// Returns when an [`AdmissionRequest`] may be sent according to the limits of the host; `None`
+    /// if no limit is known. Learned limits do not apply to a probe of the breaker.
     pub(super) fn limit_fit(
         &self,
         ask: &AdmissionRequest,

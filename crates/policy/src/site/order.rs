@@ -354,8 +354,8 @@ impl Site {
         }
     }
 
-    /// Staggers a new request that could go at once behind requests that are due, unless it would
-    /// miss its latest instant.
+    /// Staggers a new request that could be sent at once behind requests that are due, unless it
+    /// would miss its latest instant.
     ///
     /// Permits leave their window in the bursts in which they were used. Without a stagger, the
     /// process that wakes first takes a whole burst for its own queue. Other processes, which wake

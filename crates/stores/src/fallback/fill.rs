@@ -16,7 +16,7 @@ use super::watch::{LOSS_VALID, StoreSwitch};
 /// The length up to which a window is short: it counts as full when this process switches stores.
 const SHORT_WINDOW: Duration = Duration::from_secs(600);
 
-/// The precautionary use that the own store counts in a budget's short windows.
+/// The weight that the own store counts as used in a budget's short windows, as a precaution.
 #[derive(Default)]
 pub(super) struct FillCounts {
     /// The number of the switch for which the windows were filled.

@@ -46,7 +46,7 @@ pub(super) struct StoreSwitch {
     pub(super) at: BootInstant,
 }
 
-/// The state of the shared store's availability.
+/// The availability of the shared store, as this process last found it.
 pub(super) struct StoreWatch {
     pub(super) clock: Arc<dyn Clock>,
     lost: AtomicBool,
@@ -171,7 +171,7 @@ impl StoreWatch {
                 question: None,
             };
             self.peers.store(peers, Ordering::Release);
-            // A process that never reached the store has no rank, so it uses a random one.
+            // A process that never reached the store has no rank, so a random rank is used.
             self.rank.store(
                 if known.is_some() {
                     rank

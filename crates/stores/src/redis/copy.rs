@@ -171,7 +171,7 @@ impl RemoteSiteCopy {
         let position = self.position.as_mut().ok_or(MalformedReply)?;
         position.end += entry_length(entry.len());
         position.stamp = reply.now.as_micros();
-        // A repeated call was added twice, and the first entry counts.
+        // If a repeated call was added twice, the results of the first entry apply.
         Ok(results.or(before))
     }
 

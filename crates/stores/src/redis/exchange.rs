@@ -182,8 +182,8 @@ impl SiteExchange {
 
     /// Returns whether a [`SiteOperation`] will probably change nothing. If so, the operation is
     /// decided on the copy first, and recorded only if it changes something. A wrong guess costs an
-    /// entry or a round trip. A request that may go soon is always recorded, because a second call
-    /// would be too late.
+    /// entry or a round trip. A request that may be sent soon is always recorded, because a second
+    /// call would be too late.
     fn may_change_nothing(&self, state: &ExchangeState, operation: &SiteOperation<'_>) -> bool {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),

@@ -223,7 +223,7 @@ impl Database {
         })
     }
 
-    /// Runs work in one transaction behind the lock file.
+    /// Runs work in one transaction, while the lock file is locked.
     fn in_turn<T>(
         &mut self,
         turn: LockMode,

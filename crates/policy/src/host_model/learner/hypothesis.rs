@@ -57,8 +57,8 @@ const CLOCK_ERROR: Seconds = Seconds(0.02);
 const ADVISED_SCORE: f32 = 0.5;
 /// The variation of network delays beyond the margin of windows.
 const NETWORK_VARIANCE: Seconds = Seconds(0.04);
-/// The number of requests from which a window is used up to one request less, because the host may
-/// not have counted one of the requests.
+/// The smallest number of requests at which a window leaves one request unused, because the host
+/// may not have counted one of the requests.
 const MIN_SPARED: f64 = 8.0;
 
 impl RefusalEvidence {

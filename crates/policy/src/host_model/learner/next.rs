@@ -12,7 +12,7 @@ const PROBE_ADVANCE: f64 = 0.49;
 /// The share by which each step of a probe raises a rate.
 const PROBE_RATE_STEP: f64 = 0.04;
 
-/// The first instant that a limit allows: a known instant, or that of a response.
+/// The first instant that a limit allows: a known instant, or the instant of a response.
 #[derive(Clone, Copy)]
 pub(super) enum AllowedInstant {
     At(LearnerInstant),
@@ -39,7 +39,7 @@ impl NextQuestion<'_> {
         let mut latest = learner.not_before.unwrap_or(LearnerInstant::ORIGIN);
         for limit in learner.confirmed() {
             if is_testing && limit.shape == LimitShape::Cap {
-                // A test goes alone, so it cannot exceed this limit.
+                // A test is a single request, so it cannot exceed this limit.
                 continue;
             }
             match self.kept(limit) {

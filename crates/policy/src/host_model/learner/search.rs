@@ -91,13 +91,14 @@ pub(super) struct LimitSearch {
     pub(super) acting: ActingLimit,
     /// The measured [`RequestRate`], which applies if no window fits.
     pub(super) rate: RequestRate<f32>,
-    /// The number of refusals after at least one admission.
+    /// The number of refusals that followed an admission.
     pub(super) fresh: u8,
     /// The [`RequestRate`] at which a long window is filled.
     pub(super) fill: RequestRate<f32>,
     /// The hypotheses, as bits, whose windows were free at a refusal of the current row.
     contradicted: u32,
-    /// The hypotheses, as bits, that lost score because another one explained the last row.
+    /// The hypotheses, as bits, that lost score because another one explained the last row of
+    /// refusals.
     outdone: u32,
     /// The time for which the host refused every request after the last refusal of that row.
     row_length: Seconds<f32>,

@@ -132,8 +132,8 @@ impl TrackedQuota {
         self.unit == quota.unit && self.partition == quota.partition && is_same_window
     }
 
-    /// Applies a [`QuotaReport`]. Returns whether a request may go earlier than expected: more is
-    /// left, or the reset is earlier.
+    /// Applies a [`QuotaReport`]. Returns whether a request may be sent earlier than expected: more
+    /// is left, or the reset is earlier.
     ///
     /// Responses may overtake each other. Within one period, the response to the latest request
     /// counts.

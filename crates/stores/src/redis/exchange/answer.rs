@@ -16,7 +16,7 @@ pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     }
 }
 
-/// Returns the instant from which a request without a permit or reservation may go; `None` for
+/// Returns the instant from which a request without a permit or reservation may be sent; `None` for
 /// other results.
 pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
     let SiteResult::Entered(entered) = result else {

@@ -19,11 +19,11 @@ const FAR_RESET: Duration = Duration::from_secs(60);
 const SHORT_WINDOW: Duration = Duration::from_secs(2);
 /// The time for which a quota counts as shared after another client has used it.
 const SHARING_MEMORY: Duration = Duration::from_secs(60);
-/// The distance below which requests may go in bursts.
+/// The distance below which requests may be sent in bursts.
 const BURST_DISTANCE: Duration = Duration::from_millis(50);
 
 impl TrackedQuota {
-    /// Returns when a request may go; `None` if the quota does not limit it.
+    /// Returns when a request may be sent; `None` if the quota does not limit it.
     pub(in super::super) fn next(
         &self,
         need: QuotaNeed<'_>,
@@ -73,8 +73,8 @@ impl TrackedQuota {
     }
 
     /// Returns the distance between requests that use `amount` each, if `left` of them remain. The
-    /// distance is that of the declared window. If fewer requests remain than this distance would
-    /// allow, other clients share the quota, and the rest is spread evenly.
+    /// distance is that of the declared window. If fewer requests remain than fit at this distance
+    /// until the reset, other clients share the quota, and the rest is spread evenly.
     pub(super) fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
         let time = reset.since(self.due);
         // Counts one request more than remain, so that the first request of the next period keeps
