@@ -31,7 +31,7 @@ pub struct Windows {
     pub(crate) signature: u64,
 }
 
-/// A [`Window`] in the form for the hot path, without conversions.
+/// A [`Window`] whose values are converted once, for the hot path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowRule {
     pub(crate) limit: u32,
@@ -195,7 +195,7 @@ impl Windows {
 
     /// Returns the time until the next slot of one process among `processes`, for windows that
     /// allow fewer requests than there are processes. With shares alone, requests of several
-    /// processes could coincide in one such window.
+    /// processes could coincide in one window.
     ///
     /// The result is zero within a slot, and `None` if no window is that small. The rotation
     /// follows the wall clock, which all machines share, and each slot is for one request.

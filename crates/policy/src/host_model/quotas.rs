@@ -36,8 +36,8 @@ pub struct QuotaStatement {
     pub retry_after: Option<Duration>,
     /// Set if the response refuses the request because of the quota.
     pub is_refusal: bool,
-    /// Set if the refusal means that only the quota of this kind of request is used up, for a long
-    /// time.
+    /// Set if a quota is used up for a long time, so that the refusal concerns only this kind of
+    /// request.
     pub is_spent_kind: bool,
 }
 

@@ -80,7 +80,7 @@ impl EarlierRequests {
 enum OrderSubject {
     /// The admission request itself, which comes behind the queues before it.
     Asking,
-    /// A waiting request before the admission request: queues do not count.
+    /// A waiting request before the admission request, for which the queues are ignored.
     Counted,
 }
 

@@ -168,8 +168,7 @@ impl StoredBodyReader {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Returns the next chunk, and `None` at the end. No data is lost if the future is dropped
-    /// before it is ready.
+    /// Polls for the next chunk, as a stream does.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,

@@ -54,7 +54,7 @@ pub(super) struct StoreWatch {
     outages: AtomicU64,
     /// The number of processes among which the limits are divided since the store was lost.
     peers: AtomicU32,
-    /// The rank of this process among these processes.
+    /// The rank of this process among the processes that share the limits, from 0.
     rank: AtomicU32,
     /// The assumed number of processes if this process never counted them.
     assumed_peers: u32,
@@ -194,7 +194,8 @@ impl StoreWatch {
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
-    /// Returns whether the [`StateStore`] responds, after a check if it was lost.
+    /// Returns the [`StoreCheck`] of the [`StateStore`]. A store that was lost is checked again if
+    /// the last check is too old.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> StoreCheck {
         if self.was_lost() {

@@ -9,7 +9,7 @@ use super::schema::{OpenError, connect, is_damage};
 use crate::cache::warning::CacheTrouble;
 use crate::error::StoreError;
 
-/// The connection of one thread to the index, opened at its first use and after each failure.
+/// The connection of one thread to the index, opened at its first use, and again after a failure.
 #[derive(Default)]
 pub(in super::super) struct DiskIndex(Option<OpenIndex>);
 
