@@ -81,7 +81,8 @@ const FILLED_FROM: Duration = Duration::from_secs(5);
 const FILLED_UP_TO: Duration = Duration::from_secs(62);
 /// The divisor of a window's length that gives the time in which the window is filled.
 const FILLED_IN_PART: u32 = 10;
-/// The number of windows from which a run spaces them evenly, which costs the run 2 % at most.
+/// The number of windows from which the requests of a run are spaced evenly, which costs the run 2
+/// % at most.
 const MANY_WINDOWS: u32 = 50;
 
 /// A spacing window of a budget, derived from one of its limits.

@@ -72,7 +72,8 @@ pub struct EndedAttempt {
     pub is_over_budget: bool,
     /// Set if the caller waits for the next probe of a breaker that opened.
     pub awaits_probe: bool,
-    /// Set if the limiter learns from refusals, and therefore decides when the next request goes.
+    /// Set if the limiter learns from refusals, and therefore decides when the next request is
+    /// sent.
     pub is_learned: bool,
 }
 

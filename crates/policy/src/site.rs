@@ -40,8 +40,8 @@ use site_extras::SiteExtras;
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     breaker: Breaker,
-    /// The breakers of isolated roles. Most sites have no such breakers, and spend one machine
-    /// word.
+    /// The breakers of isolated roles. Most sites have no such breakers, so the empty field takes
+    /// one machine word.
     #[expect(
         clippy::box_collection,
         reason = "very many sites, few of which have any"
@@ -51,7 +51,7 @@ pub struct Site {
     next_id: u64,
     /// Set if state other than the history of budgets may have changed.
     touched: bool,
-    /// The rare parts. Most sites have no such parts, and spend one machine word.
+    /// The rare parts. Most sites have no such parts, so the empty field takes one machine word.
     added: Option<Box<SiteExtras>>,
 }
 

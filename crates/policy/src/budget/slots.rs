@@ -1,4 +1,5 @@
-//! Slots shared through the store: leases that expire unless their holder renews them.
+//! Slots for concurrent requests, shared through the store: leases that expire unless their holder
+//! renews them.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ impl Budget {
         taken < u64::from(most) || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
     }
 
-    /// Takes a shared slot for `id`, or renews its slot.
+    /// Takes a shared slot for the request `id`, or renews the slot that the request has.
     pub fn take_slot(&mut self, id: u64, expires: BootInstant) {
         match self.slots.iter_mut().find(|slot| slot.id == id) {
             Some(slot) => slot.expires = expires,

@@ -82,7 +82,7 @@ struct TrackedRequest {
 }
 
 impl TrackedRequest {
-    /// Ends the request without a further effect on the [`Learner`].
+    /// Stops tracking the request, without a further effect on the [`Learner`].
     fn land(&self, learner: &mut Learner) {
         if self.heard {
             learner.body_ended(self.sent);

@@ -65,8 +65,7 @@ const MAX_CONFIRMED: usize = 3;
 /// The phase of a [`Learner`], which decides the instant of the next request.
 #[derive(Clone, Copy, Debug)]
 enum LearnerPhase<'a> {
-    /// A phase of one request at a time, until the host serves a request after a refusal or an
-    /// outage.
+    /// A phase of single requests, from a refusal or an outage until the host serves a request.
     Testing,
     /// No limit is known: the rate of requests rises.
     Starting,
@@ -109,7 +108,8 @@ pub struct Learner {
     /// The instant at which the search last learned from a response.
     #[serde(with = "stored_instant")]
     search_moved: Option<LearnerInstant>,
-    /// The time for which the host bans the client: it refuses every request after a refusal.
+    /// The time after a refusal for which the host refuses every request, because it bans the
+    /// client.
     ban: Seconds<f32>,
     /// The number of refusals in the current row at which every limit was free.
     unexpected: u8,

@@ -97,7 +97,7 @@ fn implies(one: &Window, other: &Window) -> bool {
     u128::from(one.limit.get()).saturating_mul(windows) <= u128::from(other.limit.get())
 }
 
-/// Raises a [`Window`] to the lowest declared rate among windows of its kind.
+/// Raises a [`Window`] to the lowest declared rate among windows of its kind: pacing or quota.
 fn raise(window: Window, stated: &[Window]) -> Window {
     let is_pacing = |window: &Window| window.per <= MAX_PACING_WINDOW;
     let same_kind = stated

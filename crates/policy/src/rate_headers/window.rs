@@ -25,7 +25,8 @@ use super::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use crate::time::BootInstant;
 
 /// The longest implied window: a minute with its rounding. In a longer window, a second of rounding
-/// hardly matters. In a window that starts with the hour, the first request may also come late.
+/// hardly matters. If a window starts with the hour, its first request may also come long after the
+/// start.
 const MAX_IMPLIED_WINDOW: Duration = Duration::from_secs(62);
 /// The shortest implied window, because servers declare whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
@@ -166,7 +167,8 @@ impl ImpliedWindow {
             return;
         }
         let apart = self.first_sent.replace(sent).map(|first| now.since(first));
-        // If every request is the first of a window, their distance is the client's own.
+        // With a limit of one, every request is the first of a window. The time between two such
+        // requests depends on the client, and does not bound the window.
         if let Some(apart) = apart.filter(|_| limit > 1 && self.refused_trials == 0) {
             self.shorten(Duration::from_secs(apart.as_secs()));
         }

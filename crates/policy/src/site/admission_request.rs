@@ -110,8 +110,8 @@ pub struct AdmissionRequest {
     pub jitter_sample: f64,
     /// The instant from which the wait of the caller is measured.
     pub asked: BootInstant,
-    /// The name under which the site keeps the declared quotas for such requests; `None` if rate
-    /// headers are ignored.
+    /// The name under which the site keeps the declared quotas for requests of this kind; `None` if
+    /// rate headers are ignored.
     pub quota_lane: Option<Arc<str>>,
     /// The number of credits that a request of weight one costs in declared quotas; one if the host
     /// declares the cost.
@@ -194,7 +194,7 @@ pub enum AdmissionDecision {
     Refused(Refusal),
 }
 
-/// A decision, and the change of state that time caused before it.
+/// A decision, and the change of the breaker that the passage of time caused before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionResult {
     /// The [`AdmissionDecision`].

@@ -214,7 +214,7 @@ impl Site {
     }
 
     /// Finds the instant of the waiting request `id` in the budgets of an [`AdmissionRequest`], and
-    /// adds its use to those before.
+    /// adds its use to `before`.
     fn count_waiting(
         &self,
         ask: &AdmissionRequest,
@@ -248,8 +248,8 @@ impl Site {
         }
     }
 
-    /// Finds the first instant at which an [`AdmissionRequest`] fits. If that is too late because
-    /// of spacing, the windows alone decide, but the request stays behind every earlier one.
+    /// Finds the first instant at which an [`AdmissionRequest`] fits. If spacing would make the
+    /// request too late, the windows alone decide, but the request stays behind every earlier one.
     pub(super) fn paced_fit(
         &self,
         ask: &AdmissionRequest,

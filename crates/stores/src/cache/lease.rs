@@ -50,7 +50,7 @@ pub(super) struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// Creates the lease of a holder, up to [`MAX_LEASE`].
+    /// Creates the lease of a holder until `until`, for at most [`MAX_LEASE`].
     pub(super) fn flight(holder: Holder, until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: Some(holder),
@@ -58,7 +58,8 @@ impl LeaseRecord {
         }
     }
 
-    /// Creates the record of a key that is not storable, up to [`MAX_UNCACHEABLE`].
+    /// Creates the record that a key is not storable. The record is valid until `until`, for at
+    /// most [`MAX_UNCACHEABLE`].
     pub(super) fn uncacheable(until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: None,

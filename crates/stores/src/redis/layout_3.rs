@@ -19,7 +19,7 @@ use lua::LuaValue;
 
 /// The version of the record.
 pub(super) const LAYOUT: u8 = 3;
-/// The length of its header in bytes.
+/// The length of the header of a record in bytes.
 const HEADER: usize = 76;
 /// The offset in the header of the beginning of the log.
 const LOG_BEGINS: usize = 8;

@@ -93,11 +93,11 @@ pub(super) struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    /// Checkpoints the log while it holds the lock.
+    /// Checkpoints the log under the lock.
     ///
-    /// The next operation restarts only a log that was copied completely, so the lock keeps the log
-    /// from growing without bound. Callers in these milliseconds wait in the thread of their
-    /// process.
+    /// The next operation restarts only a log that was copied completely. Without the lock, other
+    /// operations could extend the log again and again, without bound. Callers that need the lock
+    /// during these milliseconds wait in the thread of their process.
     pub(super) fn checkpoint(&mut self) {
         let connection = self
             .connection

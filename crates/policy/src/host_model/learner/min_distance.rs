@@ -29,7 +29,8 @@ const MIN_HELD_TIME: Seconds = Seconds(1.5);
 /// The number of distances for which requests must be admitted, if these take longer than
 /// [`MIN_HELD_TIME`].
 const MIN_HELD_REQUESTS: f64 = 8.0;
-/// The share of the requests allowed in that time that the client must have sent.
+/// The smallest share of the allowed requests that the client must have sent during the required
+/// time.
 const MIN_HELD_SHARE: f64 = 0.85;
 
 /// The shortest distance between requests that was admitted, and the longest that was refused.

@@ -15,8 +15,7 @@ const FIRST_PROBE_INTERVAL: Seconds<f32> = Seconds(60.0);
 /// The time between probes after an admitted probe.
 const NEXT_PROBE_INTERVAL: Seconds<f32> = Seconds(40.0);
 const MAX_PROBE_INTERVAL: Seconds<f32> = Seconds(120.0);
-/// The largest ratio of a limit's rate to the lowest confirmed rate at which probes exceed the
-/// limit, too.
+/// The largest multiple of the lowest confirmed rate up to which another limit is probed, too.
 const PROBED_RATES: f64 = 1.3;
 /// The tolerance for the length of a window when a request is recognised as a probe.
 const WINDOW_TOLERANCE: Seconds = Seconds(0.001);

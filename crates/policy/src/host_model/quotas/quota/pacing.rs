@@ -35,7 +35,8 @@ impl TrackedQuota {
         let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
         let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
-            // Without a known rest, the whole window may be used at once, and then evenly.
+            // If the rest is unknown, as many requests as the window allows may be sent at once.
+            // Later requests keep even distances.
             let even = self.window_gap(amount)?;
             let gap = self.fill_gap(need, amount, now).unwrap_or(even);
             let paced = self.due_after(gap, need.earlier);
