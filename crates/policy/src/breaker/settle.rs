@@ -277,7 +277,7 @@ impl Breaker {
         })
     }
 
-    /// Learns the reset from a Retry-After of length `asked`. If a server requests more than the
+    /// Learns the reset from the length of a Retry-After. If a server requests more than the
     /// configured reset twice in a row, the reset grows to the requested time, up to the ceiling.
     pub fn learn(&mut self, policy: &BreakerPolicy, asked: Duration) {
         let past = self.past();

@@ -233,7 +233,7 @@ impl Budget {
         from: BootInstant,
     ) -> BootInstant {
         // The last of the `ahead + weight` units is fitted into the first window, at the position
-        // `rest`. Its instant is then moved by `turns` whole windows.
+        // `rest`. Its instant is then moved by a number of whole windows.
         let last = ahead.saturating_add(weight).saturating_sub(1);
         // Divisions are slow, and the first window almost always has enough free permits.
         let limit = window.limit.get();

@@ -122,7 +122,7 @@ impl LearnedLimits {
     }
 
     /// Returns when a request may be sent, behind `earlier` waiting requests. The result may be too
-    /// early: the instant is computed again when it has come.
+    /// early, so the request computes its instant again at that time.
     #[must_use]
     pub fn next(&self, policy: &LearnPolicy, earlier: u32, now: BootInstant) -> BootInstant {
         if policy.mode == LearnMode::Tighten && self.learner.knows_nothing() {

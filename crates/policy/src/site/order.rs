@@ -306,7 +306,7 @@ impl Site {
     }
 
     /// Finds the first instant at which each weight in `parts` (index of the cost, weight) fits the
-    /// windows of its budget. `subject` tells if the queues ahead count, too.
+    /// windows of its budget. `subject` decides if the queues ahead count, too.
     fn fit(
         &self,
         ask: &AdmissionRequest,

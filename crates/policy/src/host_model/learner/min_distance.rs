@@ -26,8 +26,8 @@ const DOUBLING_TIME: Seconds = Seconds(2.0);
 /// The shortest time for which requests must be admitted after the refusal, to confirm the
 /// hypothesis.
 const MIN_HELD_TIME: Seconds = Seconds(1.5);
-/// The number of distances for which requests must be admitted, if these take longer than
-/// [`MIN_HELD_TIME`].
+/// The number of distances for which requests must be admitted, if these take longer than that
+/// time.
 const MIN_HELD_REQUESTS: f64 = 8.0;
 /// The smallest share of the allowed requests that the client must have sent during the required
 /// time.
