@@ -71,8 +71,8 @@ pub struct Adjustment {
 }
 
 impl ThrottleWindow {
-    /// Counts a response. The first response after the end of a window decides on that window: then
-    /// the change of the [`Multiplier`] is returned, if the multiplier changes.
+    /// Counts a response. The first response after the end of a window also decides on the rate: if
+    /// the [`Multiplier`] changes, its change is returned.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,

@@ -102,7 +102,7 @@ pub struct LearnedLimits {
 }
 
 impl LearnedLimits {
-    /// Starts to learn at a first refusal, from the requests that were sent before.
+    /// Starts to learn at a first refusal; `sent` lists the requests that were sent before.
     #[must_use]
     pub fn from_history(sent: impl Iterator<Item = BootInstant>, now: BootInstant) -> Self {
         Self {
