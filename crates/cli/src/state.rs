@@ -18,20 +18,21 @@ use crate::output;
 /// Returns the state directory, from the flag, the environment, or the system's directory for
 /// state.
 pub(crate) fn directory(global: &GlobalArguments) -> PathBuf {
+    global.state_dir.clone().unwrap_or_else(default_directory)
+}
+
+/// Returns the state directory that applies without the flag.
+pub(crate) fn default_directory() -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    global
-        .state_dir
-        .clone()
-        .or_else(|| set("DOCSTOKG_STATE_DIR"))
-        .unwrap_or_else(|| {
-            let base =
-                set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-            base.unwrap_or_else(std::env::temp_dir).join("docstokg")
-        })
+    set("DOCSTOKG_STATE_DIR").unwrap_or_else(|| {
+        let base =
+            set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+        base.unwrap_or_else(std::env::temp_dir).join("docstokg")
+    })
 }
 
 /// Records the first use of something with this state directory. Returns whether this is the first

@@ -33,8 +33,8 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{MetricsReader, RunRecording};
-use crate::view::{ProgressView, plural};
-use crate::{output, services};
+use crate::view::{ProgressView, ResumeCommands, RunPlaces, StatusPublisher, plural, publish_end};
+use crate::{output, services, state, telemetry};
 use terminal::introduce;
 
 /// Runs the command.
@@ -238,9 +238,23 @@ fn execute_in(
         job.arguments.choice.mailto.as_deref(),
     ));
     let directory = run::open_directory(&job.options.out, CommitMode::Thread).map_err(failed)?;
-    let recording = session.record("download", MetricsReader::None)?;
+    let recording = session.record(command_name(job.options.mode), MetricsReader::None)?;
     introduce(global, config, &services, &job.options.choice);
-    let view = ProgressView::new(global, config);
+    let publisher = (!is_partial).then(|| {
+        let telemetry = telemetry::database(global, &session.loaded.telemetry);
+        let path = &directory.path;
+        let places = RunPlaces {
+            directory: path.clone(),
+            state_directory: state::directory(global),
+            telemetry: telemetry.filter(|_| recording.observer().is_some()),
+        };
+        let resume = ResumeCommands {
+            without_inputs: resume::command(true, path),
+            with_inputs: resume::command(false, path),
+        };
+        StatusPublisher::new(&recording.run, places, resume)
+    });
+    let mut view = ProgressView::new(global, config).publishing(publisher);
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
@@ -259,11 +273,26 @@ fn execute_in(
         session.reachability(),
     );
     let outcome = session.show_run(&view, &hub, &progress, work);
+    let last = view.take_publisher();
+    let last = last.map(|publisher| publisher.stop(&progress, &TokioRuntime::default()));
+    let end = final_report::outcome_of(outcome.as_ref());
     let ended = final_report::finish(
         global, &directory, &progress, &recording, is_partial, outcome,
     );
+    if let Some(snapshot) = last {
+        publish_end(snapshot, end);
+    }
     recording.close();
     ended
+}
+
+/// Returns the name under which a run is recorded: one that sends nothing has a name of its own.
+const fn command_name(mode: RunMode) -> &'static str {
+    match mode {
+        RunMode::Full => "download",
+        RunMode::DryRun => "download --dry-run",
+        RunMode::ListOnly => "download --list-only",
+    }
 }
 
 /// Limits the concurrent requests to the number of workers. Works that wait for their hosts occupy

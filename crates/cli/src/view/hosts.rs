@@ -1,8 +1,9 @@
 //! Progress per host: its rate and limit, the waits of its requests, and the state of its breaker.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use docstokg_bulk::run_snapshot::HostActivity;
 use docstokg_hub::Host;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
@@ -14,6 +15,8 @@ use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::waits::shortened;
+
 /// Minimum time over which the rate of a host is measured.
 const RATE_MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest window that counts as a pace and not as a quota.
@@ -24,6 +27,8 @@ const MAX_HOSTS: usize = 2_000;
 /// Observes the events of every host.
 pub(super) struct HostObserver {
     known: Mutex<HashMap<Host, ObservedHost>>,
+    /// Requests on the wire, by their numbers.
+    in_flight: Mutex<HashSet<u64>>,
     config: Config,
 }
 
@@ -140,7 +145,26 @@ impl HostObserver {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             known: Mutex::default(),
+            in_flight: Mutex::default(),
             config: config.clone(),
+        }
+    }
+
+    /// Returns the number of requests on the wire.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight.lock().len() as u64
+    }
+
+    /// Notes whether a request is on the wire.
+    fn note_flight(&self, event: &Event) {
+        match &event.what {
+            EventKind::Go { .. } => {
+                self.in_flight.lock().insert(event.request);
+            }
+            EventKind::Settled { .. } | EventKind::GivenBack | EventKind::End { .. } => {
+                self.in_flight.lock().remove(&event.request);
+            }
+            _ => {}
         }
     }
 
@@ -221,6 +245,7 @@ impl HostObserver {
 
 impl Observer for HostObserver {
     fn note(&self, event: &Event) {
+        self.note_flight(event);
         let note = |change: &dyn Fn(&mut ObservedHost)| {
             let mut known = self.known.lock();
             if known.len() >= MAX_HOSTS && !known.contains_key(&event.host) {
@@ -285,52 +310,53 @@ impl HostLine {
 
     /// Formats the line for a terminal of this width.
     pub(super) fn text(&self, width: usize) -> String {
-        let name = width.saturating_sub(40).clamp(12, 34);
-        let host: String = if self.host.chars().count() > name {
-            self.host
-                .chars()
-                .take(name - 1)
-                .chain(['\u{2026}'])
-                .collect()
-        } else {
-            self.host.clone()
-        };
-        let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
-        match (&self.limit, &self.allowed) {
-            (Some(limit), _) if !limit.basis.is_configured() => {
-                text.push_str(&format!(", {}", limit.in_words()));
-            }
-            (_, Some(allowed)) => text.push_str(&format!(", limit {}", window_in_words(allowed))),
-            _ => {}
-        }
-        if let Some(open) = self.open {
-            text.push_str(&format!(
-                "  paused, retry in {:.0} s",
-                open.as_secs_f64().ceil()
-            ));
-        } else if !self.waits.is_zero() {
-            text.push_str(&format!("  queue {:.0} s", self.waits.as_secs_f64().ceil()));
-        }
-        if self.throttled > 0 {
-            text.push_str(&format!("  {} x 429", self.throttled));
-        }
-        text.chars().take(width).collect()
+        activity_text(&self.activity(), width)
     }
 
     /// Formats the line as JSON.
     pub(super) fn json(&self) -> Value {
-        json!({
-            "host": self.host,
-            "role": self.role.as_str(),
-            "rate": self.rate,
-            "allowed": self.allowed.as_ref().map(per_second),
-            "limit": self.limit.map(|limit| limit.in_words()),
-            "window": self.limit.map(|limit| limit.limit().to_string()),
-            "waits_s": self.waits.as_secs_f64(),
-            "open_s": self.open.map(|open| open.as_secs_f64()),
-            "status_429": self.throttled,
-        })
+        json!(self.activity())
     }
+
+    /// Returns the figures of the line.
+    pub(super) fn activity(&self) -> HostActivity {
+        let limited_to = match (&self.limit, &self.allowed) {
+            (Some(limit), _) if !limit.basis.is_configured() => Some(limit.in_words()),
+            (_, Some(allowed)) => Some(format!("limit {}", window_in_words(allowed))),
+            _ => None,
+        };
+        HostActivity {
+            host: self.host.clone(),
+            role: self.role.as_str().to_owned(),
+            rate: self.rate,
+            allowed: self.allowed.as_ref().map(per_second),
+            limit: self.limit.map(|limit| limit.in_words()),
+            window: self.limit.map(|limit| limit.limit().to_string()),
+            limited_to,
+            waits_s: self.waits.as_secs_f64(),
+            open_s: self.open.map(|open| open.as_secs_f64()),
+            status_429: self.throttled,
+        }
+    }
+}
+
+/// Formats the figures of a host for a terminal of this width.
+pub(crate) fn activity_text(host: &HostActivity, width: usize) -> String {
+    let columns = width.saturating_sub(40).clamp(12, 34);
+    let name = shortened(&host.host, columns);
+    let mut text = format!("{name:<columns$} {:>5.1}/s", host.rate);
+    if let Some(limited_to) = &host.limited_to {
+        text.push_str(&format!(", {limited_to}"));
+    }
+    if let Some(open_s) = host.open_s {
+        text.push_str(&format!("  paused, retry in {:.0} s", open_s.ceil()));
+    } else if host.waits_s > 0.0 {
+        text.push_str(&format!("  queue {:.0} s", host.waits_s.ceil()));
+    }
+    if host.status_429 > 0 {
+        text.push_str(&format!("  {} x 429", host.status_429));
+    }
+    shortened(&text, width)
 }
 
 #[cfg(test)]
