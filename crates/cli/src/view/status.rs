@@ -160,11 +160,15 @@ fn works(status: &RunStatus) -> Vec<String> {
         known => format!(" ({known} known from an earlier run)"),
     };
     let so_far = if works.all_read { "" } else { " read so far" };
+    let files = if status.files == works.downloaded {
+        String::new()
+    } else {
+        format!("{}, ", plural(status.files, "file"))
+    };
     let mut lines = vec![format!(
-        "downloaded {} of {}{so_far}{known}; {}, {:.1} MiB",
+        "downloaded {} of {}{so_far}{known}; {files}{:.1} MiB",
         works.downloaded,
         plural(works.all, "work"),
-        plural(status.files, "file"),
         mebibytes(status.bytes)
     )];
     if works.without_file > 0 {

@@ -117,7 +117,7 @@ fn a_status_says_who_waits_for_whom_until_when_and_why() {
         lines,
         [
             "papers: running for 12 min (process 4711), about 47 min left",
-            "  downloaded 412 of 1000 works (38 known from an earlier run); 412 files, 120.4 MiB",
+            "  downloaded 412 of 1000 works (38 known from an earlier run); 120.4 MiB",
             "  21 without a file: 12 not openly available, 4 blocked, 5 failed",
             "  7 waiting, 540 queued, 20 running",
             "  32.4 works a minute, 1.2 MiB a second",
