@@ -3,6 +3,7 @@
 //! - On a terminal, an overall bar and a line per busy host.
 //! - Elsewhere, plain lines; with `--json`, JSON lines; with `--quiet`, nothing.
 
+mod activity;
 mod files;
 mod hosts;
 mod other_limits;

@@ -1,6 +1,7 @@
 //! `docstokg download`: works in, files out.
 
 mod final_report;
+mod publication;
 mod resume;
 mod terminal;
 
@@ -33,8 +34,8 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{MetricsReader, RunRecording};
-use crate::view::{ProgressView, ResumeCommands, RunPlaces, StatusPublisher, plural, publish_end};
-use crate::{output, services, state, telemetry};
+use crate::view::{ProgressView, plural, publish_end};
+use crate::{output, services};
 use terminal::introduce;
 
 /// Runs the command.
@@ -238,22 +239,13 @@ fn execute_in(
         job.arguments.choice.mailto.as_deref(),
     ));
     let directory = run::open_directory(&job.options.out, CommitMode::Thread).map_err(failed)?;
-    let recording = session.record(command_name(job.options.mode), MetricsReader::None)?;
+    let recording = session.record(
+        publication::command_name(job.options.mode),
+        MetricsReader::None,
+    )?;
     introduce(global, config, &services, &job.options.choice);
-    let publisher = (!is_partial).then(|| {
-        let telemetry = telemetry::database(global, &session.loaded.telemetry);
-        let path = &directory.path;
-        let places = RunPlaces {
-            directory: path.clone(),
-            state_directory: state::directory(global),
-            telemetry: telemetry.filter(|_| recording.observer().is_some()),
-        };
-        let resume = ResumeCommands {
-            without_inputs: resume::command(true, path),
-            with_inputs: resume::command(false, path),
-        };
-        StatusPublisher::new(&recording.run, places, resume)
-    });
+    let publisher =
+        (!is_partial).then(|| publication::begin(global, &session, &directory, &recording));
     let mut view = ProgressView::new(global, config).publishing(publisher);
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
@@ -284,15 +276,6 @@ fn execute_in(
     }
     recording.close();
     ended
-}
-
-/// Returns the name under which a run is recorded: one that sends nothing has a name of its own.
-const fn command_name(mode: RunMode) -> &'static str {
-    match mode {
-        RunMode::Full => "download",
-        RunMode::DryRun => "download --dry-run",
-        RunMode::ListOnly => "download --list-only",
-    }
 }
 
 /// Limits the concurrent requests to the number of workers. Works that wait for their hosts occupy

@@ -9,7 +9,7 @@ use docstokg_bulk::run_snapshot::RunOutcome;
 use docstokg_content::run_status::{RunState, RunStatus, StatusAdvice, StatusWait, WorkCounts};
 use docstokg_hub::clock::Timestamp;
 
-use super::hosts::activity_text;
+use super::activity::activity_text;
 use super::text::{clock_time, length, mebibytes, plural};
 
 /// Maximum hosts that are shown.
