@@ -329,6 +329,15 @@ impl Reason {
     }
 
     /// Reads the word of a reason, in its present spelling or that of an earlier version.
+    ///
+    /// ```
+    /// use docstokg_content::reason::Reason;
+    ///
+    /// for reason in Reason::all() {
+    ///     assert_eq!(Reason::read(reason.as_str()), Some(reason));
+    /// }
+    /// assert_eq!(Reason::read("no such reason"), None);
+    /// ```
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         REASON_WORDS

@@ -40,6 +40,20 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the database at `path`, or creates it.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use docstokg_stores::clock::SystemClock;
+    /// use docstokg_stores::sqlite::SqliteStore;
+    /// use docstokg_stores::{SiteKey, StateStore};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("limits.sqlite3");
+    /// let store = SqliteStore::open(&path, Arc::new(SystemClock))?;
+    /// let _site = store.site(&SiteKey::from("api.example"));
+    /// assert!(store.is_shared(), "other processes may open the same file");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns [`StoreError`] if the database cannot be written, is damaged, or belongs to another
     /// version. A network file system is also an error.

@@ -37,6 +37,26 @@ pub struct RecordingLoss {
 }
 
 /// Records a run. Give [`Recorder::observer`] to the hub, and call [`Recorder::close`] at the end.
+///
+/// ```
+/// use std::sync::Arc;
+/// use docstokg_hub::{Hub, config::load, stores::clock::SystemClock};
+/// use docstokg_telemetry::sink::sqlite::SqliteSink;
+/// use docstokg_telemetry::{Recorder, RunIdentity, config::TelemetryConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("telemetry.sqlite3");
+/// let (config, settings) = load::load(&load::ConfigSources::default())?;
+/// let run = Arc::new(RunIdentity::begin("example", &settings, &SystemClock));
+/// let sink = SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock))?;
+/// let (telemetry, shared) = (TelemetryConfig::default(), Arc::new(config.clone()));
+/// let notice = Arc::new(|loss: &str| eprintln!("{loss}"));
+/// let recorder = Recorder::start(run, shared, &telemetry, vec![Box::new(sink)], notice)?;
+/// let hub = Hub::builder(config).observer(recorder.observer()).build()?;
+/// # drop(hub);
+/// assert_eq!(recorder.close().dropped, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Recorder {
     queue: Arc<EventQueue>,
     writer: Option<JoinHandle<RecordingLoss>>,

@@ -26,6 +26,13 @@ pub enum RunChoice {
 
 impl RunChoice {
     /// Parses an argument of the command line.
+    ///
+    /// ```
+    /// use docstokg_telemetry::summary::RunChoice;
+    ///
+    /// assert!(matches!(RunChoice::parse(None), RunChoice::Latest));
+    /// assert!(matches!(RunChoice::parse(Some("20261115T08")), RunChoice::Named(_)));
+    /// ```
     #[must_use]
     pub fn parse(text: Option<&str>) -> Self {
         match text {
@@ -136,6 +143,25 @@ pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
 }
 
 /// Reads the [`RunSummary`] of a run.
+///
+/// ```
+/// use docstokg_telemetry::sink::sqlite::{SqliteSink, open_to_read};
+/// use docstokg_telemetry::summary::{RunChoice, load};
+/// # use docstokg_hub::{config::load, stores::clock::SystemClock};
+/// # use docstokg_telemetry::{RunIdentity, sink::Sink};
+/// # use std::sync::Arc;
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("telemetry.sqlite3");
+/// # let (_, settings) = load::load(&load::ConfigSources::default())?;
+/// # let run = Arc::new(RunIdentity::begin("example", &settings, &SystemClock));
+/// # let mut sink = SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock))?;
+/// # sink.close(0).expect("a database");
+///
+/// let summary = load(&open_to_read(&path)?, &RunChoice::parse(Some("latest")))?;
+/// assert_eq!(summary.run.run_id, run.id);
+/// assert_eq!((summary.run.state, summary.totals.requests), ("finished", 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`SummaryError`] if there is no such run, or the database cannot be read.

@@ -290,6 +290,15 @@ fn host_row(host: &HostSummary) -> Vec<String> {
 const MAX_WIDTH: usize = 200;
 
 /// Formats rows in columns, two spaces apart.
+///
+/// ```
+/// use docstokg_telemetry::summary::table;
+///
+/// let row = |host: &str, count: &str| vec![host.to_owned(), count.to_owned()];
+/// let text = table(&["host", "requests"], &[row("api.example", "12"), row("b.example", "3")]);
+/// assert_eq!(text.lines().next(), Some("host         requests"));
+/// assert_eq!(text.lines().last(), Some("b.example    3"));
+/// ```
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..header.len())
