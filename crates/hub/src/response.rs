@@ -20,7 +20,7 @@ pub struct ResponseHead {
     pub version: Version,
     /// The headers as the origin sent them.
     pub headers: HeaderMap,
-    /// The URL of the response, after redirects.
+    /// The URL that returned the response, after all redirects.
     pub url: Url,
 }
 
@@ -73,20 +73,20 @@ pub struct StreamedResponse {
     pub journey: Journey,
 }
 
-/// A response whose body is a file, if its status is a success.
+/// A response whose body was written to a file if its status is a success.
 #[derive(Debug)]
 pub struct DownloadedResponse {
     /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The file, if the status is a success.
+    /// The file; `None` if the status is not a success.
     pub file: Option<SavedFile>,
-    /// The beginning of the body for messages, if there is no file.
+    /// The beginning of the body, for messages; empty if there is a file.
     pub preview: Bytes,
     /// The [`Journey`] of the request.
     pub journey: Journey,
 }
 
-/// A complete file with its final name.
+/// A complete file. Its [`path`](Self::path) says where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFile {
     /// The path of the file.

@@ -222,7 +222,7 @@ fn may_state_a_rate(name: &str) -> bool {
 }
 
 impl RateHeaderReading {
-    /// Returns whether a quota is exhausted and resets only after [`LONG_RESET`] or later.
+    /// Returns whether a quota is exhausted and resets only after `LONG_RESET` or later.
     #[must_use]
     pub fn is_spent_for_long(&self) -> bool {
         let least = self.cost.unwrap_or(1).max(1);

@@ -4,7 +4,7 @@
 //! An operation is one immediate transaction behind a lock file, and takes microseconds. The
 //! write-ahead log grows with each operation, and a separate thread checkpoints the log. If the
 //! lock is free, the caller runs its operation at once; otherwise the thread runs it, so that no
-//! caller blocks the executor. [`crate::record_copy`] describes the reads and writes of an
+//! caller blocks the executor. `crate::record_copy` describes the reads and writes of an
 //! operation.
 
 use std::path::{Path, PathBuf};

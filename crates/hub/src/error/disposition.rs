@@ -1,4 +1,4 @@
-//! The meaning of a failed fetch for its caller: retry at an instant, give up, or wait for the
+//! The meaning of a failed fetch for its caller: try again at an instant, give up, or wait for the
 //! network.
 
 use std::time::Duration;
@@ -11,14 +11,15 @@ use docstokg_stores::StoreError;
 
 use super::{ErrorKind, FetchError, RefusedRequest};
 
-/// The wait for the result of a running probe, regardless of its lease.
+/// The wait for the result of a probe that is in flight. It does not depend on the lease of the
+/// probe.
 const PROBE_RESULT_WAIT: Duration = Duration::from_secs(1);
 /// The wait after a temporary fault of this machine, such as a lack of open files.
 const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
 /// The wait after which this machine may have a network again.
 const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
-/// The action that a failed fetch leaves to its caller.
+/// The action that is left to the caller of a failed fetch.
 ///
 /// ```
 /// use docstokg_hub::{Host, Request};
@@ -44,7 +45,7 @@ pub enum Disposition {
     GiveUp,
     /// This machine has no route to the host, or no network at all.
     Offline(RetryLater),
-    /// A permanent fault of this machine, such as a full disk.
+    /// A lasting fault of this machine, such as a full disk.
     LocalFault,
     /// The caller cancelled the request.
     Cancelled,
@@ -61,14 +62,14 @@ impl Disposition {
     }
 }
 
-/// A wait after which a request may be served.
+/// A wait after which the same request may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryLater {
-    /// The host that delays the request: the host of the last hop.
+    /// The host that delays the request, which is the host of the last hop.
     pub host: Host,
-    /// The time until a request may be sent.
+    /// The time until the request may be sent again.
     pub wait: Duration,
-    /// The source of the wait, as a [`StatedBy`] value.
+    /// The source of `wait`, as a [`StatedBy`] value.
     pub stated_by: StatedBy,
 }
 
@@ -82,14 +83,14 @@ pub enum StatedBy {
     Operator,
     /// The breaker, after failures.
     Breaker,
-    /// A probe whose result is still unknown.
+    /// A probe is in flight, and its result is not known yet.
     Probe,
     /// A limit of the host.
     Quota,
     /// The robots.txt of the host, which cannot be read.
     Robots,
-    /// This machine, which cannot send requests for now. Its store of limits is unavailable, or it
-    /// cannot open more files.
+    /// This machine, which cannot send requests for now, because its store of limits is unavailable
+    /// or it cannot open more files.
     ThisMachine,
 }
 
@@ -107,13 +108,14 @@ impl StatedBy {
         }
     }
 
-    /// Returns whether failures of the host cause the wait, so that its end is only an estimate.
+    /// Returns whether the wait was inferred from failures of the host, so that its end is only an
+    /// estimate.
     #[must_use]
     pub const fn is_inferred(self) -> bool {
         matches!(self, Self::Breaker | Self::Probe)
     }
 
-    /// Returns the reason of a wait in a few words.
+    /// Returns the reason of the wait in a few words.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {

@@ -8,7 +8,8 @@ use rusqlite::{Connection, Row, params};
 use super::{BreakerSummary, HostSummary, RankedEntry, RunInfo, RunSummary, RunTotals, shares};
 use crate::sink::sqlite::DatabaseError;
 
-/// Minimum length of a run with a rate per hour, in seconds: shorter runs are not extrapolated.
+/// Minimum length of a run for which rates per hour are computed, in seconds. Figures of shorter
+/// runs are not extrapolated.
 const MIN_RATED_S: f64 = 600.0;
 /// Maximum number of hosts in a ranking.
 const MAX_RANKED: usize = 10;
@@ -20,12 +21,12 @@ pub enum RunChoice {
     Latest,
     /// All runs of the database together.
     All,
-    /// The run whose id starts with this text.
+    /// The run whose id starts with this text, which must be unique.
     Named(String),
 }
 
 impl RunChoice {
-    /// Parses an argument of the command line.
+    /// Parses the argument that names a run on the command line.
     ///
     /// ```
     /// use docstokg_telemetry::summary::RunChoice;
@@ -55,20 +56,20 @@ pub enum SummaryError {
     /// The database has no run.
     #[error("there is no run yet")]
     NoRun,
-    /// No run has this id.
+    /// No run has an id that starts with the requested text.
     #[error("there is no run '{asked}'; the latest are {}", known.join(", "))]
     Unknown {
-        /// The id that was requested.
+        /// The requested beginning of an id.
         asked: String,
         /// The ids of the latest runs.
         known: Vec<String>,
     },
-    /// Several runs have an id with this beginning.
+    /// Several runs have ids that start with the requested text.
     #[error("'{asked}' may be {}", found.join(" or "))]
     Ambiguous {
-        /// The id that was requested.
+        /// The requested beginning of an id.
         asked: String,
-        /// The runs that match.
+        /// The ids of these runs.
         found: Vec<String>,
     },
 }
@@ -167,7 +168,7 @@ fn add_up(totals: &mut RunTotals, hosts: &[HostSummary], breakers: &[BreakerSumm
         .fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
 }
 
-/// Ranks hosts by a figure, largest first, as [`RankedEntry`]s.
+/// Ranks hosts and roles by a figure, largest first, as [`RankedEntry`]s.
 fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<RankedEntry> {
     let mut all: Vec<RankedEntry> = hosts
         .iter()
@@ -228,7 +229,7 @@ pub(super) struct RunReader<'a> {
     run: Option<&'a str>,
 }
 
-/// The key of grouped rows: host and role, or scope and key.
+/// The key of a group of rows: host and role, or scope and key of a breaker.
 pub(super) type GroupKey = (String, String);
 
 impl RunReader<'_> {

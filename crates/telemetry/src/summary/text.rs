@@ -9,7 +9,7 @@ use super::{BreakerSummary, HostSummary, Makespan, RunSummary, RunTotals, Target
 /// Maximum number of rows of a table; further rows are only counted.
 const MAX_ROWS: usize = 20;
 
-/// Writes a [`RunSummary`] as text, at most 80 columns wide if names allow.
+/// Writes a [`RunSummary`] as text, at most 80 columns wide unless names are longer.
 #[must_use]
 pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     let mut out = overview(summary);
@@ -91,7 +91,7 @@ fn makespan(makespan: &Makespan) -> String {
     }
 }
 
-/// Writes the savings of the cache.
+/// Writes the requests and bytes that the cache saved.
 fn reuse(totals: &RunTotals) -> String {
     let reused = totals.cache_hits + totals.cache_revalidated;
     if reused == 0 {
@@ -124,7 +124,8 @@ fn hosts(summary: &RunSummary) -> String {
     out
 }
 
-/// Writes the share of the rate at which each adaptive host ended.
+/// Writes the multiplier of each host and role whose rate was adapted, as a share of the configured
+/// rate.
 fn adapted(summary: &RunSummary) -> String {
     let shares: Vec<String> = summary
         .hosts
@@ -181,7 +182,8 @@ fn failures(summary: &RunSummary) -> String {
     table(&["failed because", "requests", "top hosts"], &rows)
 }
 
-/// Writes the hosts and roles with the longest waits and the most refusals, if there are several.
+/// Writes the hosts and roles with the longest waits and the most refusals. A run with a single
+/// host and role has no such list.
 fn tops(summary: &RunSummary) -> String {
     let lists = [
         (
@@ -228,7 +230,7 @@ fn targets(checks: &[TargetCheck]) -> String {
     table(&["target", "wanted", "found", "", "where"], &rows)
 }
 
-/// Writes a list of [`FigureChange`]s as text.
+/// Writes a list of `FigureChange`s as text.
 #[must_use]
 pub fn comparison_text(before: &str, after: &str, compared: &[FigureChange]) -> String {
     let rows: Vec<Vec<String>> = compared
@@ -324,7 +326,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Lists reasons, each with its number and its share.
+/// Lists reasons, each with its count and its share.
 pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
     let shares = shares(reasons);
     reasons
@@ -347,7 +349,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Formats seconds in the unit that fits.
+/// Formats a number of seconds in the largest suitable unit.
 pub(crate) fn seconds(length: f64) -> String {
     match length {
         length if length < 10.0 => format!("{length:.2} s"),
