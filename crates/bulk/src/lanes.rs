@@ -26,8 +26,8 @@ struct WorkLane<T> {
     bounds: LaneBounds,
     ready: VecDeque<T>,
     stored: u64,
-    /// The number of items that remain in the file after the current load, as far as they were
-    /// counted when the load began; `None` if no load is running.
+    /// The number of counted items that the current load leaves in the file; `None` if no load is
+    /// running.
     loading: Option<u64>,
     active: usize,
     has_turn: bool,
@@ -241,7 +241,7 @@ impl<T> WorkLanes<T> {
         None
     }
 
-    /// Records the end of a load that asked for `asked` items and got `found` items from the file.
+    /// Records the end of a load. The file had `found` of the `asked` items.
     pub(crate) fn loaded(&mut self, key: &WorkLaneKey, asked: usize, found: usize) {
         if let Some(lane) = self.by_key.get_mut(key) {
             let rest = lane.loading.take().unwrap_or(0);

@@ -98,7 +98,7 @@ pub struct Scheduler<J: Job> {
     pub job: Arc<J>,
     /// The context that scheduler and job share.
     pub context: RunContext,
-    /// The maximum number of concurrent steps, size of files and wait.
+    /// The [`RunBounds`] on concurrent steps, on the size of files and on waiting.
     pub limits: RunBounds,
     /// The [`RunMode`], which determines whether requests are sent and files are fetched.
     pub mode: RunMode,

@@ -24,8 +24,8 @@ pub trait RequestSender: Send + Sync {
     fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, Self::Failure>>;
 }
 
-/// Looks up a single subject, from the [`LookupStep`] that `begin` returns. Returns `None` if a
-/// reader panicked.
+/// Looks up a single subject. `begin` returns the first [`LookupStep`]. Returns `None` if a reader
+/// panicked.
 pub async fn look_up<'a, T: Send, F: Send>(
     begin: impl FnOnce() -> LookupStep<'a, T, F> + Send,
     sender: &dyn RequestSender<Failure = F>,

@@ -22,7 +22,7 @@ fn unreachable(detail: String) -> Absence {
 }
 
 impl OntologiesJob {
-    /// Sends a request. If it fails, returns the [`Verdict`] on how the pull continues.
+    /// Sends a request. If it fails, the error says how the pull continues.
     pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
         match self.context.hub.fetch(request).await {
             Ok(response) => {
@@ -33,13 +33,13 @@ impl OntologiesJob {
         }
     }
 
-    /// Returns the [`Verdict`] on a request for a file that brought no response.
+    /// Decides how the pull continues after a request for a file that brought no response.
     pub(super) async fn judge_file(&self, error: &FetchError) -> Verdict {
         let verdict = self.judge(error).await;
         self.explain(verdict, error)
     }
 
-    /// Returns the [`Verdict`] on a request that brought no response.
+    /// Decides how the pull continues after a request that brought no response.
     async fn judge(&self, error: &FetchError) -> Verdict {
         of_error(error, self.context.connectivity.judge(error).await)
     }
@@ -77,8 +77,8 @@ impl OntologiesJob {
         }
     }
 
-    /// Returns true if the request may have failed because the server has no https. A host that has
-    /// responded to this process before does not count, because it has https.
+    /// Returns true if the request may have failed because the server has no https. Returns false
+    /// for a host that has responded to this process before, because it has https.
     fn is_without_https(&self, error: &FetchError) -> bool {
         match &error.kind {
             ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
@@ -89,8 +89,8 @@ impl OntologiesJob {
     }
 }
 
-/// Returns the [`Verdict`] on a request that brought no response. `disposition` takes into account
-/// what the run knows about the network.
+/// Decides how the pull continues after a request that brought no response. `disposition` takes
+/// into account what the run knows about the network.
 pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict {
     let detail = error.sentence();
     match (disposition, &error.kind) {
@@ -121,7 +121,8 @@ pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict 
     }
 }
 
-/// Returns the [`Verdict`] on an error status. The source may give a status its own meaning.
+/// Decides how the pull continues after an error status. The source may give a status its own
+/// meaning.
 pub(super) fn of_status(
     status: StatusCode,
     disposition: Disposition,

@@ -87,7 +87,8 @@ impl OntologiesJob {
     /// [`ProbeResult`] has only a note about the refusal.
     ///
     /// # Errors
-    /// Returns a [`Verdict`] if the file is missing or restricted, or if the request failed.
+    /// If the file is missing or restricted, or if the request failed. The error says how the pull
+    /// continues.
     pub(super) async fn probe(
         &self,
         location: &OntologyLocation,

@@ -29,7 +29,7 @@ pub enum Verdict {
 pub struct FailedRequest {
     /// The URL of the request; `None` for a file on disk.
     pub url: Option<Box<Url>>,
-    /// The [`Verdict`] on how the pull continues.
+    /// The way in which the pull continues.
     pub verdict: Verdict,
 }
 

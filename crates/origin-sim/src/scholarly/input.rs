@@ -25,9 +25,9 @@ pub enum LineNames {
     Nothing,
 }
 
-/// One duplicate line follows after this many works.
+/// Number of works after which a duplicate line follows.
 const DUPLICATES_EVERY: usize = 29;
-/// One line that does not name a work follows after this many works.
+/// Number of works after which a line follows that does not name a work.
 const BAD_EVERY: usize = 71;
 const BAD: [&str; 4] = [
     "see the appendix of the report",

@@ -24,7 +24,8 @@ use super::Simulation;
 const USUAL_LATENESS: u64 = 20_000;
 /// Maximum lateness of rare sleeps, in microseconds.
 const RARE_LATENESS: u64 = 500_000;
-/// One of this many sleeps may be very late, and one of this many store replies very slow.
+/// Number of sleeps of which one may be very late, and of store replies of which one may be very
+/// slow.
 const RARE_ONE_IN: u32 = 200;
 /// Maximum delay of most store replies, in microseconds.
 const USUAL_DELAY: u64 = 2_000;

@@ -37,7 +37,8 @@ pub(super) enum ValidationChunk {
 }
 
 impl ValidationChunk {
-    /// Returns the number of positions in the file's order of statements that the chunk takes up.
+    /// Returns the number by which the position of the next chunk exceeds that of this chunk.
+    /// Positions count statements or, in line formats, bytes.
     fn length(&self) -> u64 {
         match self {
             Self::Statements { quads, .. } => quads.len() as u64,
