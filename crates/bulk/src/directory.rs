@@ -172,6 +172,13 @@ impl Directory {
         path.join(QUEUE_FILE).exists()
     }
 
+    /// Reads a setting that an earlier run wrote, without locking the directory: a run may be active
+    /// there. `None` if there is none.
+    #[must_use]
+    pub fn read_setting(path: &Path, name: &str) -> Option<String> {
+        WorkQueue::read_setting(&path.join(QUEUE_FILE), name)
+    }
+
     /// Finishes what a killed run left: recorded files are renamed to their final paths.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod cursors;
 mod items;
 mod migrate;
 mod records;
+mod settings;
 mod totals;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow};
 pub use totals::{ItemCounts, QueueTotals};
 
 /// The version of the tables, as `PRAGMA user_version` has it.
-const TABLES_VERSION: i64 = 10;
+const TABLES_VERSION: i64 = 11;
 
 /// The oldest version whose files can be migrated.
 const OLDEST_SUPPORTED_VERSION: i64 = 8;

@@ -11,13 +11,14 @@ mod serve;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand};
 use docstokg_config::read_limited::read_bytes;
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::CommandFailure;
+use crate::quantity;
 pub(crate) use download::{DownloadArguments, ResolverFlags};
 pub(crate) use inspect::{
     BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
@@ -31,7 +32,7 @@ pub(crate) use serve::{ServeArguments, ServeCacheMode};
     name = "docstokg",
     version,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
-                  3 refused for now by breaker or limiter."
+                  3 refused for now by breaker or limiter, 130 interrupted."
 )]
 pub(crate) struct DocstokgArguments {
     #[command(flatten)]
@@ -73,7 +74,7 @@ pub(crate) struct GlobalArguments {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// State directory, shared by all processes [env: DOCSTOKG_STATE_DIR]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_parser = quantity::local_path())]
     pub state_dir: Option<PathBuf>,
     /// Limits of one host and role, e.g.
     /// api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
@@ -97,8 +98,8 @@ pub(crate) struct GlobalArguments {
     /// Breaker of one resolver, e.g. landing_page=fail_max:4,reset:45
     #[arg(long, global = true, value_name = "NAME=…")]
     pub breaker_resolver: Vec<String>,
-    /// Deadline of each request in seconds; 0 for none
-    #[arg(long, global = true, value_name = "SECONDS")]
+    /// Deadline of each request, in seconds or as 2m; 0 for none
+    #[arg(long, global = true, value_name = "DURATION", value_parser = quantity::seconds_text)]
     pub deadline: Option<String>,
     /// Connect to ADDR:PORT instead of HOST:PORT
     #[arg(long, global = true, value_name = "HOST:PORT=ADDR:PORT")]
@@ -155,7 +156,7 @@ pub(crate) struct FetchArguments {
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub header: Vec<String>,
     /// Write the body to FILE, once it is complete
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = quantity::local_path())]
     pub output: Option<PathBuf>,
     /// Obey the robots.txt of the host and of every host that it redirects to
     #[arg(long)]
@@ -178,14 +179,14 @@ pub(crate) struct ExplainArguments {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Directory for files, manifest and report [default: a new temporary directory]
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = quantity::local_path())]
     pub out: Option<PathBuf>,
     /// Number of works
     #[arg(
         long,
         value_name = "N",
         default_value_t = 300,
-        value_parser = value_parser!(u32).range(10..=5000)
+        value_parser = quantity::number(10..=5000)
     )]
     pub works: u32,
     /// Seed of the simulated web
@@ -196,7 +197,7 @@ pub(crate) struct DemoArguments {
         long,
         value_name = "N",
         default_value_t = 5,
-        value_parser = value_parser!(u32).range(1..=1000)
+        value_parser = quantity::number(1..=1000)
     )]
     pub scale: u32,
 }

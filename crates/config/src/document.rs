@@ -80,8 +80,8 @@ impl<T: Section> Section for Document<T> {
     }
 }
 
-/// Reads a whole file into a [`Section`]. The problem of an unknown key suggests the nearest known
-/// one of all sections.
+/// Reads a whole file into a [`Section`]. The problem of an unknown key suggests the nearest key
+/// that any section knows.
 pub fn read<T: Section>(node: ConfigNode, problems: &mut Vec<ConfigProblem>) -> T {
     let Document(sections) = reader::read("", node, &[], problems);
     sections

@@ -283,6 +283,7 @@ impl Gateway {
         Ok(match self.provenance() {
             Provenance::UserSupplied => request,
             Provenance::Discovered => request.discovered(),
+            Provenance::Untrusted => request.untrusted(),
         })
     }
 

@@ -38,8 +38,11 @@ impl KnownHosts {
     }
 
     /// Returns the [`AddressReach`] of a hop to a host. Only a host that the user supplied may have
-    /// an internal address.
+    /// an internal address, and only for a request that no untrusted list named.
     pub(crate) fn reach_of(&self, host: &Host, request: &Request) -> AddressReach {
+        if request.provenance == Provenance::Untrusted {
+            return AddressReach::PublicOnly;
+        }
         let is_requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|requested| requested == *host)

@@ -27,6 +27,9 @@ pub enum Provenance {
     UserSupplied,
     /// The URL was found in the response of a server.
     Discovered,
+    /// A list that other people wrote named the URL. Even hosts that the user supplied elsewhere
+    /// may not have internal addresses.
+    Untrusted,
 }
 
 /// The maximum time for which a request may wait for a rate limit. If the wait would be longer, the
@@ -286,6 +289,14 @@ impl Request {
     #[must_use]
     pub fn discovered(mut self) -> Self {
         self.provenance = Provenance::Discovered;
+        self
+    }
+
+    /// Marks the URL as one of a list that other people wrote: the URL and its redirects may not
+    /// lead into the private network.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.provenance = Provenance::Untrusted;
         self
     }
 

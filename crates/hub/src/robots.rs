@@ -416,7 +416,7 @@ fn provenance_of(url: &Url, request: &Request) -> Provenance {
         (Ok(host), Ok(requested)) => host == requested,
         _ => false,
     };
-    if is_requested {
+    if is_requested || request.provenance == Provenance::Untrusted {
         request.provenance
     } else {
         Provenance::Discovered

@@ -132,7 +132,7 @@ impl Host {
         &self.0
     }
 
-    /// Returns the canonical text, shared.
+    /// Returns the canonical text as a shared pointer, without a copy.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

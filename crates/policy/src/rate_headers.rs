@@ -269,7 +269,7 @@ impl RateHeaderReading {
 struct RateHeaderReader<'a> {
     headers: &'a HeaderMap,
     hints: &'a RateHeaderHints,
-    /// The time at which the response was sent, on the clock of its times of day.
+    /// The time at which the response was sent, on the clock that its times of day use.
     sent: Timestamp,
     malformed: u32,
 }
@@ -308,7 +308,7 @@ impl DeclaredQuota {
         }
     }
 
-    /// Caps the values. Returns `None` for a time without a limit or a remainder.
+    /// Caps the values. Returns `None` if the quota declares neither a limit nor a remainder.
     fn into_quota(self, usual_window: Option<Duration>) -> Option<Quota> {
         let remaining = match (self.limit, self.remaining) {
             (None, None) => return None,

@@ -53,7 +53,7 @@ impl PermitRing {
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
         let at = self.permits.back().map_or(at, |latest| at.max(*latest));
         if self.permits.capacity() == 0 {
-            // Most hosts receive one request, so the first permit allocates one word.
+            // Most hosts receive one request, so the first permit allocates space for one instant.
             self.permits.reserve_exact(weight.min(keep) as usize);
         }
         if keep == 0 {
@@ -108,7 +108,7 @@ pub struct BucketRing {
     window: Window,
     /// The width in microseconds, guard included.
     width: u64,
-    /// The identifier of the window, in one word.
+    /// The identifier of the window, in 64 bits.
     id: u64,
     #[serde(skip)]
     buckets: VecDeque<Bucket>,

@@ -155,9 +155,8 @@ impl Robots {
     }
 
     /// Returns the groups for an agent, and the name that selected them. The groups that name the
-    /// agent count as one; without such a [`Group`], the groups for every robot apply (RFC 9309
-    /// section
-    /// 2.2.1).
+    /// agent count as one group; without such a [`Group`], the groups for every robot apply (RFC
+    /// 9309 section 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
         let named = |name: &str| -> Vec<&Group> {

@@ -297,7 +297,7 @@ pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
     loose.refused();
 }
 
-/// Checks that a released reservation does not count any more.
+/// Checks that a released reservation no longer delays other requests.
 pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let client = SiteClient::new(store, "reservation", &[1]);
     client.go();

@@ -128,7 +128,8 @@ impl StateStore for SqliteStore {
     }
 
     fn flush(&self) -> StoreReply<()> {
-        // Queued jobs run in order before this one, and all others are complete.
+        // Jobs run in order, so the queued ones are complete before this one. Operations that ran
+        // at once are complete already.
         ask(&self.worker, Database::touch)
     }
 }

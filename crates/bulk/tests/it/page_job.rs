@@ -227,6 +227,7 @@ impl ItemFeed for Urls {
             source: "list".to_owned(),
             line: 1,
             hidden: false,
+            untrusted: false,
             saved_state: None,
         };
         let batch: Vec<NewItem> = self.urls.by_ref().take(10).map(item).collect();

@@ -14,6 +14,7 @@ fn item(number: u8) -> NewItem {
         source: "list".to_owned(),
         line: u64::from(number),
         hidden: false,
+        untrusted: false,
         lane: WorkLaneKey::Start,
         saved_state: None,
     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::quantity;
+
 /// Arguments of `limits`.
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArguments {
@@ -61,8 +63,8 @@ pub(crate) enum BreakerCommand {
     Open {
         /// The host, or with --resolver the resolver
         host: String,
-        /// Length of the pause
-        #[arg(long, value_name = "N")]
+        /// Length of the pause, in seconds or as 10m
+        #[arg(long, value_name = "DURATION", value_parser = quantity::seconds)]
         seconds: f64,
         /// Reason, shown by breaker show
         #[arg(long, value_name = "TEXT", default_value = "operator")]
@@ -120,7 +122,7 @@ pub(crate) struct SummaryArguments {
     #[expect(clippy::option_option, reason = "the flag may stand alone")]
     pub slo: Option<Option<PathBuf>>,
     /// Write an HTML report to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = quantity::local_path())]
     pub html: Option<PathBuf>,
     /// List run ids, latest first
     #[arg(long)]
@@ -160,7 +162,7 @@ pub(crate) enum ConfigCommand {
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Write docstokg.yaml, and the list of ontologies, into DIR instead of to stdout
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", value_parser = quantity::local_path())]
         out: Option<PathBuf>,
     },
 }

@@ -23,7 +23,7 @@ use crate::arguments::GlobalArguments;
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::view::plural;
-use crate::{output, session, state, telemetry};
+use crate::{command_line, output, session, state, telemetry};
 use saved::HostRefusals;
 
 /// The learned limits of one site.
@@ -77,7 +77,8 @@ pub(crate) fn run(
     about: Option<&str>,
 ) -> Result<ExitCode, CommandFailure> {
     let config = &loaded.config;
-    let database = match telemetry::database(global, &loaded.telemetry) {
+    let directory = about.map(Path::new).filter(|path| path.is_dir());
+    let database = match telemetry::database_of(global, &loaded.telemetry, directory)? {
         Some(path) if path.exists() => {
             Some(open_to_read(&path).map_err(|error| CommandFailure::Failed(error.into()))?)
         }
@@ -140,7 +141,8 @@ fn read_about(
         Ok(host) if asked.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
         _ => Err(CommandFailure::Usage(format!(
             "'{asked}' is neither a run, nor a download directory, nor a host; \
-             docstokg summary --list names the runs"
+             {} names the runs",
+            command_line::command(&["summary", "--list"])
         ))),
     }
 }

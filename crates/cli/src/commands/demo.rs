@@ -18,8 +18,8 @@ use super::download;
 use super::summary::write_page;
 use crate::arguments::{DemoArguments, DocstokgArguments, DocstokgCommand, GlobalArguments};
 use crate::exit::{self, CommandFailure};
-use crate::output;
 use crate::session::{self, TaskThreads};
+use crate::{command_line, output};
 
 /// A simulated web on loopback, in a runtime of its own.
 pub(crate) struct DemoWeb {
@@ -80,7 +80,7 @@ pub(crate) fn run(
             plan.scale
         ));
     }
-    let words = command_line(global, &library, &served.address, &out, &prepared);
+    let words = download_words(global, &library, &served.address, &out, &prepared);
     let parsed = DocstokgArguments::try_parse_from(words)
         .map_err(|error| CommandFailure::Failed(error.into()))?;
     let DocstokgCommand::Download(job) = &parsed.command else {
@@ -88,8 +88,13 @@ pub(crate) fn run(
             "the demo is a download"
         )));
     };
+    // The commands that it prints have to find its state.
+    command_line::remember_context(&parsed.global);
     // The demonstration includes works without a file, so the download itself exits with 1.
-    download::run(&parsed.global, job)?;
+    let ended = download::run(&parsed.global, job)?;
+    if ended == ExitCode::from(exit::EXIT_INTERRUPTED) {
+        return Ok(ended);
+    }
     let achieved = DemoResult::count(&library, served.web.ledger(), &out)?;
     show(global, &achieved, &out, &prepared)
 }
@@ -117,7 +122,7 @@ fn prepare(library: &WorkLibrary, out: &Path) -> anyhow::Result<DemoFiles> {
     Ok(prepared)
 }
 
-fn command_line(
+fn download_words(
     global: &GlobalArguments,
     library: &WorkLibrary,
     address: &str,

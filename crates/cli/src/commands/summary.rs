@@ -29,8 +29,13 @@ pub(crate) fn run(
         Some(None) => Some(configured.clone()),
         None => None,
     };
-    let path = arguments.telemetry.clone();
-    let Some(path) = path.or_else(|| telemetry::database(global, &loaded.telemetry)) else {
+    let directory = arguments.run.as_deref().map(Path::new);
+    let directory = directory.filter(|path| path.is_dir());
+    let path = match &arguments.telemetry {
+        Some(path) => Some(path.clone()),
+        None => telemetry::database_of(global, &loaded.telemetry, directory)?,
+    };
+    let Some(path) = path else {
         let message = "telemetry.sqlite is off, so there is nothing to summarise; \
                        --telemetry FILE names another database";
         return Err(CommandFailure::Usage(message.to_owned()));
@@ -44,11 +49,7 @@ pub(crate) fn run(
     let read = |choice: &RunChoice| {
         summary::load(&database, choice).map_err(|error| CommandFailure::Failed(error.into()))
     };
-    let directory = arguments.run.as_deref().map(Path::new);
-    let works = directory
-        .filter(|path| path.is_dir())
-        .map(works_of)
-        .transpose()?;
+    let works = directory.map(works_of).transpose()?;
     if let (Some(works), false) = (&works, global.json) {
         output::line(&works_text(works));
     }

@@ -365,7 +365,7 @@ fn interrupt(signal: &str, has_begun: impl Fn(&Path, &Path) -> bool) {
         .expect("kill");
     assert!(interrupted.success());
     let output = child.wait_with_output().expect("the program");
-    assert_eq!(output.status.code(), Some(1), "{signal}");
+    assert_eq!(output.status.code(), Some(130), "{signal}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
     assert_eq!(entries(&files), 0, "the temporary file is gone too");
 }

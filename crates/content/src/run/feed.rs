@@ -115,6 +115,7 @@ impl WorksJob {
             source: source.to_owned(),
             line: line.number,
             hidden,
+            untrusted: self.options.untrusted_input,
             lane: first_lane,
             saved_state: if is_plain || hidden {
                 None

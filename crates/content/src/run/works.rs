@@ -61,7 +61,6 @@ impl WorksJob {
             settings: Arc::clone(&settings),
             role: options.role,
             min_pdf_bytes: options.min_pdf_bytes,
-            untrusted_input: options.untrusted_input,
             in_flight: Mutex::default(),
             left: StagingContents::in_directory(&options.out).names(),
             cookies: cookies.clone(),
@@ -170,6 +169,7 @@ impl Job for WorksJob {
             return LoadedItem::Unreadable;
         };
         state.attempts = state.attempts.max(item.attempts);
+        state.is_input_untrusted = item.untrusted;
         if is_missing {
             state.end_by(
                 Reason::InputNeeded,

@@ -200,5 +200,5 @@ fn works_of_version_9_stand_in_their_lanes() {
         .unwrap()
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 10);
+    assert_eq!(version, 11);
 }

@@ -89,6 +89,7 @@ impl OntologiesJob {
             source: "command line".to_owned(),
             line: 0,
             hidden: state.withheld() == WithheldSecrets::Request,
+            untrusted: false,
             lane: match state.next(self.context.clock.now()) {
                 NextStep::Run(step) => self.lane_of(&state, step),
                 NextStep::Wait(_) | NextStep::End => WorkLaneKey::Start,
