@@ -24,9 +24,9 @@ impl LaneBounds {
         Self { steps, batch: 1 }
     }
 
-    /// Returns the bounds of the lane of a site and role. A lane may have twice as many concurrent
-    /// steps as the site may have concurrent requests, so that the hub's admission queue of the
-    /// site never runs empty.
+    /// Returns the bounds of the lane of a site and role. A lane may have about twice as many
+    /// concurrent steps as the site may have concurrent requests, so that the hub's admission queue
+    /// of the site never runs empty.
     #[must_use]
     pub fn of_site(config: &Config, site: &str, role: Role) -> Self {
         let at_once = max_concurrent(config, site, role);
