@@ -20,8 +20,8 @@ use crate::scheduler::RunError;
 pub struct RunContext {
     /// The [`Hub`] that sends every request of the run.
     pub hub: Hub,
-    /// The clock of the run, which also has the [`Runtime`](docstokg_hub::clock::Runtime) for
-    /// sleeps and background tasks.
+    /// The clock of the run, which also has the [`Runtime`] for sleeps and
+    /// background tasks.
     pub clock: RunClock,
     /// The directory of the run.
     pub path: PathBuf,
