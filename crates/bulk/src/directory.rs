@@ -9,14 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 use docstokg_stores::private;
 
 use crate::digest::sha256_of;
-use crate::queue::{CommitMode, QueueError, Respelling, WorkQueue};
+use crate::queue::{CommitMode, QUEUE_FILE, QueueError, Respelling, WorkQueue};
 use crate::scheduler::RunEnd;
 use crate::staging::{
     StagingContents, create_below, is_link, link_below, shards, spread_shards, working_directory,
 };
-
-/// The name of the queue's file.
-const QUEUE_FILE: &str = "manifest.sqlite3";
 
 /// The error of a directory that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use docstokg_hub::RequestGroup;
 pub use docstokg_hub::clock::BoxFuture;
+use docstokg_hub::{RequestGroup, StatedBy};
 use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
 use docstokg_stores::SiteKey;
@@ -90,6 +90,10 @@ pub struct AwaitedHost {
     pub why: String,
     /// The source whose own breaker may delay the item.
     pub source: Option<String>,
+    /// The authority that set the time, where it is known.
+    pub set_by: Option<StatedBy>,
+    /// The source whose breaker delays the item: the host is not paused.
+    pub paused_resolver: Option<String>,
 }
 
 /// An item in the memory of the engine.

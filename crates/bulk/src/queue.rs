@@ -10,6 +10,7 @@ mod commit;
 mod cursors;
 mod items;
 mod migrate;
+mod reader;
 mod records;
 mod settings;
 mod totals;
@@ -27,8 +28,12 @@ use commit::Batches;
 pub use cursors::QueryCursor;
 pub use items::{AddedItem, ClaimedItem, ItemState, LaneBacklog, NewItem, PutBack};
 pub use migrate::Respelling;
+pub use reader::{QueueReader, StoredCounts, StoredFailures, StoredItem, StoredWait};
 pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow};
 pub use totals::{ItemCounts, QueueTotals};
+
+/// The name of the queue's file.
+pub(crate) const QUEUE_FILE: &str = "manifest.sqlite3";
 
 /// The version of the tables, as `PRAGMA user_version` has it.
 const TABLES_VERSION: i64 = 11;

@@ -22,7 +22,7 @@ use crate::quantity;
 pub(crate) use download::{DownloadArguments, ResolverFlags};
 pub(crate) use inspect::{
     BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
-    LimitsArguments, LimitsCommand, SummaryArguments,
+    LimitsArguments, LimitsCommand, StatusArguments, SummaryArguments, WhyArguments,
 };
 pub(crate) use serve::{ServeArguments, ServeCacheMode};
 
@@ -60,6 +60,10 @@ pub(crate) enum DocstokgCommand {
     Breaker(BreakerArguments),
     /// Show, check and empty the cache of responses
     Cache(CacheArguments),
+    /// Show how a run stands: works, pace, remaining time, and what waits for whom
+    Status(StatusArguments),
+    /// Show what happened to one work, why it has no file, and what could be done
+    Why(WhyArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Show, check and describe the configuration

@@ -132,7 +132,7 @@ fn joined(words: &[String]) -> String {
 }
 
 /// Writes a word so that a shell reads it as one.
-fn for_shell(word: &str) -> String {
+pub(crate) fn for_shell(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();

@@ -18,6 +18,7 @@ pub mod ontofetch;
 mod output;
 mod program;
 mod quantity;
+mod run_registry;
 mod services;
 mod session;
 mod state;
@@ -90,6 +91,8 @@ pub fn docstokg() -> ExitCode {
         DocstokgCommand::Limits(limits) => commands::limits::run(global, limits),
         DocstokgCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
         DocstokgCommand::Cache(cache) => commands::cache::run(global, cache),
+        DocstokgCommand::Status(status) => commands::status::run(global, status),
+        DocstokgCommand::Why(why) => commands::why::run(global, why),
         DocstokgCommand::Summary(summary) => commands::summary::run(global, summary),
         DocstokgCommand::Config(config) => commands::config::run(global, config),
     };

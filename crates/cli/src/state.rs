@@ -22,7 +22,7 @@ use crate::output;
 /// # Errors
 /// No variable and no entry of the system names one, or it belongs to another user.
 pub(crate) fn directory(global: &GlobalArguments) -> Result<PathBuf, CommandFailure> {
-    let named = named_directory(global).or_else(|| Some(default_base()?.join("docstokg")));
+    let named = (global.state_dir.clone()).or_else(default_directory);
     let directory = named.ok_or_else(|| {
         CommandFailure::Usage(format!(
             "there is no place for state: neither HOME nor XDG_STATE_HOME is set, and the system \
@@ -40,6 +40,11 @@ const STATE_DIR_VARIABLE: &str = "DOCSTOKG_STATE_DIR";
 /// Returns the state directory that the flag or the environment names.
 pub(crate) fn named_directory(global: &GlobalArguments) -> Option<PathBuf> {
     (global.state_dir.clone()).or_else(|| path_variable(STATE_DIR_VARIABLE))
+}
+
+/// Returns the state directory that applies without the flag.
+pub(crate) fn default_directory() -> Option<PathBuf> {
+    path_variable(STATE_DIR_VARIABLE).or_else(|| Some(default_base()?.join("docstokg")))
 }
 
 /// Returns the directory for state that the system prescribes (XDG): without `HOME` that of the

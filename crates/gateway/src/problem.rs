@@ -202,7 +202,7 @@ fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use docstokg_hub::{Cause, Host, Journey, RetryLater, StatedBy};
+    use docstokg_hub::{Cause, Host, Journey, RefusedBy, RetryLater, StatedBy};
 
     use super::*;
 
@@ -229,6 +229,7 @@ mod tests {
             host: Host::parse("a.example").unwrap(),
             wait: Duration::from_millis(29_500),
             stated_by: StatedBy::Breaker,
+            by: RefusedBy::Host,
         };
         assert_eq!(retry_after(Some(later)), Some(HeaderValue::from(30)));
         assert_eq!(retry_after(None), None);

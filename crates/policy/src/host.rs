@@ -18,7 +18,7 @@ pub struct Host(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// A scheme other than `http` and `https`.
-    #[error("the scheme of '{0}' is not http or https")]
+    #[error("'{0}' is not http or https")]
     Scheme(String),
     /// A user name or password before the host.
     #[error("the URL carries a user name or password; give credentials in the config instead")]

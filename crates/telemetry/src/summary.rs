@@ -10,6 +10,7 @@ mod load;
 mod minimum;
 mod robots;
 mod slo;
+mod slow_hosts;
 mod text;
 mod totals;
 mod waits;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use compare::compare;
-pub use load::{RunChoice, SummaryError, load, runs};
+pub use load::{RunChoice, RunListing, SummaryError, list, load, runs};
 pub use robots::{LatestRobots, latest_robots};
 pub use slo::{TargetCheck, check};
 pub(crate) use text::{bytes, percent, reason_counts, seconds};

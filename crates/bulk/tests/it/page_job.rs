@@ -157,6 +157,8 @@ impl Job for Pages {
             host: host(&page.url).to_string(),
             why: "the host asked to wait".to_owned(),
             source: None,
+            set_by: None,
+            paused_resolver: None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The arguments of the commands that show and change state: `limits`, `breaker`, `summary` and
-//! `config`.
+//! The arguments of the commands that show and change state: `limits`, `breaker`, `status`, `why`,
+//! `summary` and `config`.
 
 use std::path::PathBuf;
 
@@ -109,12 +109,31 @@ pub(crate) enum CacheCommand {
     Verify,
 }
 
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// Directory of a download; otherwise all runs of the state directory, newest first
+    pub directory: Option<PathBuf>,
+    /// Show it again and again until the run ends
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArguments {
+    /// The work: a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL, as it was given or recorded
+    pub id: String,
+    /// Directory of the download; otherwise the latest one of the state directory that has the work
+    pub directory: Option<PathBuf>,
+}
+
 /// Arguments of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArguments {
     /// Run id or its beginning, download directory, latest or all
     pub run: Option<String>,
-    /// Compare with this earlier run
+    /// Compare with this earlier run, or with that of a directory
     #[arg(long, value_name = "RUN")]
     pub compare: Option<String>,
     /// Check the targets in FILE or in the configuration; exit 1 if one fails
@@ -124,7 +143,7 @@ pub(crate) struct SummaryArguments {
     /// Write an HTML report to FILE
     #[arg(long, value_name = "FILE", value_parser = quantity::local_path())]
     pub html: Option<PathBuf>,
-    /// List run ids, latest first
+    /// List runs, latest first: when, how they ended, and where
     #[arg(long)]
     pub list: bool,
     /// Database to read instead of the one in the state directory

@@ -9,7 +9,6 @@ mod saved;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use docstokg_hub::Host;
 use docstokg_hub::config::{Config, is_pace, read_network_key};
 use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
@@ -121,7 +120,7 @@ fn read_about(
     };
     let path = Path::new(asked);
     if path.is_dir() {
-        let run = run_of_directory(path)?;
+        let run = super::status::run_id_of(path)?;
         return Ok(AdviceSubject::Run(RunChoice::Named(run)));
     }
     let choice = RunChoice::parse(Some(asked));
@@ -145,18 +144,6 @@ fn read_about(
             command_line::command(&["summary", "--list"])
         ))),
     }
-}
-
-fn run_of_directory(directory: &Path) -> Result<String, CommandFailure> {
-    let works = summary_of(directory).map_err(CommandFailure::Failed)?;
-    Ok(works["run_id"].as_str().unwrap_or_default().to_owned())
-}
-
-fn summary_of(directory: &Path) -> anyhow::Result<Value> {
-    let file = directory.join("manifest.summary.json");
-    let read = || format!("{} cannot be read", file.display());
-    let text = std::fs::read_to_string(&file).with_context(read)?;
-    serde_json::from_str(&text).with_context(read)
 }
 
 /// Returns the learned limits of a site, if it has any.

@@ -19,6 +19,7 @@ use super::summary::write_page;
 use crate::arguments::{DemoArguments, DocstokgArguments, DocstokgCommand, GlobalArguments};
 use crate::exit::{self, CommandFailure};
 use crate::session::{self, TaskThreads};
+use crate::view::plural;
 use crate::{command_line, output};
 
 /// A simulated web on loopback, in a runtime of its own.
@@ -245,13 +246,15 @@ fn text(achieved: &DemoResult, makespan: &Makespan) -> String {
     let ratio = makespan
         .ratio
         .map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));
+    let without = (achieved.works - achieved.obtainable) as u64;
+    let verb = if without == 1 { "has" } else { "have" };
+    let without = format!("{} {verb}", plural(without, "work"));
     format!(
-        "\ndownloaded {} of {} obtainable files ({} works have none anywhere)\n\
+        "\ndownloaded {} of {} obtainable files ({without} none anywhere)\n\
          avoidable 429s, by the hosts' own count: {} in {} requests\n\
          took {:.1} s; the limits allow no less than {:.1} s{ratio}",
         achieved.files,
         achieved.obtainable,
-        achieved.works - achieved.obtainable,
         achieved.avoidable_429,
         achieved.requests,
         makespan.seconds,

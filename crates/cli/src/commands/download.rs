@@ -5,6 +5,7 @@ mod final_report;
 mod input_list;
 mod job;
 mod options;
+mod publication;
 mod resume;
 mod terminal;
 
@@ -24,6 +25,7 @@ use docstokg_content::layout::FileLayout;
 use docstokg_content::run::inputs::UserInput;
 use docstokg_content::run::{self, RunOptions};
 use docstokg_content::work_state::ArtifactKind;
+use docstokg_hub::clock::TokioRuntime;
 use docstokg_hub::config::{CacheAccess, Config};
 
 use super::limits;
@@ -32,7 +34,7 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{self, MetricsReader};
-use crate::view::ProgressView;
+use crate::view::{ProgressView, publish_end};
 use crate::{interrupts, services};
 use execution::{JobRecord, run_to_end};
 use job::{JobOptions, JobPlan};
@@ -266,14 +268,20 @@ fn execute_in(
         job.plan.options.mailto.as_deref(),
     ));
     let directory = run::open_directory(&job.options.out, CommitMode::Thread).map_err(failed)?;
-    let recording = session.record("download", MetricsReader::None)?;
+    let recording = session.record(
+        publication::command_name(job.options.mode),
+        MetricsReader::None,
+    )?;
     introduce(global, config, &services, &job.options.choice);
     let database = telemetry::database(global, &session.loaded.telemetry)?;
     let record = JobRecord {
         is_quiet: global.quiet,
         database: recording.observer().and(database),
     };
-    let view = ProgressView::new(global, config);
+    let publisher =
+        (!is_partial).then(|| publication::begin(global, &session, &directory, &recording));
+    let publisher = publisher.transpose()?;
+    let mut view = ProgressView::new(global, config).publishing(publisher);
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
@@ -292,9 +300,15 @@ fn execute_in(
         session.reachability(),
     );
     let outcome = session.show_run(&view, &hub, &progress, work);
+    let last = view.take_publisher();
+    let last = last.map(|publisher| publisher.stop(&progress, &TokioRuntime::default()));
+    let end = final_report::outcome_of(outcome.as_ref());
     let ended = final_report::finish(
         global, &directory, &progress, &recording, is_partial, outcome,
     );
+    if let Some(snapshot) = last {
+        publish_end(snapshot, end);
+    }
     recording.close();
     ended
 }

@@ -22,10 +22,7 @@ const WRONG_USAGE: &[(&[&str], &str)] = &[
     (&["fetch"], "required arguments"),
     (&["fetsh"], "similar subcommand"),
     (&["fetch", "not a url"], "is not a URL: it has no scheme"),
-    (
-        &["fetch", "ftp://a.example/"],
-        "the scheme of 'ftp' is not http or https",
-    ),
+    (&["fetch", "ftp://a.example/"], "'ftp' is not http or https"),
     (
         &["fetch", "http://me:secret@a.example/"],
         "user name or password",

@@ -26,6 +26,8 @@ mod fetch;
 mod config_import;
 // Help, wrong flags, configuration.
 mod help_and_usage;
+// How a run stands, for other processes; what happened to one work.
+mod run_status;
 // The figures of a run.
 mod summary;
 // State that processes share.

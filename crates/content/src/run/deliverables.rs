@@ -100,7 +100,7 @@ fn standing(reason: Reason, status: Option<u16>) -> WorkStanding {
 }
 
 /// Returns the URL at which a person finds the work.
-fn link(work_id: &str, doi: Option<&str>) -> String {
+pub(crate) fn link(work_id: &str, doi: Option<&str>) -> String {
     match (Identifier::parse(work_id), doi) {
         (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{}", doi_path(&doi)),
         (_, Some(doi)) => doi.parse().map_or_else(

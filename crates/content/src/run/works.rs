@@ -211,7 +211,11 @@ impl Job for WorksJob {
         let cause = failure.and_then(|failure| failure.cause.clone());
         let why = cause.as_ref().map(|cause| cause.why.clone());
         let why = why.or_else(|| failure.map(|failure| failure.reason.sentence().to_owned()));
+        let set_by = cause.as_ref().and_then(|cause| cause.set_by);
+        let paused_resolver = cause.as_ref().and_then(|cause| cause.resolver.clone());
         AwaitedHost {
+            set_by,
+            paused_resolver,
             host: cause
                 .map(|cause| cause.host)
                 .or(host)

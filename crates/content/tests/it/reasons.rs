@@ -119,7 +119,7 @@ fn refused_files() -> Vec<Situation> {
                 "/unpaywall/10.5555/a" => found_at(".gone.example/f.pdf"),
                 _ => ScriptedReply::status(404),
             },
-            "request_exception",
+            "name_not_found",
             None,
         ),
         at_file(

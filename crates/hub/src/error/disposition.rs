@@ -8,8 +8,9 @@ use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
 use docstokg_policy::site::RefusalReason;
 use docstokg_stores::StoreError;
+use serde::{Deserialize, Serialize};
 
-use super::{ErrorKind, FetchError, RefusedRequest};
+use super::{ErrorKind, FetchError, RefusedBy, RefusedRequest};
 
 /// The wait for the result of a probe that is in flight. It does not depend on the lease of the
 /// probe.
@@ -71,10 +72,36 @@ pub struct RetryLater {
     pub wait: Duration,
     /// The source of `wait`, as a [`StatedBy`] value.
     pub stated_by: StatedBy,
+    /// The owner of the breaker or limit that delays the request. If that is a resolver, its host is
+    /// not paused.
+    pub by: RefusedBy,
+}
+
+impl RetryLater {
+    /// Returns the reason of the wait in a few words. Neither a paused resolver nor a network that
+    /// cannot reach the host is blamed on the host.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        use StatedBy::{Breaker, Operator, Probe, ThisMachine};
+        match (&self.by, self.stated_by) {
+            (RefusedBy::Resolver(name), Operator) => {
+                format!("source {name} is paused by an operator")
+            }
+            (RefusedBy::Resolver(name), Breaker) => {
+                format!("source {name} is paused after failures")
+            }
+            (RefusedBy::Resolver(name), Probe) => {
+                format!("source {name} is probed after failures")
+            }
+            (RefusedBy::Network, Breaker | Probe) => ThisMachine.sentence().to_owned(),
+            (_, cause) => cause.sentence().to_owned(),
+        }
+    }
 }
 
 /// The source of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StatedBy {
     /// The server, through `Retry-After`.
@@ -138,6 +165,7 @@ impl FetchError {
             host: host.clone(),
             wait,
             stated_by,
+            by: RefusedBy::Host,
         };
         let local = |host, wait| later(host, wait, StatedBy::ThisMachine);
         match &self.kind {
@@ -147,7 +175,10 @@ impl FetchError {
                     StatedBy::Probe => PROBE_RESULT_WAIT,
                     _ => refused.cooldown_remaining,
                 };
-                Disposition::Retry(later(&refused.host, wait, stated_by))
+                Disposition::Retry(RetryLater {
+                    by: refused.by.clone(),
+                    ..later(&refused.host, wait, stated_by)
+                })
             }
             ErrorKind::RobotsUnread {
                 host,
@@ -180,7 +211,11 @@ impl FetchError {
 mod tests {
     use std::io;
 
+    use docstokg_policy::role::Role;
+    use docstokg_policy::site::Refusal;
+
     use super::*;
+    use crate::clock::{BootInstant, Timestamp};
     use crate::error::Cause;
     use crate::journey::Journey;
 
@@ -223,6 +258,44 @@ mod tests {
             source: io::Error::from(io::ErrorKind::StorageFull),
         };
         assert_eq!(disposition(full), Disposition::LocalFault);
+    }
+
+    /// A source that is paused is not blamed on its host, and a host not on a source.
+    #[test]
+    fn a_wait_for_a_paused_resolver_names_the_resolver() {
+        let wait = |by: RefusedBy, reason: OpenReason| {
+            let refusal = Refusal {
+                until: BootInstant::ZERO,
+                reason: RefusalReason::Open {
+                    reason,
+                    probing: false,
+                },
+            };
+            let host = Host::parse("api.example").unwrap();
+            let now = (BootInstant::ZERO, Timestamp::EPOCH);
+            let refused = RefusedRequest::new(&host, Role::Metadata, by, refusal, now);
+            let Disposition::Retry(later) = disposition(ErrorKind::BreakerOpen(refused)) else {
+                panic!("a pause ends");
+            };
+            later.sentence()
+        };
+        let resolver = || RefusedBy::Resolver("crossref".into());
+        assert_eq!(
+            wait(resolver(), OpenReason::Consecutive),
+            "source crossref is paused after failures"
+        );
+        assert_eq!(
+            wait(resolver(), OpenReason::Operator("maintenance".into())),
+            "source crossref is paused by an operator"
+        );
+        assert_eq!(
+            wait(RefusedBy::Network, OpenReason::Consecutive),
+            "this machine cannot send requests to it for now"
+        );
+        assert_eq!(
+            wait(RefusedBy::Host, OpenReason::Consecutive),
+            "the host is paused after failures"
+        );
     }
 
     #[test]

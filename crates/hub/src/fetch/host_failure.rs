@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use crate::admission::SiteAdmission;
 use crate::clock::BootInstant;
-use crate::error::{RetryLater, StatedBy};
+use crate::error::{RefusedBy, RetryLater, StatedBy};
 use crate::exchange::AttemptFinish;
 use crate::target::RoutedHop;
 
@@ -36,6 +36,7 @@ impl LastAttempt<'_> {
             host: self.target.host.clone(),
             wait: wait.max(MIN_HOST_WAIT),
             stated_by,
+            by: RefusedBy::Host,
         };
         if !matches!(
             self.class.outcome,

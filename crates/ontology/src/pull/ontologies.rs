@@ -253,6 +253,8 @@ impl Job for OntologiesJob {
             host: host.to_owned(),
             why: why.to_owned(),
             source: None,
+            set_by: None,
+            paused_resolver: None,
         }
     }
 

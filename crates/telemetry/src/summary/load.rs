@@ -65,13 +65,69 @@ pub enum SummaryError {
         known: Vec<String>,
     },
     /// Several runs have ids that start with the requested text.
-    #[error("'{asked}' may be {}", found.join(" or "))]
+    #[error("'{asked}' may be {}", several(found))]
     Ambiguous {
         /// The requested beginning of an id.
         asked: String,
         /// The ids of these runs.
         found: Vec<String>,
     },
+}
+
+/// The most runs that a message lists.
+const MAX_NAMED_RUNS: usize = 3;
+
+/// Lists the first of some runs, and counts the others.
+fn several(found: &[String]) -> String {
+    let named = found.iter().take(MAX_NAMED_RUNS).cloned();
+    let mut named = named.collect::<Vec<_>>().join(" or ");
+    if found.len() > MAX_NAMED_RUNS {
+        named.push_str(&format!(" or one of {} more", found.len() - MAX_NAMED_RUNS));
+    }
+    named
+}
+
+/// A run in the list of all runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunListing {
+    /// The run.
+    pub run: RunInfo,
+    /// Requests that ended.
+    pub requests: u64,
+}
+
+/// Lists all runs, latest first.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn list(database: &Connection) -> Result<Vec<RunListing>, SummaryError> {
+    let snapshot = database.unchecked_transaction()?;
+    let mut counted = snapshot.prepare("SELECT count(*) FROM request_ends WHERE run_id = ?1")?;
+    let mut all = Vec::new();
+    for id in runs(&snapshot)? {
+        let reader = RunReader {
+            database: &snapshot,
+            run: Some(&id),
+        };
+        all.push(RunListing {
+            run: reader.run_info()?,
+            requests: counted.query_row([&id], |row| integer(row, 0))?,
+        });
+    }
+    Ok(all)
+}
+
+/// Returns the run that started last, if possible one with requests: a dry run, or one that
+/// failed at its start, is rarely meant.
+fn latest(database: &Connection) -> Result<Option<String>, SummaryError> {
+    let mut query = database.prepare(
+        "SELECT run_id FROM run_summary ORDER BY
+         EXISTS (SELECT 1 FROM request_ends e WHERE e.run_id = run_summary.run_id)
+         OR EXISTS (SELECT 1 FROM http_events h WHERE h.run_id = run_summary.run_id) DESC,
+         started_at DESC, run_id DESC LIMIT 1",
+    )?;
+    let mut rows = query.query([])?;
+    Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
 }
 
 /// Returns the ids of all runs, latest first.
@@ -190,11 +246,7 @@ pub(super) fn find(
 ) -> Result<Option<String>, SummaryError> {
     let known = runs(database)?;
     match choice {
-        RunChoice::Latest => known
-            .into_iter()
-            .next()
-            .map(Some)
-            .ok_or(SummaryError::NoRun),
+        RunChoice::Latest => latest(database)?.map(Some).ok_or(SummaryError::NoRun),
         RunChoice::All if known.is_empty() => Err(SummaryError::NoRun),
         RunChoice::All => Ok(None),
         RunChoice::Named(asked) => {

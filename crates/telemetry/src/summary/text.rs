@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::FigureChange;
+use super::slow_hosts;
 use super::{BreakerSummary, HostSummary, Makespan, RunSummary, RunTotals, TargetCheck, shares};
 
 /// Maximum number of rows of a table; further rows are only counted.
@@ -17,6 +18,7 @@ pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
         hosts(summary),
         breakers(summary),
         failures(summary),
+        slow_hosts::text(summary),
         tops(summary),
         targets(checks),
     ] {
@@ -37,12 +39,12 @@ fn overview(summary: &RunSummary) -> String {
     );
     let _ = writeln!(
         out,
-        "{} requests in {}: {} answered, {} failed; {} attempts, {} of them retries",
-        totals.requests,
+        "{} in {}: {} answered, {} failed; {}, {} of them retries",
+        counted(totals.requests, "request"),
         seconds(totals.duration_s),
         totals.succeeded,
         totals.failed,
-        totals.attempts,
+        counted(totals.attempts, "attempt"),
         totals.retries
     );
     let _ = writeln!(
@@ -98,8 +100,8 @@ fn reuse(totals: &RunTotals) -> String {
         return String::new();
     }
     format!(
-        "reused {reused} {} from the cache ({} confirmed by the origin); the oldest was {} old\n",
-        if reused == 1 { "answer" } else { "answers" },
+        "reused {} from the cache ({} confirmed by the origin); the oldest was {} old\n",
+        counted(reused, "answer"),
         totals.cache_revalidated,
         seconds(totals.cache_oldest_s.unwrap_or(0.0))
     )
@@ -334,6 +336,11 @@ pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
         .map(|(reason, count)| format!("{reason} {count} ({:.0} %)", shares[reason] * 100.0))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Formats a count: `1 request`, `2 requests`.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Formats a share as a percentage.

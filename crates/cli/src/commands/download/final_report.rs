@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use docstokg_bulk::directory::{Directory, UnfinishedFiles};
 use docstokg_bulk::progress::{Counters, RunProgress};
+use docstokg_bulk::run_snapshot::RunOutcome;
 use docstokg_bulk::scheduler::{RunEnd, RunError};
 use docstokg_content::reason::Reason;
 use docstokg_content::run::RunReport;
@@ -139,6 +140,21 @@ fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
             .iter()
             .map(|(work, url)| json!({ "work_id": work, "url": url }));
         shown["listed"] = json!(listed.collect::<Vec<_>>());
+    }
+}
+
+/// Returns the end of a run for other processes.
+pub(super) fn outcome_of(outcome: Option<&Result<(RunEnd, RunReport), RunError>>) -> RunOutcome {
+    match outcome {
+        None => RunOutcome::Stopped,
+        Some(Err(_)) => RunOutcome::Failed,
+        Some(Ok((ended, _))) => match ended {
+            RunEnd::Complete => RunOutcome::Complete,
+            RunEnd::Stopped { .. } => RunOutcome::Stopped,
+            RunEnd::Offline { .. } => RunOutcome::Offline,
+            RunEnd::Deferred { .. } => RunOutcome::Waiting,
+            RunEnd::BytesSpent { .. } => RunOutcome::BytesSpent,
+        },
     }
 }
 
