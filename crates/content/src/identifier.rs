@@ -82,12 +82,19 @@ impl Identifier {
         web_address(text).map(Self::Url)
     }
 
-    /// Returns the text by which duplicates of a work are found. An arXiv id loses its version, and
-    /// a URL has its canonical form.
+    /// Returns the text by which duplicates of a work are found. The version of an arXiv id is part
+    /// of it: somebody who names a version wants that file. A URL has its canonical form.
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {
-            Self::Arxiv(id) => format!("arxiv:{}", id.without_class()),
+            Self::Arxiv(id) => {
+                let version = id.version().map(|version| format!("v{version}"));
+                format!(
+                    "arxiv:{}{}",
+                    id.without_class(),
+                    version.unwrap_or_default()
+                )
+            }
             Self::Pmcid(id) => format!("pmcid:PMC{}", id.number()),
             Self::Url(url) => docstokg_policy::canonical::for_index(url).into(),
             Self::Doi(_) | Self::Pmid(_) | Self::OpenAlex(_) => self.to_string(),
