@@ -18,13 +18,16 @@ mod error;
 mod openalex;
 mod pubmed;
 mod spelling;
+mod title;
 
 pub use arxiv::ArxivId;
 pub use doi::Doi;
 pub use error::IdentifierError;
 pub use openalex::OpenAlexId;
 pub use pubmed::{Pmcid, Pmid};
+pub use title::WorkTitle;
 
+pub(crate) use spelling::without_trailing_punctuation;
 use spelling::{preview, unwrap};
 
 /// A name of a work, in its canonical spelling.
@@ -43,6 +46,8 @@ pub enum Identifier {
     OpenAlex(OpenAlexId),
     /// Any other page or file on the web.
     Url(Url),
+    /// The title of a work whose identifiers are not known.
+    Title(WorkTitle),
 }
 
 impl Identifier {
@@ -51,6 +56,7 @@ impl Identifier {
     /// - A DOI of the form `10.48550/arXiv.*` is the arXiv work.
     /// - A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is the identifier in the link.
     /// - Any other `http` or `https` link is an [`Identifier::Url`].
+    /// - A text behind `title:` is an [`Identifier::Title`].
     ///
     /// # Errors
     /// Returns an [`IdentifierError`] that describes what the text looks like and what is accepted.
@@ -59,6 +65,9 @@ impl Identifier {
         let text = unwrap(text);
         if text.is_empty() {
             return Err(IdentifierError::Empty);
+        }
+        if let Some(title) = WorkTitle::read(text) {
+            return Ok(Self::Title(title));
         }
         if let Some(found) = Doi::read(text) {
             let doi = found?;
@@ -97,6 +106,7 @@ impl Identifier {
             }
             Self::Pmcid(id) => format!("pmcid:PMC{}", id.number()),
             Self::Url(url) => docstokg_policy::canonical::for_index(url).into(),
+            Self::Title(title) => format!("title:{}", title.key()),
             Self::Doi(_) | Self::Pmid(_) | Self::OpenAlex(_) => self.to_string(),
         }
     }
@@ -111,6 +121,7 @@ impl Identifier {
             Self::Pmcid(_) => "pmcid",
             Self::OpenAlex(_) => "openalex",
             Self::Url(_) => "url",
+            Self::Title(_) => "title",
         }
     }
 }
@@ -157,6 +168,7 @@ impl fmt::Display for Identifier {
             Self::Pmcid(id) => write!(f, "pmcid:{id}"),
             Self::OpenAlex(id) => write!(f, "openalex:{id}"),
             Self::Url(url) => write!(f, "{url}"),
+            Self::Title(title) => write!(f, "{title}"),
         }
     }
 }
