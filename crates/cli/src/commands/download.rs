@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use docstokg_bulk::connectivity::Reachability;
 use docstokg_bulk::directory::{Directory, DirectoryError, verify};
 use docstokg_bulk::progress::RunProgress;
@@ -71,7 +72,12 @@ pub(crate) fn run(
     }
     let job = DownloadJob {
         inputs: inputs(arguments)?,
-        format: format(&arguments.format)?,
+        lists: None,
+        format: if arguments.titles {
+            ListFormat::Titles
+        } else {
+            format(&arguments.format)?
+        },
         options: options(arguments, &loaded.resolvers)?,
         arguments,
     };
@@ -81,6 +87,8 @@ pub(crate) fn run(
 /// A download: its inputs and options.
 pub(crate) struct DownloadJob<'a> {
     pub(crate) inputs: Vec<UserInput>,
+    /// The inputs, after their reading has begun.
+    pub(crate) lists: Option<InputThread>,
     pub(crate) format: ListFormat,
     pub(crate) options: RunOptions,
     pub(crate) arguments: &'a DownloadArguments,
@@ -134,6 +142,7 @@ fn format(text: &str) -> Result<ListFormat, CommandFailure> {
     match text {
         "auto" => Ok(ListFormat::Auto),
         "lines" => Ok(ListFormat::Lines),
+        "titles" => Ok(ListFormat::Titles),
         "csv" => Ok(ListFormat::Csv),
         "jsonl" => Ok(ListFormat::Jsonl),
         "bibtex" => Ok(ListFormat::Bibtex),
@@ -144,7 +153,7 @@ fn format(text: &str) -> Result<ListFormat, CommandFailure> {
         "nbib" => Ok(ListFormat::Nbib),
         "wos" => Ok(ListFormat::Wos),
         other => Err(usage(format!(
-            "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, \
+            "--format: '{other}' is not auto, lines, titles, csv, jsonl, bibtex, ris, csl-json, enw, \
              endnote-xml, nbib or wos"
         ))),
     }
@@ -228,6 +237,7 @@ fn execute_in(
 ) -> Result<ExitCode, CommandFailure> {
     let failed = |error: DirectoryError| CommandFailure::Failed(error.into());
     let is_partial = job.options.mode != RunMode::Full;
+    read_inputs(&mut job)?;
     loaded.config.limits.prepare_for_lists();
     let session = Session::open(global, loaded, TaskThreads::Two)?;
     let config = &session.loaded.config;
@@ -289,7 +299,7 @@ async fn run_to_end(
     let (run_id, certain) = (&recording.run.id, services.service_hosts());
     let context = RunContext::begin(hub, Arc::clone(&runtime), directory, progress, run_id);
     let context = context.await?.with_reachability(reachability, certain);
-    let inputs = open_inputs(&context, &services, &mut job)?;
+    let inputs = open_inputs(&context, &services, &mut job);
     let options = job.options.clone();
     let run = WorksRun::new(context, services, job.options).await?;
     let ended = run
@@ -357,18 +367,31 @@ async fn prepare(directory: &Directory, arguments: &DownloadArguments) -> Result
     Ok(())
 }
 
-/// Opens the inputs of the command line and the query.
+/// Begins to read the inputs of the command line, and waits for the first line.
+fn read_inputs(job: &mut DownloadJob<'_>) -> Result<(), CommandFailure> {
+    if job.inputs.is_empty() {
+        return Ok(());
+    }
+    let mut lists = InputThread::start(std::mem::take(&mut job.inputs), job.format)
+        .context("inputs cannot be read")?;
+    if lists.is_empty() {
+        return Err(usage(
+            "the inputs are empty: they name no work; nothing was sent",
+        ));
+    }
+    job.lists = Some(lists);
+    Ok(())
+}
+
+/// Returns the inputs of the command line and the query.
 fn open_inputs(
     context: &RunContext,
     services: &Arc<docstokg_content::resolver::settings::Settings>,
     job: &mut DownloadJob<'_>,
-) -> Result<Vec<Box<dyn WorkInputs>>, RunError> {
+) -> Vec<Box<dyn WorkInputs>> {
     let mut inputs: Vec<Box<dyn WorkInputs>> = Vec::new();
-    if !job.inputs.is_empty() {
-        inputs.push(Box::new(
-            InputThread::start(std::mem::take(&mut job.inputs), job.format)
-                .map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?,
-        ));
+    if let Some(lists) = job.lists.take() {
+        inputs.push(Box::new(lists));
     }
     if let Some(query) = services::query(job.arguments) {
         // Queries go to APIs only, so robots.txt does not apply.
@@ -381,5 +404,5 @@ fn open_inputs(
             query,
         )));
     }
-    Ok(inputs)
+    inputs
 }
