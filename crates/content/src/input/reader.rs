@@ -206,6 +206,9 @@ impl<R: BufRead> InputReader<R> {
                 FieldRow::of_identifier(text)
             } else {
                 // Titles may contain any bytes, but an identifier must be UTF-8.
+                if self.encoding == EncodingNotice::Due {
+                    self.encoding = EncodingNotice::NotNeeded;
+                }
                 Err("it is not UTF-8 text".to_owned())
             };
             return self.add(line_of(number, row, text.as_bytes()));
