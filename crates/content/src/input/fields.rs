@@ -1,7 +1,9 @@
 //! The fields of a row, whatever format the row was written in.
 
 use super::databases::is_database_link;
-use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid, WorkTitle};
+use crate::identifier::{
+    ArxivId, Doi, Identifier, IdentifierError, OpenAlexId, Pmcid, Pmid, WorkTitle,
+};
 use crate::work::{Identifiers, Work};
 use url::Url;
 
@@ -117,8 +119,7 @@ impl FieldRow {
         }
         let read = match field {
             // The DOI that arXiv registers is read as the arXiv work.
-            ColumnMeaning::Doi => value
-                .parse::<Doi>()
+            ColumnMeaning::Doi => read_doi(value)
                 .map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
             ColumnMeaning::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
             // Spreadsheets write 123 as 123.0.
@@ -247,6 +248,16 @@ impl FieldRow {
 fn name_in_title(title: &str) -> Option<Identifier> {
     let identifier = Identifier::parse(title).ok();
     identifier.or_else(|| WorkTitle::new(title).map(Identifier::Title))
+}
+
+/// Reads a DOI, or the first of several: databases add those of reviews behind a semicolon.
+fn read_doi(value: &str) -> Result<Doi, IdentifierError> {
+    value.parse::<Doi>().or_else(|error| {
+        let first = value
+            .split_once("; ")
+            .map(|(first, _)| first.parse::<Doi>());
+        first.and_then(Result::ok).ok_or(error)
+    })
 }
 
 /// Describes a row that names no work.

@@ -291,3 +291,10 @@ fn records_with_a_title_alone_are_works_to_search_for() {
         "a line is a title only if the user says so"
     );
 }
+
+#[test]
+fn the_first_of_several_dois_of_a_record_names_the_work() {
+    let list = "PT J\nTI Reeds\nDI 10.1371/journal.pmed.1; 10.1371/journal.pmed.1.r001;\n   10.1371/journal.pmed.1.r002\nER\n";
+    assert_eq!(read(list), ["1 doi:10.1371/journal.pmed.1"]);
+    assert!(read("doi,title\n10.1000/a b,x\n")[0].contains("white space"));
+}
