@@ -57,7 +57,7 @@ pub(crate) enum DocstokgCommand {
     Limits(LimitsArguments),
     /// Show, open and close circuit breakers, for all processes
     Breaker(BreakerArguments),
-    /// Show, check and empty the cache of answers
+    /// Show, check and empty the cache of responses
     Cache(CacheArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
@@ -122,17 +122,17 @@ pub(crate) struct GlobalArguments {
     pub json: bool,
 }
 
-/// How a command uses stored answers.
+/// The use of stored responses.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct CacheFlags {
-    /// Answer from the cache alone; nothing is requested
+    /// Use the cache alone; nothing is requested
     #[arg(long, global = true, conflicts_with_all = ["no_cache", "refresh"])]
     pub offline: bool,
     /// Neither use nor fill the cache
     #[arg(long, global = true, conflicts_with = "refresh")]
     pub no_cache: bool,
-    /// Ask the origin for everything and store its answers
+    /// Request everything from the origin and store its responses
     #[arg(long, global = true)]
     pub refresh: bool,
 }

@@ -6,6 +6,8 @@
 
 mod arguments;
 mod command_line;
+#[cfg(test)]
+mod command_reference;
 mod commands;
 mod configuration;
 mod exit;

@@ -25,6 +25,12 @@ use std::process::ExitCode;
 use crate::{commands, program};
 use arguments::{OntofetchArguments, OntofetchCommand, RlCommand};
 
+/// Returns the definition of the command line.
+#[cfg(test)]
+pub(crate) fn command_line() -> clap::Command {
+    <OntofetchArguments as clap::CommandFactory>::command()
+}
+
 /// Runs `ontofetch`.
 #[must_use]
 pub fn main() -> ExitCode {

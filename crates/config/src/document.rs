@@ -88,6 +88,20 @@ pub fn read<T: Section>(node: ConfigNode, problems: &mut Vec<ConfigProblem>) -> 
 }
 
 /// Returns every [`ConfigKey`].
+///
+/// ```
+/// use docstokg_config::{document, section};
+///
+/// section! {
+///     /// The settings of a program.
+///     Settings {
+///         /// Attempts in all
+///         attempts: u32 = 4,
+///     }
+/// }
+/// let paths: Vec<String> = document::keys::<Settings>().into_iter().map(|key| key.path).collect();
+/// assert_eq!(paths, ["version", "attempts"]);
+/// ```
 #[must_use]
 pub fn keys<T: Section>() -> Vec<ConfigKey> {
     let mut keys = Vec::new();

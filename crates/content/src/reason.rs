@@ -287,7 +287,7 @@ impl Reason {
             .unwrap_or(&REASON_WORDS[0])
     }
 
-    /// Returns every reason, in the order of the documentation.
+    /// Returns every reason, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         REASON_WORDS.iter().map(|(reason, ..)| *reason)
     }
@@ -311,6 +311,15 @@ impl Reason {
     }
 
     /// Reads the word of a reason, in its present spelling or that of an earlier version.
+    ///
+    /// ```
+    /// use docstokg_content::reason::Reason;
+    ///
+    /// for reason in Reason::all() {
+    ///     assert_eq!(Reason::read(reason.as_str()), Some(reason));
+    /// }
+    /// assert_eq!(Reason::read("no such reason"), None);
+    /// ```
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         REASON_WORDS

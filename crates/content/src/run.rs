@@ -5,7 +5,7 @@
 //! - `works` describes the needs of a work, and `lanes` the site of its next step.
 //! - `lookup`, `fetch` and `save` run the step, and `finish` records the end.
 //! - [`inputs`] and [`query`] read works, and `feed` queues them.
-//! - [`mod@report`] and `deliverables` summarise the run.
+//! - `mod@report` and `deliverables` summarise the run.
 
 mod damaged_files;
 mod deliverables;

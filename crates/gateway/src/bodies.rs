@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_take_what_has_come_of_them() {
+    fn body_reserves_memory_for_received_bytes_only() {
         let memory = Arc::default();
         let bodies: Vec<BodySpace> = (0..1000)
             .map(|_| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_this_machine_share_all_of_it() {
+    fn loopback_client_gets_the_whole_body_memory() {
         let memory = Arc::default();
         let own = full(&memory, ClientAddress::of([127, 0, 0, 1].into()));
         assert!(own.len() > 200, "{}", own.len());

@@ -26,6 +26,18 @@ use crate::transport::wire::WireOptions;
 use crate::transport::{Transport, TransportError, WireTransport};
 
 /// Builds a [`Hub`]. Every part except the configuration has a default.
+///
+/// ```
+/// use docstokg_hub::stores::clock::SystemClock;
+/// use docstokg_hub::stores::memory::MemoryStore;
+/// use docstokg_hub::{Hub, config};
+/// use std::sync::Arc;
+///
+/// let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+/// let hub = Hub::builder(config::load::shipped()?).store(store).build()?;
+/// assert_eq!(hub.sites(), 0, "a hub learns of hosts by requests");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct HubBuilder {
     config: Arc<Config>,
     runtime: Arc<dyn Runtime>,

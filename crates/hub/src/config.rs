@@ -409,7 +409,7 @@ pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
     format!("{NETWORK}{host} {who}").into()
 }
 
-/// Parses a key of [`network_key`], and returns its host and process. `None` for other keys.
+/// Parses a key of `network_key`, and returns its host and process. `None` for other keys.
 #[must_use]
 pub fn read_network_key(key: &str) -> Option<(Host, &str)> {
     let (host, who) = key.strip_prefix(NETWORK)?.split_once(' ')?;

@@ -49,6 +49,20 @@ impl std::error::Error for FetchError {
 
 impl FetchError {
     /// Returns the message with all its causes.
+    ///
+    /// ```
+    /// use docstokg_hub::Request;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let (hub, _web) = simulation.hub([OriginScript::new("a.example")]);
+    /// # simulation.block_on(async move {
+    /// let request = Request::get("http://unknown.example/".parse()?);
+    /// let error = hub.fetch(request).await.unwrap_err();
+    /// assert_eq!(error.kind.class(), "dns");
+    /// assert!(error.sentence().starts_with("unknown.example: the name could not be resolved"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut sentence = self.to_string();
@@ -82,6 +96,20 @@ impl From<String> for Cause {
 }
 
 /// The reason for which a fetch failed.
+///
+/// ```
+/// use docstokg_hub::{ErrorKind, Request};
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("a.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let request = Request::get("http://a.example/dump".parse()?).max_body(4);
+/// let error = hub.fetch(request).await.unwrap_err();
+/// assert!(matches!(error.kind, ErrorKind::TooLarge { limit: 4, .. }));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -235,6 +263,20 @@ fn fault_sentence(fault: Fault) -> &'static str {
 impl ErrorKind {
     /// Returns the [`RefusedRequest`] if the hub's own breaker or limiter refused the request, so
     /// that a later attempt is useful.
+    ///
+    /// ```
+    /// use docstokg_hub::{Host, Request};
+    /// use std::time::Duration;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let (hub, _web) = simulation.hub([OriginScript::new("a.example")]);
+    /// # simulation.block_on(async move {
+    /// hub.block(&Host::parse("a.example")?, Duration::from_secs(60), "maintenance").await?;
+    /// let error = hub.fetch(Request::get("http://a.example/".parse()?)).await.unwrap_err();
+    /// assert!(error.kind.refused().is_some(), "the request may be sent later");
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[must_use]
     pub fn refused(&self) -> Option<&RefusedRequest> {
         match self {

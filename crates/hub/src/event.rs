@@ -242,6 +242,26 @@ pub enum EventKind {
 }
 
 /// Receives the events of requests. Implementations must not block.
+///
+/// ```
+/// use docstokg_hub::event::{Event, Observer};
+/// use docstokg_hub::{Hub, config};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// #[derive(Default)]
+/// struct EventCounter(AtomicU64);
+///
+/// impl Observer for EventCounter {
+///     fn note(&self, _: &Event) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let hub = Hub::builder(config::load::shipped()?).observer(Arc::new(EventCounter::default()));
+/// # hub.build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// Receives an [`Event`].
     fn note(&self, event: &Event);

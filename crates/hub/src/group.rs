@@ -17,6 +17,22 @@ use tokio_util::sync::CancellationToken;
 /// A waiting request waits for a rate or slot, for a breaker, for a retry or for a robots.txt. The
 /// group counts such requests, so that a scheduler does not count them as busy. Cancelling the
 /// group ends them without loss. A request in flight is completed.
+///
+/// ```
+/// use docstokg_hub::{Request, RequestGroup};
+/// use std::sync::Arc;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let (hub, web) = simulation.hub([OriginScript::new("a.example")]);
+/// # simulation.block_on(async move {
+/// let group = Arc::new(RequestGroup::default());
+/// group.cancel();
+/// let request = Request::get("http://a.example/".parse()?).in_group(Arc::clone(&group));
+/// assert_eq!(hub.fetch(request).await.unwrap_err().kind.class(), "cancelled");
+/// assert!(web.ledger().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RequestGroup {
     cancellation: CancellationToken,

@@ -61,6 +61,20 @@ impl Hub {
 
     /// Fetches a body into memory. Every final status is a response: check `head.status`.
     ///
+    /// ```
+    /// use docstokg_hub::Request;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let origin = OriginScript::new("api.example").route("/work", [ScriptedReply::ok("found")]);
+    /// # let (hub, _web) = simulation.hub([origin]);
+    /// # simulation.block_on(async move {
+    /// let response = hub.fetch(Request::get("http://api.example/work".parse()?)).await?;
+    /// assert_eq!(response.head.status, 200);
+    /// assert_eq!(response.body, "found");
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns a [`FetchError`] in these cases:
     ///
@@ -102,6 +116,26 @@ impl Hub {
     }
 
     /// Fetches into a file, which appears under its name when it is complete.
+    ///
+    /// ```
+    /// use docstokg_hub::{Request, Role};
+    /// # use docstokg_hub::{Hub, clock::BootInstant, config};
+    /// # use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
+    /// # let origin = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok("%PDF-1.7"));
+    /// # let web = SimulatedWeb::new([origin], BootInstant::from_micros(0));
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("a.pdf");
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let listener = Listener::start(&web, Security::Plain).await?;
+    /// # let hub = Hub::builder(config::load::shipped()?).build()?;
+    /// # let url = format!("http://{}/a.pdf", listener.address).parse()?;
+    /// let downloaded = hub.download(Request::get(url).role(Role::Artifact), &path).await?;
+    /// let file = downloaded.file.expect("the status is a success");
+    /// assert_eq!((&file.path, file.bytes), (&path, 8));
+    /// assert_eq!(std::fs::read_to_string(path)?, "%PDF-1.7");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Hub::fetch`], and if the file cannot be written.

@@ -11,8 +11,8 @@
 //! let config = config::load::shipped()?;
 //! let hub = Hub::builder(config).build()?;
 //! let url = "https://api.crossref.org/works/10.5555/12345678".parse()?;
-//! let answer = hub.fetch(Request::get(url)).await?;
-//! println!("{} after {:?}", answer.head.status, answer.journey.elapsed);
+//! let response = hub.fetch(Request::get(url)).await?;
+//! println!("{} after {:?}", response.head.status, response.journey.elapsed);
 //! # Ok(())
 //! # }
 //! ```

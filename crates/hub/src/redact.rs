@@ -21,6 +21,14 @@ use secret::{NameContext, decoded, is_key, is_sign_in_code};
 const HIDDEN: &str = "***";
 
 /// Returns a URL as text for messages, events and logs.
+///
+/// ```
+/// use docstokg_hub::redact;
+///
+/// let url = "https://me:pass@api.example/work?api_key=s3cret&page=2".parse()?;
+/// assert_eq!(redact(&url), "https://api.example/work?api_key=***&page=2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn redact(url: &Url) -> String {
     let mut shown = String::with_capacity(url.as_str().len());

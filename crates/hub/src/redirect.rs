@@ -23,7 +23,7 @@ pub(crate) struct Hop {
 
 impl Hop {
     /// Returns the hop with the original URL, before https was tried.
-    pub(crate) fn into_stated(self) -> Self {
+    pub(crate) fn into_original(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
         Self {
             url,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn some_redirects_are_not_followed() {
+    fn redirect_to_http_or_without_a_valid_location_is_not_followed() {
         let from = hop(Method::GET, "https://a.org/x");
         let downgrade = go(&from, 302, "http://a.org/");
         assert!(

@@ -137,6 +137,18 @@ pub enum RedirectPolicy {
 
 impl Request {
     /// Creates a GET request for metadata, of weight one.
+    ///
+    /// ```
+    /// use docstokg_hub::{RateWait, Request, Role};
+    /// use std::time::Duration;
+    ///
+    /// let request = Request::get("https://api.example/work?api_key=secret".parse()?)
+    ///     .role(Role::Landing)
+    ///     .rate_wait(RateWait::AtMost(Duration::from_secs(2)))
+    ///     .deadline(Duration::from_secs(30));
+    /// assert!(!format!("{request:?}").contains("secret"), "credentials are not shown");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn get(url: Url) -> Self {
         Self::new(Method::GET, url)
@@ -282,6 +294,22 @@ impl Request {
     }
 
     /// Sets the [`RedirectPolicy`] of the request.
+    ///
+    /// ```
+    /// use docstokg_hub::{RedirectPolicy, Request};
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let origin = OriginScript::new("a.example").route("/old", [ScriptedReply::redirect(302, "/new")]);
+    /// # let (hub, _web) = simulation.hub([origin]);
+    /// # simulation.block_on(async move {
+    /// let request = Request::get("http://a.example/old".parse()?);
+    /// let followed = hub.fetch(request.clone()).await?;
+    /// assert_eq!(followed.head.url.path(), "/new");
+    /// let redirect = hub.fetch(request.follow(RedirectPolicy::Nothing)).await?;
+    /// assert_eq!(redirect.head.status, 302);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[must_use]
     pub fn follow(mut self, follow: RedirectPolicy) -> Self {
         self.follow = follow;

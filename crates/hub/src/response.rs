@@ -25,6 +25,22 @@ pub struct ResponseHead {
 }
 
 /// A response with its body in memory.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let busy = ScriptedReply::status(503);
+/// # let origin = OriginScript::new("a.example").route("/", [busy, ScriptedReply::ok("found")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let response = hub.fetch(Request::get("http://a.example/".parse()?)).await?;
+/// assert_eq!(response.head.url.as_str(), "http://a.example/");
+/// assert_eq!(response.body, "found");
+/// assert_eq!(response.journey.attempts, 2, "the first attempt was answered with 503");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 pub struct Response {
     /// The status, the headers and the URL.

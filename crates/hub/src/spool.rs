@@ -11,6 +11,20 @@ use std::os::unix::fs::FileExt;
 use bytes::Bytes;
 
 /// A body in memory, or in a file without a name.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("api.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let request = Request::get("http://api.example/dump".parse()?);
+/// let spooled = hub.fetch_spooled(request, 4).await?;
+/// assert_eq!(spooled.body.read(100)?, "0123456789");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 pub struct SpooledBody {
     beginning: Bytes,

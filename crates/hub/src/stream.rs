@@ -30,6 +30,23 @@ pub(crate) struct OpenBody {
 
 /// A body that the caller reads. Keeps the slots until the end of the body, an error or a drop,
 /// which settles the attempt.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("api.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let mut streamed = hub.stream(Request::get("http://api.example/dump".parse()?)).await?;
+/// let mut bytes = 0;
+/// while let Some(piece) = streamed.body.next().await? {
+///     bytes += piece.len();
+/// }
+/// assert_eq!(bytes, 10);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct BodyStream {
     rest: BodyRest,
 }

@@ -14,6 +14,22 @@ use crate::hub::Hub;
 
 /// A watch for changes of the breaker of a host or resolver, until dropped. One heartbeat serves
 /// all watches of a host.
+///
+/// ```
+/// use docstokg_hub::{Host, Request};
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let busy = ScriptedReply::status(429).header("retry-after", "600");
+/// # let (hub, _web) = simulation.hub([OriginScript::new("a.example").route("/", [busy])]);
+/// # simulation.block_on(async move {
+/// let watch = hub.watch(&Host::parse("a.example")?);
+/// assert!(watch.is_closed());
+/// // The response is a 429 with `Retry-After: 600`.
+/// let _ = hub.fetch(Request::get("http://a.example/".parse()?)).await;
+/// assert!(watch.open_until().is_some());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct HostWatch {
     site: Arc<SiteAdmission>,
     _listening: HeartbeatGuard,

@@ -1,37 +1,37 @@
-//! Licences: free text and addresses as SPDX names, and the list of those that are accepted.
+//! Licences: SPDX names of texts and addresses, and the list of accepted licences.
 
 use serde::{Deserialize, Serialize};
 use spdx::flags::IS_DEPRECATED;
 use spdx::identifiers::LICENSES;
 
-/// A licence as a source states it.
+/// A licence as a source declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLicence {
-    /// What the source says.
+    /// The text of the source.
     pub stated: String,
-    /// Its SPDX name, where the statement is known.
+    /// The SPDX name, if the text is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spdx: Option<String>,
 }
 
-/// What a licence is accepted or refused by.
+/// The list of accepted licences, which accepts or refuses a [`SourceLicence`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenceGate(Vec<String>);
 
-/// What the gate says.
+/// The decision of a [`LicenceGate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is on the list.
+    /// The licence is on the list.
     Accepted,
-    /// The source states none: it is recorded as unknown.
+    /// The source declares no licence: the record says that it is unknown.
     NotStated,
-    /// It is not on the list.
+    /// The licence, named here, is not on the list.
     Refused(String),
 }
 
 impl SourceLicence {
-    /// Reads a statement: an SPDX name, an address of a licence, or a label. `None` where it says
-    /// nothing.
+    /// Reads a statement: an SPDX name, an address of a licence, or a label. Returns `None` for a
+    /// text without a licence.
     #[must_use]
     pub fn read(statement: &str) -> Option<Self> {
         let stated = statement.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -51,7 +51,7 @@ impl SourceLicence {
         Some(Self { stated, spdx })
     }
 
-    /// Returns the SPDX name, or the statement where there is none.
+    /// Returns the SPDX name, or else the text of the source.
     #[must_use]
     pub fn name(&self) -> &str {
         self.spdx.as_deref().unwrap_or(&self.stated)
@@ -59,7 +59,7 @@ impl SourceLicence {
 }
 
 impl LicenceGate {
-    /// Makes a gate of SPDX names, addresses or labels. An empty list or `*` accepts everything.
+    /// Creates a gate of SPDX names, addresses or labels. An empty list or `*` accepts everything.
     #[must_use]
     pub fn new(accepted: &[String]) -> Self {
         let name = |text: &String| {
@@ -69,7 +69,16 @@ impl LicenceGate {
         Self(accepted.iter().map(name).collect())
     }
 
-    /// Judges what a source states.
+    /// Judges the licence that a source declares.
+    ///
+    /// ```
+    /// use docstokg_ontology::licence::{Judgement, LicenceGate, SourceLicence};
+    ///
+    /// let gate = LicenceGate::new(&["CC-BY-4.0".to_owned()]);
+    /// let licence = SourceLicence::read("https://creativecommons.org/licenses/by/4.0/");
+    /// assert_eq!(gate.judge(licence.as_ref()), Judgement::Accepted);
+    /// assert!(matches!(gate.judge(SourceLicence::read("MIT").as_ref()), Judgement::Refused(_)));
+    /// ```
     #[must_use]
     pub fn judge(&self, licence: Option<&SourceLicence>) -> Judgement {
         let Some(licence) = licence else {
@@ -122,7 +131,8 @@ fn spdx_of(stated: &str) -> Option<String> {
     spdx_of_words(&text)
 }
 
-/// Finds the SPDX name of a licence by its page at the Open Source Initiative, which is named for it.
+/// Finds the SPDX name of a licence by its page at the Open Source Initiative; the address of the
+/// page has the name.
 fn open_source(page: &str) -> Option<String> {
     let page = page.split(['?', '#']).next().unwrap_or(page);
     let name = [".php", ".html", "-php"]
@@ -182,7 +192,7 @@ fn spdx_of_words(text: &str) -> Option<String> {
             .replace("sharealike", "sa")
             .replace("share-alike", "sa")
             .replace("noderivatives", "nd");
-        // Without a version it is no licence in particular.
+        // A text without a version names no particular licence.
         let (kind, version) = rest.rsplit_once('-')?;
         creative_commons(kind, version)
     })
@@ -220,13 +230,13 @@ const ADDRESSES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The beginnings of the pages of licences at the Open Source Initiative.
+/// Prefixes of the addresses of licences at the Open Source Initiative.
 const OPEN_SOURCE: [&str; 2] = [
     "https://opensource.org/licenses/",
     "https://opensource.org/license/",
 ];
 
-/// Names beside those of SPDX that stand for one licence, words joined by hyphens.
+/// Names that stand for one licence besides those of SPDX, as words joined by hyphens.
 const NAMES: &[(&str, &str)] = &[
     ("cc0", "CC0-1.0"),
     ("cc-0", "CC0-1.0"),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bounds() {
+    fn adaptive_multiplier_stays_within_its_bounds() {
         let policy = AdaptivePolicy::default();
         let mut counts = ThrottleWindow::default();
         let mut multiplier = Multiplier::FULL;

@@ -136,6 +136,17 @@ impl Classifier {
     }
 
     /// Returns the [`AttemptClass`] of an [`AttemptEnding`].
+    ///
+    /// ```
+    /// use docstokg_policy::classify::{AttemptEnding, AttemptMeaning, Classifier, Fault};
+    /// use http::StatusCode;
+    ///
+    /// let classify = |ending| Classifier::default().classify(ending);
+    /// let missing = classify(AttemptEnding::Status(StatusCode::NOT_FOUND));
+    /// assert_eq!((missing.outcome, missing.transient), (AttemptMeaning::Neutral, false));
+    /// let refused = classify(AttemptEnding::Fault(Fault::Connect));
+    /// assert_eq!((refused.outcome, refused.transient), (AttemptMeaning::Failure, true));
+    /// ```
     #[must_use]
     pub fn classify(&self, ending: AttemptEnding) -> AttemptClass {
         match ending {

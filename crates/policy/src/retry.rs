@@ -155,6 +155,30 @@ pub fn wants_retry(
 /// - A backoff has equal jitter: half is fixed, half is random.
 /// - If the limiter learns, there is no backoff after a refusal. The limiter delays every request
 ///   to the host, and a breaker opens for no longer than that.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::classify::{AttemptEnding, Classifier};
+/// use docstokg_policy::retry::{EndedAttempt, Repeatable, RetryDecision, RetryPolicy, decide};
+/// use docstokg_policy::time::BootInstant;
+/// use http::StatusCode;
+///
+/// let now = BootInstant::from_micros(0);
+/// let until = now + Duration::from_secs(7);
+/// let ended = EndedAttempt {
+///     attempt: 1,
+///     class: Classifier::default().classify(AttemptEnding::Status(StatusCode::TOO_MANY_REQUESTS)),
+///     repeatable: Repeatable::Yes,
+///     open_until: None,
+///     asked_until: Some(until),
+///     deadline: now + Duration::from_secs(60),
+///     is_over_budget: false,
+///     awaits_probe: false,
+///     is_learned: false,
+/// };
+/// // `Retry-After` takes the place of the backoff.
+/// assert_eq!(decide(&RetryPolicy::default(), &ended, now, 0.5), RetryDecision::RetryAt(until));
+/// ```
 #[must_use]
 pub fn decide(
     policy: &RetryPolicy,
@@ -324,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_for_the_right_reason() {
+    fn decide_stops_with_the_reason_of_the_case() {
         let policy = RetryPolicy::default();
         let stop = |ended: EndedAttempt| decide(&policy, &ended, NOW, 0.5);
         let base = ended(1, AttemptMeaning::Failure);

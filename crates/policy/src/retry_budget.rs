@@ -23,6 +23,19 @@ const SUCCESS_CREDIT: u16 = 2;
 const FORGIVEN_AFTER: u64 = 60_000_000;
 
 /// The used part of a retry budget.
+///
+/// ```
+/// use docstokg_policy::classify::AttemptMeaning;
+/// use docstokg_policy::retry_budget::RetryBudget;
+/// use docstokg_policy::time::BootInstant;
+///
+/// let now = BootInstant::from_micros(0);
+/// let mut budget = RetryBudget::default();
+/// assert!(budget.settle(AttemptMeaning::Failure, true, now));
+/// let spent = budget.spent();
+/// budget.settle(AttemptMeaning::Success, false, now);
+/// assert!(budget.spent() < spent, "a success earns retries");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryBudget {
     spent: u16,

@@ -85,6 +85,18 @@ pub struct CacheStore(Arc<CacheKind>);
 
 impl CacheStore {
     /// Creates a cache in the memory of this process.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use docstokg_stores::cache::{CacheLimits, CacheStore};
+    /// use docstokg_stores::clock::SystemClock;
+    ///
+    /// let cache = CacheStore::memory(CacheLimits::of(1 << 20), Arc::new(SystemClock));
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// assert_eq!(cache.stats().await?.entries, 0);
+    /// # Ok::<(), docstokg_stores::StoreError>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory(limits: CacheLimits, clock: Arc<dyn Clock>) -> Self {
         let cache = MemoryCache::new(limits.max_bytes, limits.max_body_bytes, clock);

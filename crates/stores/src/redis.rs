@@ -103,6 +103,14 @@ pub fn is_dsn(text: &str) -> bool {
 }
 
 /// Removes the secrets from a DSN.
+///
+/// ```
+/// use docstokg_stores::redis::{is_dsn, without_password};
+///
+/// assert!(is_dsn("redis://:s3cret@cache.example:6379/2"));
+/// assert!(!without_password("redis://:s3cret@cache.example:6379/2").contains("s3cret"));
+/// assert!(!is_dsn("/var/lib/limits.sqlite3"));
+/// ```
 #[must_use]
 pub fn without_password(dsn: &str) -> String {
     // The text after a question mark may be a password as well.

@@ -147,7 +147,7 @@ pub(crate) struct ResolverFlags {
         help_heading = "Sources"
     )]
     pub disable: Vec<String>,
-    /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
+    /// Your e-mail address, sent to services that want one [config: identity.mailto]
     #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
     pub mailto: Option<String>,
 }

@@ -91,19 +91,19 @@ pub(crate) struct CacheArguments {
 /// What to do with the cache.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// List the stored answers
+    /// List the stored responses
     Show {
         /// Only those of this host
         host: Option<String>,
     },
-    /// Show how many answers are stored, and their size
+    /// Show how many responses are stored, and their size
     Stats,
-    /// Remove the answers of a host, or all
+    /// Remove the responses of a host, or all
     Purge {
         /// Only those of this host
         host: Option<String>,
     },
-    /// Check every stored body, and remove damaged answers
+    /// Check every stored body, and remove damaged responses
     Verify,
 }
 

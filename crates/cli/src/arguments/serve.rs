@@ -20,13 +20,13 @@ pub(crate) struct ServeArguments {
     /// Serve this origin alone: every path is a path there
     #[arg(long, value_name = "URL")]
     pub origin: Option<Url>,
-    /// Whose answers the cache holds: those of one user, or those of all clients
+    /// Whose responses the cache stores: those of one user, or those of all clients
     #[arg(long, value_enum, default_value_t = ServeCacheMode::Private)]
     pub cache_mode: ServeCacheMode,
     /// Directory of the cache [default: that of the configuration]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Also reuse answers that state no lifetime, for a tenth of the time since they were last
+    /// Also reuse responses without a lifetime, for a tenth of the time since they were last
     /// modified, at most a day
     #[arg(long)]
     pub heuristic: bool,
@@ -34,10 +34,10 @@ pub(crate) struct ServeArguments {
     /// value (repeatable)
     #[arg(long, value_name = "NAME")]
     pub ignore_field: Vec<HeaderName>,
-    /// Longest time a request is held before it is sent or refused with Retry-After
+    /// Longest wait of a request before it is sent or refused with Retry-After
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     pub max_wait: f64,
-    /// Fetch by https what clients ask the proxy for by http
+    /// Fetch by https what clients request from the proxy by http
     #[arg(long, conflicts_with = "origin")]
     pub upgrade_https: bool,
     /// File with the token that clients have to send [env: DOCSTOKG_GATEWAY_TOKEN]
@@ -59,7 +59,7 @@ pub(crate) struct ServeArguments {
     pub max_connections: u32,
 }
 
-/// Whose answers the cache holds.
+/// The clients for whom the cache stores responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServeCacheMode {
     /// One user's

@@ -77,7 +77,7 @@ pub(super) struct SelectionArguments {
     /// File that lists ontologies (sources.yaml)
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
-    /// Source to ask, in place of the preferred ones
+    /// Source to use, in place of the preferred ones
     #[arg(long, value_name = "NAME")]
     pub resolver: Vec<String>,
     /// Formats wanted, the best first, joined by commas: owl,obo,json,ttl
@@ -137,7 +137,7 @@ pub(super) struct PullArguments {
 pub(super) struct PlanArguments {
     #[command(flatten)]
     pub selection: SelectionArguments,
-    /// Do not ask servers for size and date
+    /// Send no HEAD requests for size and date
     #[arg(long)]
     pub no_planner_probes: bool,
     /// Write a lock file with the plan

@@ -305,7 +305,7 @@ fn hops(world: &DownloadWorld) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_with_cookies_takes_the_same_hops_as_curl() {
+fn chain_with_cookies_takes_the_same_hops_as_curl() {
     let url = "http://www.pub.example/article.pdf";
     let ours = publisher();
     let ran = ours.run(&[url]);

@@ -90,7 +90,7 @@ const WRONG_USAGE: &[(&[&str], &str)] = &[
 ];
 
 #[test]
-fn wrong_usage_is_exit_2_with_a_sentence() {
+fn invalid_usage_exits_with_2_and_a_sentence() {
     for (arguments, sentence) in WRONG_USAGE {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
@@ -194,7 +194,7 @@ fn limits_show_the_source_of_each_value() {
 }
 
 #[test]
-fn the_environment_is_a_layer() {
+fn environment_variables_override_the_file() {
     let output = program()
         .args(["limits", "show", "api.crossref.org", "--json"])
         .env(

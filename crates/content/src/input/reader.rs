@@ -22,6 +22,17 @@ const MAX_PROSE_NOTICES: u64 = 3;
 const OTHER_ENCODING: &str = "the list is not UTF-8 text, and is read as Windows-1252 (Latin-1)";
 
 /// Reads [`NumberedWork`]s from a list, lazily.
+///
+/// ```
+/// use docstokg_content::input::{InputReader, ListFormat};
+///
+/// let list = "doi\n10.1000/1\nnot an identifier\n";
+/// let mut works = InputReader::new(list.as_bytes(), ListFormat::Auto);
+/// let first = works.next().expect("two lines below the header")?;
+/// assert_eq!((first.number, first.work.work_id().as_str()), (2, "doi:10.1000/1"));
+/// assert!(works.next().is_some_and(|line| line.is_err_and(|bad| bad.number == 3)));
+/// # Ok::<(), docstokg_content::input::BadLine>(())
+/// ```
 #[derive(Debug)]
 pub struct InputReader<R> {
     pub(super) lines: RawLines<R>,

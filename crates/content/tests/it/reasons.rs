@@ -293,7 +293,7 @@ fn without_files() -> Vec<Situation> {
 }
 
 #[test]
-fn every_situation_has_its_reason() {
+fn every_failed_situation_is_recorded_with_its_reason() {
     let situations = [refused_files(), damaged_files(), without_files()]
         .into_iter()
         .flatten()

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_a_distant_store_and_hardly_notices_a_pause() {
+    fn round_trip_follows_a_distant_store_and_ignores_one_pause() {
         let trip = RoundTrip::default();
         for _ in 0..40 {
             trip.note(Duration::from_millis(160));

@@ -67,6 +67,20 @@ pub fn shipped() -> Result<Config, ConfigProblems> {
 
 /// Reads all layers of the hub's sections. Sections of other crates are not read.
 ///
+/// ```
+/// use docstokg_hub::config::flags::CommandLineFlags;
+/// use docstokg_hub::config::load::{ConfigSources, load};
+/// use docstokg_hub::policy::rate::rates_in_words;
+/// use docstokg_hub::{Host, Role};
+///
+/// let rate = vec!["api.example:metadata=rates:5/SECOND".to_owned()];
+/// let flags = CommandLineFlags { rate, ..CommandLineFlags::default() };
+/// let (config, _) = load(&ConfigSources { flags, ..ConfigSources::default() })?;
+/// let windows = config.limits.windows_of(&Host::parse("api.example")?, Role::Metadata);
+/// assert_eq!(rates_in_words(&windows), "5 a second");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns every problem in every layer, each with its position.
 pub fn load(sources: &ConfigSources) -> Result<(Config, Settings), ConfigProblems> {

@@ -59,7 +59,7 @@ mod tests {
     proptest! {
         /// The ends of a file do not depend on the pieces in which it arrives.
         #[test]
-        fn the_ends_are_those_of_the_whole(
+        fn file_ends_of_pieces_equal_those_of_the_whole(
             lengths in prop::collection::vec(0_usize..5_000, 0..40),
         ) {
             let length: usize = lengths.iter().sum();

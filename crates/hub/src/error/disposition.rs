@@ -19,6 +19,23 @@ const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
 const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
 /// The action that a failed fetch leaves to its caller.
+///
+/// ```
+/// use docstokg_hub::{Host, Request};
+/// use std::time::Duration;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let (hub, _web) = simulation.hub([OriginScript::new("a.example")]);
+/// # simulation.block_on(async move {
+/// hub.block(&Host::parse("a.example")?, Duration::from_secs(60), "maintenance").await?;
+/// let error = hub.fetch(Request::get("http://a.example/".parse()?)).await.unwrap_err();
+/// let disposition = error.disposition();
+/// let later = disposition.retry().expect("a wait helps");
+/// assert_eq!(later.host, Host::parse("a.example")?);
+/// assert_eq!(later.wait, Duration::from_secs(60));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// The same request may succeed later.

@@ -155,14 +155,14 @@ const WITH_SECRETS: [(&str, &str); 37] = [
 ];
 
 #[test]
-fn secrets_do_not_show() {
+fn redact_hides_every_secret_of_a_url() {
     for (url, shown) in WITH_SECRETS {
         assert_eq!(redact(&Url::parse(url).unwrap()), shown);
     }
 }
 
 #[test]
-fn secrets_do_not_show_in_text_that_is_no_url() {
+fn redact_text_hides_secrets_outside_of_urls() {
     for (text, shown) in [
         (
             "W27R.example/x.pdf?token=SECRET",
@@ -196,7 +196,7 @@ fn secrets_do_not_show_in_text_that_is_no_url() {
 }
 
 #[test]
-fn what_is_no_secret_shows() {
+fn redact_keeps_text_that_is_not_secret() {
     for url in [
         "https://api.crossref.org/works/10.1016/S0140-6736(20)30183-5",
         "https://www.nature.com/articles/s41586-020-2649-2.pdf",
@@ -227,7 +227,7 @@ use proptest::prelude::*;
 proptest! {
     /// A planted secret never appears, in any spelling of its name and at any position of the pair.
     #[test]
-    fn a_secret_under_any_spelling_does_not_show(
+    fn redact_hides_a_secret_name_in_any_spelling(
         start in prop_oneof![Just(""), Just("x"), Just("amz"), Just("inst"), Just("user")],
         word in prop_oneof![
             Just("token"), Just("key"), Just("secret"), Just("password"), Just("signature"),

@@ -1,4 +1,4 @@
-//! What tests can rely on in the simulated web.
+//! Tests of the properties of the simulated web.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ fn plan() -> LibraryPlan {
     }
 }
 
-/// Asks with a second between requests, so that no limit matters.
+/// Sends requests a second apart, so that no limit matters.
 struct Visitor {
     web: SimulatedWeb,
     seconds: std::cell::Cell<u64>,
@@ -48,7 +48,8 @@ impl Visitor {
             .unwrap()
     }
 
-    /// Asks until there is an answer, through redirects, preparations, stumbles and cuts.
+    /// Repeats a request until a response is final: through redirects, preparations, failures and
+    /// cuts.
     fn fetch(&self, url: &str) -> (u16, Vec<u8>) {
         let mut url = url.to_owned();
         for _ in 0..5 {
@@ -130,7 +131,7 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
 }
 
 #[test]
-fn without_faults_everything_can_be_had() {
+fn library_without_faults_serves_every_file() {
     let library = WorkLibrary::generate(&LibraryPlan {
         faults: Faults::None,
         ..plan()
@@ -211,7 +212,7 @@ fn copies_that_are_kept_back_are_kept_back() {
 }
 
 #[test]
-fn every_usual_fault_happens_somewhere() {
+fn library_contains_every_usual_fault() {
     let library = WorkLibrary::generate(&LibraryPlan {
         file_bytes: 2000..4000,
         ..LibraryPlan::default()

@@ -67,6 +67,15 @@ impl Default for BreakerPolicy {
 impl BreakerPolicy {
     /// Returns the length of the `opens`-th open in a row. With early probes, each open lasts twice
     /// as long as the one before, up to the ceiling.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_policy::breaker::BreakerPolicy;
+    ///
+    /// let policy = BreakerPolicy::default();
+    /// let resets = [1, 2, 5, 9].map(|opens| policy.reset_after(opens, Duration::ZERO).as_secs());
+    /// assert_eq!(resets, [60, 120, 900, 900]);
+    /// ```
     #[must_use]
     pub fn reset_after(&self, opens: u32, learned: Duration) -> Duration {
         let doublings = if self.early_probes {

@@ -42,6 +42,28 @@ impl Breaker {
     /// A result of an earlier generation has no effect. Success and a neutral response both prove
     /// that the origin is up, and close a half-open breaker. In a closed breaker, success clears
     /// the failures, and a neutral response keeps them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_policy::breaker::{Breaker, BreakerPolicy, BreakerState, Settlement};
+    /// use docstokg_policy::classify::AttemptMeaning;
+    /// use docstokg_policy::time::BootInstant;
+    ///
+    /// let (mut breaker, policy) = (Breaker::default(), BreakerPolicy::default());
+    /// let now = BootInstant::from_micros(1_000_000);
+    /// for _ in 0..policy.fail_max.get() {
+    ///     let failure = Settlement {
+    ///         outcome: AttemptMeaning::Failure,
+    ///         generation: breaker.generation(),
+    ///         sent: now,
+    ///         jitter_sample: 0.5,
+    ///         wait: None,
+    ///     };
+    ///     breaker.settle(&policy, &failure, now);
+    /// }
+    /// assert_eq!(breaker.state(now), BreakerState::Open);
+    /// assert_eq!(breaker.state(now + policy.reset), BreakerState::HalfOpen);
+    /// ```
     pub fn settle(
         &mut self,
         policy: &BreakerPolicy,

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_before_counts() {
+    fn forecast_counts_requests_sent_before() {
         // Of the last 12 minutes, 364 of 500 permits are used: 136 requests go now, the others when
         // the first permits leave the window.
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 364, 2);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_use_and_a_slower_pace_count() {
+    fn forecast_counts_other_clients_and_a_slower_pace() {
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 0, 1);
         let shared = Demand {
             permits_each: 2.0,

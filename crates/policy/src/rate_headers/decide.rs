@@ -67,6 +67,15 @@ pub fn tighten_concurrency(
 ///
 /// The result is at most [`MAX_RESET`]. Returns `None` if the reset has passed, because the
 /// remainder is then outdated.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::rate_headers::spread;
+///
+/// assert_eq!(spread(40, Duration::from_secs(30)), Some(Duration::from_millis(750)));
+/// assert_eq!(spread(0, Duration::from_secs(30)), Some(Duration::from_secs(30)));
+/// assert_eq!(spread(40, Duration::ZERO), None);
+/// ```
 #[must_use]
 pub fn spread(remaining: u32, resets_in: Duration) -> Option<Duration> {
     let micros = micros(resets_in.min(MAX_RESET));

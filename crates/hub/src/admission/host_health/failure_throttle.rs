@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_answer_and_time_end_it() {
+    fn failure_throttle_ends_with_another_response_or_with_time() {
         for outcome in [
             AttemptMeaning::Success,
             AttemptMeaning::Neutral,

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_time_end_it() {
+    fn slow_start_ends_with_a_block_or_with_time() {
         for stated in [
             OpenReason::RetryAfter,
             OpenReason::Throttled,

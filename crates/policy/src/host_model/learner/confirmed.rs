@@ -152,8 +152,6 @@ pub(super) struct WindowPace {
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
-    /// Set if even a long window keeps equal distances, because its server refused a fast start.
-    pub(super) is_even: bool,
 }
 
 impl WindowPace {
@@ -162,12 +160,18 @@ impl WindowPace {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
-        // A long window that was empty for a while fills faster than requests leave it.
-        if self.window >= Seconds(5.0) && !self.is_even {
-            let filled = log.count(self.window, now) / self.n;
-            let spaced = fill_distance(filled).min(0.98) * gap;
-            return LearnerInstant::later(free, self.last_sent + spaced);
+        if self.window < Seconds(5.0) {
+            return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
         }
-        LearnerInstant::later(free, self.last_sent + 1.005 * gap)
+        // A long window that was empty for a while fills faster than requests leave it. One that
+        // was used up is used again in the same rhythm.
+        let is_used_up = free.is_some_and(|free| free >= self.last_sent);
+        let filled = if is_used_up {
+            0.0
+        } else {
+            log.count(self.window, now) / self.n
+        };
+        let spaced = fill_distance(filled).min(0.98) * gap;
+        LearnerInstant::later(free, self.last_sent + spaced)
     }
 }

@@ -99,7 +99,8 @@ impl TrackedQuota {
         now: BootInstant,
     ) -> Option<Duration> {
         let limit = NonZeroU32::new(self.limit? / amount)?;
-        let window = Window::new(limit, self.window?);
+        // A quota without a window lasts at least until the farthest reset that was declared.
+        let window = Window::new(limit, self.window.unwrap_or(self.period));
         let is_own = self.unit == Unit::Requests && self.shared_at + SHARING_MEMORY <= now;
         let time = fill_time(&window, need.backlog).filter(|_| is_own)?;
         Some(time / limit.get())
