@@ -26,7 +26,7 @@ pub(super) fn works(line: &str) -> Vec<Identifiers> {
         }
         let named = label.take();
         let Some((found, is_labelled)) = identifier(word, named) else {
-            label = Label::of(word);
+            label = IdentifierLabel::of(word);
             continue;
         };
         let mut identifiers = Identifiers::default();
@@ -50,13 +50,13 @@ pub(super) fn works(line: &str) -> Vec<Identifiers> {
 
 /// The label of the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Label {
+enum IdentifierLabel {
     Arxiv,
     Pmid,
     Pmcid,
 }
 
-impl Label {
+impl IdentifierLabel {
     const ALL: [(Self, &'static str); 3] = [
         (Self::Arxiv, "arxiv"),
         (Self::Pmid, "pmid"),
@@ -90,10 +90,10 @@ impl Label {
 }
 
 /// Reads the identifier of a word, and whether a label names it.
-fn identifier(word: &str, label: Option<Label>) -> Option<(Identifier, bool)> {
+fn identifier(word: &str, label: Option<IdentifierLabel>) -> Option<(Identifier, bool)> {
     let labelled = label
         .map(|label| (label, word))
-        .or_else(|| Label::split(word));
+        .or_else(|| IdentifierLabel::split(word));
     if let Some(found) = labelled.and_then(|(label, word)| label.read(word)) {
         return Some((found, true));
     }

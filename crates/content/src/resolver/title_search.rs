@@ -120,7 +120,7 @@ fn wanted(work: &Work) -> Option<Description<'_>> {
     })
 }
 
-/// The best of the records with sufficient evidence, or the reason why there is none.
+/// The best of the records with sufficient evidence, or the reason for its absence.
 fn best(work: &Work, records: &[FoundRecord], service: &str) -> Result<LearnedMetadata, String> {
     let nothing = || format!("{service} knows no work with this title");
     let wanted = wanted(work).ok_or_else(nothing)?;

@@ -63,7 +63,7 @@ fn tables_without_a_header_are_recognised_by_their_columns() {
 }
 
 #[test]
-fn names_of_columns_that_nobody_knows_do_not_hide_the_columns() {
+fn unknown_column_names_do_not_hide_the_columns() {
     let list = "Link to article,Publication year\nhttps://doi.org/10.1000/a,2007\nhttps://doi.org/10.1000/b,2008\n";
     assert_eq!(read(list), ["2 doi:10.1000/a 2007", "3 doi:10.1000/b 2008"]);
     let list = "\"About the data: exported on 1 May 2019\"\nRank,DOI,Title,PubYear\n1,10.1000/a,\"Reeds, and more\",2007\n";

@@ -64,12 +64,12 @@ fn a_title_is_found_with_evidence_and_at_openalex_only_if_crossref_has_none() {
         search(&work, &web),
         "found by its title at Crossref as doi:10.5555/jw.42: same title, year and first author"
     );
-    let asked = web.asked();
-    assert_eq!(asked.len(), 1, "{asked:?}");
+    let requested = web.asked();
+    assert_eq!(requested.len(), 1, "{requested:?}");
     assert!(
-        asked[0].contains("query.bibliographic=growth+of+reed+beds")
-            && asked[0].contains("holm+a+2019"),
-        "{asked:?}"
+        requested[0].contains("query.bibliographic=growth+of+reed+beds")
+            && requested[0].contains("holm+a+2019"),
+        "{requested:?}"
     );
     let web = Script::new().on(CROSSREF, 200, crossref(&[other])).on(
         OPENALEX,
@@ -95,10 +95,10 @@ fn a_title_is_found_with_evidence_and_at_openalex_only_if_crossref_has_none() {
 fn several_works_with_one_title_are_not_mixed_up() {
     let one = ("10.5555/a", TITLE, 2019, "Holm");
     let two = ("10.5555/b", TITLE, 2019, "Berg");
-    let nobody = openalex("Another title of another work", 2019, "Anna Holm");
+    let unrelated = openalex("Another title of another work", 2019, "Anna Holm");
     let web = Script::new()
         .on(CROSSREF, 200, crossref(&[one, two]))
-        .on(OPENALEX, 200, nobody);
+        .on(OPENALEX, 200, unrelated);
     assert!(search(&wanted(None, None), &web).starts_with(
         "not found: Crossref knows several works with this title, by different authors"
     ));
@@ -108,11 +108,11 @@ fn several_works_with_one_title_are_not_mixed_up() {
 #[test]
 fn a_search_that_the_day_cannot_pay_is_not_sent() {
     let empty = crossref(&[]);
-    let nobody = openalex("Another title of another work", 2019, "Anna Holm");
+    let unrelated = openalex("Another title of another work", 2019, "Anna Holm");
     let web = Script::new().on(CROSSREF, 200, empty).with(
         OPENALEX,
         200,
-        nobody,
+        unrelated,
         &[("x-ratelimit-remaining", "9")],
         OPENALEX,
     );
