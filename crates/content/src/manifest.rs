@@ -136,6 +136,9 @@ struct ManifestRecord<'a> {
     http_status: Option<u16>,
     last_modified: Option<&'a str>,
     license: Option<&'a str>,
+    /// The evidence for a work that was found by its title; absent for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_by: Option<&'a str>,
     original_url: Option<&'a str>,
     path: Option<&'a str>,
     publication_year: Option<i32>,
@@ -216,6 +219,7 @@ impl Records {
             http_status: account.http_status,
             last_modified: header(LAST_MODIFIED),
             license: file.and_then(|file| file.location.licence.as_deref()),
+            matched_by: account.work.matched_by.as_deref(),
             original_url: shown,
             path: file.map(|file| file.path),
             publication_year: account.work.year,

@@ -85,6 +85,12 @@ impl WorksJob {
                 learned: LearnedMetadata::default(),
             });
             check_machine(&outcome)?;
+            let learned = outcome.learned();
+            if let Some(evidence) = learned.and_then(|learned| learned.matched_by.as_ref()) {
+                // The user should see what a title was taken for.
+                let notice = format!("{}: {evidence}", item.name);
+                self.context.progress.notify(notice);
+            }
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
             item.state.resolved(id, outcome, self.context.clock.now());
         }
@@ -145,6 +151,7 @@ impl WorksJob {
         let attempt = match outcome {
             LookupOutcome::Found(found) => RecordedAttempt {
                 found: Some(found.locations.len()),
+                detail: found.learned.matched_by.as_deref(),
                 ..asked
             },
             LookupOutcome::NotFound { detail, .. } => RecordedAttempt {
