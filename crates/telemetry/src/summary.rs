@@ -22,8 +22,8 @@ pub use compare::compare;
 pub use load::{RunChoice, SummaryError, load, runs};
 pub use robots::{LatestRobots, latest_robots};
 pub use slo::{TargetCheck, check};
-pub(crate) use text::{bytes, percent, reason_counts, seconds};
-pub use text::{comparison_text, table, text};
+pub use text::{bytes, comparison_text, table, text};
+pub(crate) use text::{percent, reason_counts, seconds};
 pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
 
 /// SQL that is 1 for rows of `request_ends` that are failures. These requests are not failures: a

@@ -23,7 +23,7 @@ use crate::arguments::GlobalArguments;
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::view::plural;
-use crate::{output, session, state, telemetry};
+use crate::{output, program, session, state, telemetry};
 use saved::HostRefusals;
 
 /// The learned limits of one site.
@@ -140,7 +140,8 @@ fn read_about(
         Ok(host) if asked.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
         _ => Err(CommandFailure::Usage(format!(
             "'{asked}' is neither a run, nor a download directory, nor a host; \
-             docstokg summary --list names the runs"
+             {} summary --list names the runs",
+            program::running().name
         ))),
     }
 }
