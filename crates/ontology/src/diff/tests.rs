@@ -348,8 +348,5 @@ fn a_blank_node_in_many_expressions_costs_no_more_than_the_file() {
     let axioms = table
         .terms()
         .map(|(_, term)| term.values(TermAspect::Axiom));
-    assert_eq!(
-        axioms.map(std::collections::BTreeSet::len).sum::<usize>(),
-        0
-    );
+    assert_eq!(axioms.map(BTreeSet::len).sum::<usize>(), 0);
 }
