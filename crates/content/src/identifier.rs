@@ -101,7 +101,7 @@ impl Identifier {
     }
 
     /// Returns the text by which duplicates of a work are found. The version of an arXiv id is part
-    /// of it: somebody who names a version wants that file. A URL has its canonical form.
+    /// of it: a user who names a version wants that file. A URL has its canonical form.
     ///
     /// ```
     /// use docstokg_content::identifier::Identifier;

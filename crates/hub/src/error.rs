@@ -322,7 +322,7 @@ impl ErrorKind {
                 "a longer max_delay_ms for this host and role (--rate) waits instead of refusing"
             }
             Self::Store { .. } => {
-                "on_store_failure: local goes on with a share of the limits while the store is \
+                "on_store_failure: local continues with a share of the limits while the store is \
                  unavailable"
             }
             Self::Deadline { .. } => "--deadline SECONDS allows more time",

@@ -182,7 +182,7 @@ mod tests {
         };
         assert_eq!(first.request.url.path(), "/a");
         let LookupStep::Request(second) = first.next(Ok(response("one"))) else {
-            panic!("it goes on with a request")
+            panic!("it continues with a request")
         };
         assert_eq!(second.request.url.path(), "/b");
         let LookupStep::Done(text) = second.next(Err("none")) else {

@@ -135,7 +135,7 @@ impl AspectChanges {
         }
     }
 
-    /// Adds the differences between two states of a term. Returns false if there are none.
+    /// Adds the differences between two states of a term. Returns false if the states are equal.
     fn add(&mut self, iri: &str, older: &Term, newer: &Term) -> bool {
         let mut is_changed = false;
         for aspect in TermAspect::ALL {

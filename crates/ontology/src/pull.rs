@@ -265,14 +265,14 @@ impl Pull {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
         // The state of an interrupted pull applies only to the same request.
-        let anew = self.queue().begin_again(items.clone(), |item, saved| {
+        let restarted = self.queue().begin_again(items.clone(), |item, saved| {
             let decode = <PullState as JobState>::decode;
             let now = item.saved_state.as_deref().and_then(decode);
             let known = decode(saved);
             now.zip(known)
                 .is_some_and(|(now, known)| known.is_same_request(&now))
         });
-        anew.await.map_err(RunError::from)?;
+        restarted.await.map_err(RunError::from)?;
         let feed = OnceFeed(Some(items).filter(|items| !items.is_empty()));
         Ok(self.scheduler.run(Box::new(feed)).await?)
     }

@@ -179,7 +179,7 @@ fn tell_verified(global: &GlobalArguments, verified: &VerificationReport) -> Exi
             verified.orphans
         ));
         if verified.index_replaced {
-            output::line("the index was damaged: the cache starts anew");
+            output::line("the index was damaged: the cache starts empty");
         }
         for damaged in &verified.list {
             output::line(&format!("{}: {}", damaged.url, damaged.why));

@@ -107,7 +107,7 @@ impl ImportResult {
             Some(ImportKind::Cache) => cache::import_cache(self, entries),
             Some(ImportKind::Ontologies) => ontologies::import_ontologies(self, entries),
             None => {
-                let message = "it is none of the files of DocsToKG that are read: \
+                let message = "it is not one of the files of DocsToKG that are read: \
                                ratelimits.yaml, breakers.yaml, cache.yaml and sources.yaml";
                 problems.push(ConfigProblem::without_key(&source, message));
             }

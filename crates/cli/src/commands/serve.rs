@@ -116,7 +116,7 @@ impl HubRecipe {
             }
             Err(failure) => {
                 let _ = failure.report(false);
-                output::hint("the gateway goes on with the configuration that it had");
+                output::hint("the gateway keeps the configuration that it had");
             }
         }
     }

@@ -256,7 +256,7 @@ impl QueryPages {
             let wait = disposition.retry().map_or(RETRY_WAIT, |later| later.wait);
             if wait > MAX_PAGE_RETRY_WAIT {
                 return Err(format!(
-                    "{last}; it wants to be left alone for {} s; the same command goes on then",
+                    "{last}; it asks for no requests for {} s; run the same command again then",
                     wait.as_secs()
                 ));
             }

@@ -63,7 +63,7 @@ pub(crate) struct BegunDownload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeStart {
     /// The response has the whole body, so that the file starts from the beginning.
-    Anew,
+    Beginning,
     /// The response has the rest of the body after this number of bytes.
     After(u64),
     /// The response cannot be used with the part file, which is removed.
@@ -134,7 +134,7 @@ impl ResumableDownload {
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
                 ResumeStart::Useless
             }
-            _ => ResumeStart::Anew,
+            _ => ResumeStart::Beginning,
         }
     }
 

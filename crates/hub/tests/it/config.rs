@@ -426,7 +426,7 @@ sites:
             "docstokg.yaml:3: limits.hosts.*: '*' is not a host; what applies to all other hosts stands in `defaults`",
             "docstokg.yaml:4: limits.hosts.*.example: '*.example' is not a host, and wildcards are not supported; name each host, or join hosts of one operator in `sites`",
             "docstokg.yaml:7: breakers.defaults.trial_calls.metadata: 0 is too small; expected 1 or more",
-            "docstokg.yaml:8: breakers.defaults.jitter_ms: 5000 is more than 1000; it only keeps probes of several processes apart, and reset_timeout_s says how long a host is left alone",
+            "docstokg.yaml:8: breakers.defaults.jitter_ms: 5000 is more than 1000; it only keeps probes of several processes apart, and reset_timeout_s says how long a host gets no requests",
             "docstokg.yaml:9: breakers.defaults.roles.landing.trial_calls: 0 is too small; expected 1 or more",
             "docstokg.yaml:10: breakers.defaults.classify.neutral: 429 is in classify.failure, too (docstokg.yaml:10); remove it from one",
             "docstokg.yaml:11: breakers.hosts.*: '*' is not a host; what applies to all other hosts stands in `defaults`",

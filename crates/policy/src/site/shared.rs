@@ -9,7 +9,10 @@ use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-#[expect(clippy::box_collection, reason = "one word where there are none")]
+#[expect(
+    clippy::box_collection,
+    reason = "one word for a site without such roles"
+)]
 fn boxed(isolated: Vec<(Role, Breaker)>) -> Option<Box<Vec<(Role, Breaker)>>> {
     (!isolated.is_empty()).then(|| Box::new(isolated))
 }

@@ -40,7 +40,7 @@ fn table_of_simulated_servers() {
 
 /// The least use and the most refusals of five servers a class. A change that makes the learner
 /// worse fails here; `cargo xtask limits` has the whole table.
-const LEAST_USE: f64 = 0.92;
+const LEAST_USE: f64 = 0.915;
 const MOST_REFUSALS: f64 = 15.0;
 
 #[test]

@@ -132,7 +132,7 @@ fn policy(
     if jitter_ms.value > MAX_JITTER_MS {
         let message = format!(
             "{} is more than {MAX_JITTER_MS}; it only keeps probes of several processes \
-             apart, and reset_timeout_s says how long a host is left alone",
+             apart, and reset_timeout_s says how long a host gets no requests",
             jitter_ms.value
         );
         problems.push(ConfigProblem::new(

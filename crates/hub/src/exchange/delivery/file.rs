@@ -40,7 +40,7 @@ impl Delivery for FileTarget<'_> {
         UnfinishedDownload {
             partial,
             rest,
-            start: ResumeStart::Anew,
+            start: ResumeStart::Beginning,
         }
     }
 
