@@ -82,6 +82,7 @@ pub enum QueueError {
 ///     source: "works.txt".to_owned(),
 ///     line: 1,
 ///     hidden: false,
+///     untrusted: false,
 ///     lane: WorkLaneKey::Start,
 ///     saved_state: None,
 /// };

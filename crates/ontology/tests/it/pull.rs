@@ -45,7 +45,14 @@ fn an_ontology_is_looked_up_fetched_and_stored() {
         .iter()
         .map(|file| file.path.as_str())
         .collect();
-    assert_eq!(paths, ["original/hp.obo", "validation/report.json"]);
+    assert_eq!(
+        paths,
+        [
+            "original/hp.obo",
+            "normalized/statements.nt",
+            "validation/report.json"
+        ]
+    );
     let link = std::fs::read_link(world.library().root().join("hp/latest")).unwrap();
     assert_eq!(link.to_str(), Some("2026-06-20"));
 }
