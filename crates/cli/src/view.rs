@@ -25,7 +25,7 @@ use crate::{output, program};
 use files::LargeFiles;
 use hosts::HostObserver;
 use screen::TerminalScreen;
-pub(crate) use text::{clock_time, length, mebibytes, plural};
+pub(crate) use text::{clock_time, length, plural, size};
 use waits::WaitLine;
 
 /// How often a terminal is drawn.

@@ -24,6 +24,7 @@ mod pdf_structure;
 pub mod reason;
 pub mod request_failure;
 pub mod resolver;
+pub mod results;
 pub mod run;
 pub mod sniff;
 pub mod titles;

@@ -15,7 +15,8 @@ pub struct Respelling {
 }
 
 /// Migrates a file of version `found`, in one transaction: reasons get their one spelling (since
-/// version 9), lanes their codec (since version 10).
+/// version 9), lanes their codec (since version 10), and each item is the line that it was first read
+/// from (since version 11).
 pub(super) fn migrate(
     database: &mut Connection,
     found: i64,
@@ -28,8 +29,23 @@ pub(super) fn migrate(
     if found < 10 {
         encode_lanes(&transaction)?;
     }
+    if found < 11 {
+        add_lines(&transaction)?;
+    }
     transaction.pragma_update(None, "user_version", TABLES_VERSION)?;
     transaction.commit()
+}
+
+/// Adds the tables of lines and metadata. Earlier versions kept of each item where it was first read,
+/// and no text; several items of one line are its parts.
+fn add_lines(to: &Connection) -> rusqlite::Result<()> {
+    to.execute_batch(include_str!("lines.sql"))?;
+    to.execute_batch(
+        "INSERT INTO sources (name) SELECT source FROM items GROUP BY source ORDER BY min(id);
+         INSERT INTO lines (source, line, part, item, text, problem, read_at)
+         SELECT sources.id, line, row_number() OVER (PARTITION BY source, line ORDER BY items.id) - 1, items.id, work_id, NULL, 0
+         FROM items JOIN sources ON sources.name = items.source;",
+    )
 }
 
 fn respell_reasons(to: &Connection, reasons: &[Respelling]) -> rusqlite::Result<()> {

@@ -226,6 +226,8 @@ impl ItemFeed for Urls {
             name: url,
             source: "list".to_owned(),
             line: 1,
+            recorded_line: None,
+            metadata: None,
             hidden: false,
             saved_state: None,
         };

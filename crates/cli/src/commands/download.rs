@@ -298,12 +298,6 @@ async fn run_to_end(
             directory.queue.clone(),
         )))
         .await?;
-    if options.mode == RunMode::DryRun {
-        progress.notify(final_report::dry_run(
-            &progress.counters(),
-            run.least_time_of_planned().await,
-        ));
-    }
     let now = runtime.wall();
     let report = run::report(
         &directory.queue,
@@ -313,6 +307,13 @@ async fn run_to_end(
         now,
     )
     .await?;
+    if options.mode == RunMode::DryRun {
+        progress.notify(final_report::dry_run(
+            &progress.counters(),
+            &report.results,
+            run.least_time_of_planned().await,
+        ));
+    }
     if options.mode == RunMode::Full {
         run::deliver(&directory.queue, &options.out, &report).await?;
     }

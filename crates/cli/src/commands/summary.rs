@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use docstokg_content::reason::Reason;
+use docstokg_content::results::ResultCounts;
 use docstokg_hub::files::write_whole;
 use docstokg_telemetry::config::SloSettings;
 use docstokg_telemetry::report;
@@ -169,8 +170,13 @@ fn works_of(directory: &Path) -> Result<Value, CommandFailure> {
 fn works_text(works: &Value) -> String {
     let number = |key: &str| works[key].as_u64().unwrap_or(0);
     let (saved, failed, left) = (number("saved"), number("failed"), number("left"));
+    let counts = ResultCounts::of_summary(works);
+    let without_file = counts.map_or_else(
+        || format!("{failed} without a file"),
+        |counts| counts.without_file_in_words(),
+    );
     let mut text = format!(
-        "downloaded {saved} of {}; {failed} not found, {left} waiting (retry later)",
+        "downloaded {saved} of {}; {without_file}; {left} waiting (retry later)",
         plural(saved + failed + left, "work")
     );
     for (reason, count) in works["reason_totals"].as_object().into_iter().flatten() {

@@ -17,7 +17,7 @@ use super::{pull, selection};
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
-use crate::view::mebibytes;
+use crate::view::size;
 
 /// Runs `plan`.
 pub(super) fn run(
@@ -128,10 +128,9 @@ pub(super) fn line(result: &PullOutcome) -> String {
         return format!("{}: not available ({reason}): {detail}", result.id);
     }
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    let size = result.content_length.map_or_else(
-        || "unknown".to_owned(),
-        |bytes| format!("{:.1} MiB", mebibytes(bytes)),
-    );
+    let size = result
+        .content_length
+        .map_or_else(|| "unknown".to_owned(), size);
     format!(
         "{}: {} from {}\n    version {}, licence {}, size {size}, last change {}",
         result.id,

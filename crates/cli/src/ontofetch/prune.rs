@@ -12,7 +12,7 @@ use super::selection;
 use super::show::failed;
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
-use crate::view::mebibytes;
+use crate::view::size;
 use crate::{output, session};
 
 /// Takes the right to change the library, as a pull does.
@@ -77,9 +77,9 @@ pub(super) fn run(
         output::line(&format!("{what} {} {}", pruned.id, pruned.version.name));
     }
     output::line(&format!(
-        "{what} {}, {:.1} MiB",
+        "{what} {}, {}",
         crate::view::plural(removed.len() as u64, "version"),
-        mebibytes(bytes)
+        size(bytes)
     ));
     Ok(ExitCode::SUCCESS)
 }

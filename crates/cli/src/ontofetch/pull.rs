@@ -18,7 +18,7 @@ use crate::arguments::GlobalArguments;
 use crate::command_line;
 use crate::exit::{self, CommandFailure};
 use crate::output;
-use crate::view::{clock_time, length, mebibytes};
+use crate::view::{clock_time, length, size};
 
 /// Runs the command.
 pub(super) fn run(
@@ -204,9 +204,9 @@ fn line(result: &PullOutcome) -> String {
         ),
         PullEnding::Planned => plan::line(result),
         _ => {
-            let size = result.content_length.map_or_else(String::new, |bytes| {
-                format!(", {:.1} MiB", mebibytes(bytes))
-            });
+            let size = result
+                .content_length
+                .map_or_else(String::new, |bytes| format!(", {}", size(bytes)));
             let terms = result
                 .terms
                 .map_or_else(String::new, |terms| format!(", {terms} terms"));

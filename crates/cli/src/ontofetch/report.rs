@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use crate::commands::summary::write_page;
 use crate::exit::CommandFailure;
-use crate::view::mebibytes;
+use crate::view::size;
 
 /// The name of the page in the library.
 const REPORT_FILE_NAME: &str = "report.html";
@@ -74,12 +74,7 @@ fn ontologies(results: &[PullOutcome]) -> Markup {
 }
 
 fn row(result: &PullOutcome) -> Markup {
-    let size = result
-        .content_length
-        .map_or_else(String::new, |bytes| match bytes {
-            0..0x10_0000 => format!("{:.1} KiB", mebibytes(bytes * 1024)),
-            _ => format!("{:.1} MiB", mebibytes(bytes)),
-        });
+    let bytes = result.content_length.map_or_else(String::new, size);
     let detail = result.detail.iter().chain(&result.notes);
     let reason = result
         .reason
@@ -93,7 +88,7 @@ fn row(result: &PullOutcome) -> Markup {
             td { @if let Some(version) = &result.version { (version) } }
             td { @if let Some(resolver) = &result.resolver { (resolver) } }
             td { @if let Some(license) = &result.license { (license) } }
-            td { (size) }
+            td { (bytes) }
             td { @if let Some(terms) = result.terms { (terms) } }
             td.url { (reason) }
         }

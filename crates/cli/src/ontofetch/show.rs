@@ -12,7 +12,7 @@ use super::selection;
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
-use crate::view::mebibytes;
+use crate::view::size;
 
 pub(super) fn failed(error: LibraryError) -> CommandFailure {
     CommandFailure::Failed(error.into())
@@ -101,7 +101,7 @@ pub(super) fn list(
                 &version.name,
                 &count.to_string(),
                 version.manifest.license.as_deref().unwrap_or("not stated"),
-                &format!("{:.1} MiB", mebibytes(version.manifest.content_length)),
+                &size(version.manifest.content_length),
                 date(version),
             ])
         });
@@ -167,7 +167,7 @@ fn version_table(versions: &[StoredVersion]) -> String {
             &version.name,
             if version.is_latest { "yes" } else { "" },
             &version.manifest.resolver,
-            &format!("{:.1} MiB", mebibytes(version.manifest.content_length)),
+            &size(version.manifest.content_length),
             date(version),
             version.manifest.sha256.get(..12).unwrap_or_default(),
         ])
@@ -221,8 +221,8 @@ fn text(version: &StoredVersion) -> String {
             manifest.format.as_deref().unwrap_or("not recognised")
         ),
         format!(
-            "  size: {:.1} MiB, sha256 {}",
-            mebibytes(manifest.content_length),
+            "  size: {}, sha256 {}",
+            size(manifest.content_length),
             manifest.sha256
         ),
         format!("  downloaded: {}", manifest.downloaded_at),

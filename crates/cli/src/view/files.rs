@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docstokg_bulk::progress::{ActiveFile, RunProgress};
 use parking_lot::Mutex;
 
-use super::text::mebibytes;
+use super::text::size;
 
 /// A file of this size has lines of its own.
 const LARGE_FILE_BYTES: u64 = 50 << 20;
@@ -30,15 +30,15 @@ fn is_large(file: &Arc<ActiveFile>) -> bool {
 
 /// Describes how far a file is.
 fn sentence(file: &ActiveFile) -> String {
-    let received = mebibytes(file.transfer.received());
+    let received = size(file.transfer.received());
     match (file.phase(), file.transfer.expected()) {
         ("downloading", Some(expected)) => format!(
-            "{}: downloading, {received:.0} of {:.0} MiB ({} %)",
+            "{}: downloading, {received} of {} ({} %)",
             file.name,
-            mebibytes(expected),
+            size(expected),
             percent(file, 100)
         ),
-        (phase, _) => format!("{}: {phase}, {received:.0} MiB", file.name),
+        (phase, _) => format!("{}: {phase}, {received}", file.name),
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
         assert!(lines(&progress).is_empty());
         assert!(LargeFiles::default().news(&progress).is_empty());
         file.set_phase("reading");
-        assert_eq!(sentence(&file), "hp: reading, 0 MiB");
+        assert_eq!(sentence(&file), "hp: reading, 0 bytes");
         drop(file);
         assert!(progress.files().is_empty(), "it is shown while it lives");
     }

@@ -32,9 +32,9 @@ pub(super) fn progress(state: &ViewState) -> String {
         String::new()
     };
     let files = format!(
-        "{}, {:.1} MiB",
+        "{}, {}",
         plural(counters.files, "file"),
-        mebibytes(counters.bytes)
+        size(counters.bytes)
     );
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
 }
@@ -71,13 +71,21 @@ pub(super) fn plain(state: &ViewState) -> String {
     )
 }
 
-/// Converts bytes to MiB.
+/// Formats a size: `950 bytes`, `12.3 KiB`, `4.0 MiB`, `1.2 GiB`.
 #[expect(
     clippy::cast_precision_loss,
     reason = "one digit after the point is shown"
 )]
-pub(crate) fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+pub(crate) fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    // What rounds up to 1,024 of a unit is one of the next.
+    let unit = units
+        .into_iter()
+        .find(|(unit, _)| bytes as f64 >= f64::from(*unit) * 0.999_95);
+    match unit.filter(|_| bytes >= 1 << 10) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / f64::from(unit)),
+        None => plural(bytes, "byte"),
+    }
 }
 
 /// Formats a length of time, rounded up to seconds or down to minutes.

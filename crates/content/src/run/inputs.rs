@@ -33,6 +33,11 @@ pub trait WorkInputs: Send {
     fn is_complete(&self) -> bool {
         true
     }
+
+    /// Tells whether a later run reads these works from the beginning again.
+    fn is_read_anew(&self) -> bool {
+        true
+    }
 }
 
 /// One thing that the user named.
@@ -77,11 +82,12 @@ impl WorkList {
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
         let source: Arc<str> = source.into();
-        let line = |(number, work)| {
+        let line = |(number, work): (usize, Work)| {
             (
                 Arc::clone(&source),
                 Ok(NumberedWork {
                     number: number as u64 + 1,
+                    text: work.shown_id(),
                     work,
                     ignored: Vec::new(),
                     said: None,
@@ -160,6 +166,7 @@ fn read_all(
                     "command line".into(),
                     Ok(NumberedWork {
                         number,
+                        text: work.shown_id(),
                         work: *work,
                         ignored: Vec::new(),
                         said: None,
@@ -296,6 +303,15 @@ impl WorkInputs for ChainedInputs {
             }
             None
         })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn is_read_anew(&self) -> bool {
+        let first = self.inputs.front();
+        first.is_some_and(|first| first.is_read_anew())
     }
 }
 

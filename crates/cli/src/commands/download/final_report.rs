@@ -8,6 +8,7 @@ use docstokg_bulk::directory::{Directory, UnfinishedFiles};
 use docstokg_bulk::progress::{Counters, RunProgress};
 use docstokg_bulk::scheduler::{RunEnd, RunError};
 use docstokg_content::reason::Reason;
+use docstokg_content::results::{ResultCounts, ResultStatus};
 use docstokg_content::run::RunReport;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show::change_hint;
@@ -21,7 +22,7 @@ use crate::arguments::GlobalArguments;
 use crate::exit::{self, CommandFailure};
 use crate::output;
 use crate::telemetry::RunRecording;
-use crate::view::{clock_time, length, mebibytes, plural};
+use crate::view::{clock_time, length, plural, size};
 
 /// Prints how a run ended, and returns its exit code.
 pub(super) fn finish(
@@ -80,6 +81,10 @@ pub(super) fn finish(
     }
     if !global.quiet && !is_partial {
         tell_results(directory, &ended, &report);
+    } else if global.quiet && report.bad_lines_read > 0 {
+        // The run fails by these lines, so that they are an error.
+        let lines = plural(report.bad_lines_read, "line");
+        output::complain(&format!("{lines} not recognised"));
     }
     if let RunEnd::Deferred { due_in, .. } = &ended {
         tell_waits(progress, *due_in);
@@ -118,8 +123,8 @@ fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
 fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
     match ended {
         RunEnd::Complete if report.inputs_unread => ExitCode::from(exit::EXIT_FAILED),
-        RunEnd::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
-        RunEnd::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Complete if report.bad_lines_read > 0 => ExitCode::from(exit::EXIT_FAILED),
+        RunEnd::Complete if is_partial || report.failed == 0 => ExitCode::SUCCESS,
         RunEnd::Deferred { .. } => ExitCode::from(exit::EXIT_REFUSED),
         _ => ExitCode::from(exit::EXIT_FAILED),
     }
@@ -127,24 +132,20 @@ fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
 
 /// Formats what a run would do: how many works are known, how many are to download, and how long
 /// that takes at least.
-pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> String {
-    let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
+pub(super) fn dry_run(
+    counters: &Counters,
+    counts: &ResultCounts,
+    least: Option<SiteForecast>,
+) -> String {
+    let to_do = (counters.done + counters.failed).saturating_sub(counts.known);
     let least = least.map_or_else(
         || "time unknown".to_owned(),
         |least| format!("at least {}{}", length(least.after), binding(&least)),
     );
-    let known = if counters.already > 0 {
-        format!(", {} known from an earlier run", counters.already)
-    } else {
-        String::new()
-    };
-    let duplicates = if counters.duplicates > 0 {
-        format!(", {}", plural(counters.duplicates, "duplicate"))
-    } else {
-        String::new()
-    };
+    let lines = counts.lines_in_words();
+    let lines = lines.map_or_else(String::new, |lines| format!(", {lines}"));
     format!(
-        "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
+        "dry run: {}{lines}; {to_do} to download ({least}); nothing was sent",
         plural(counters.items, "work")
     )
 }
@@ -187,30 +188,16 @@ fn tell_waits(progress: &RunProgress, due_in: Duration) {
 }
 
 fn sentence(ended: &RunEnd, report: &RunReport) -> String {
-    let RunReport {
-        saved,
-        failed,
-        left,
-        bytes_downloaded,
-        skipped,
-        bad_lines,
-        ..
-    } = report;
-    let all = saved + failed + left;
-    let size = mebibytes(*bytes_downloaded);
+    let (counts, left) = (&report.results, report.left);
     let mut text = format!(
-        "docstokg: downloaded {saved} of {} ({size:.1} MiB); {failed} not found",
-        plural(all, "work")
+        "docstokg: downloaded {} of {} ({}); {}",
+        counts.number(ResultStatus::Downloaded),
+        plural(counts.works(), "work"),
+        size(report.bytes_downloaded),
+        counts.without_file_in_words()
     );
-    let mut notes = Vec::new();
-    if *skipped > 0 {
-        notes.push(plural(*skipped, "duplicate"));
-    }
-    if *bad_lines > 0 {
-        notes.push(format!("{} not recognised", plural(*bad_lines, "line")));
-    }
-    if !notes.is_empty() {
-        text.push_str(&format!("; {}", notes.join(", ")));
+    if let Some(lines) = counts.lines_in_words() {
+        text.push_str(&format!("; {lines}"));
     }
     match ended {
         RunEnd::Complete | RunEnd::Offline { .. } => {}
