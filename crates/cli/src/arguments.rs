@@ -6,6 +6,7 @@
 )]
 
 mod download;
+mod export;
 mod inspect;
 mod serve;
 
@@ -19,6 +20,7 @@ use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::CommandFailure;
 pub(crate) use download::{DownloadArguments, ResolverFlags};
+pub(crate) use export::ExportArguments;
 pub(crate) use inspect::{
     BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
     LimitsArguments, LimitsCommand, SummaryArguments,
@@ -59,6 +61,8 @@ pub(crate) enum DocstokgCommand {
     Breaker(BreakerArguments),
     /// Show, check and empty the cache of answers
     Cache(CacheArguments),
+    /// Write the works of a directory for reference managers, tables and knowledge graphs
+    Export(ExportArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Show, check and describe the configuration

@@ -71,6 +71,7 @@ pub fn docstokg() -> ExitCode {
         DocstokgCommand::Limits(limits) => commands::limits::run(global, limits),
         DocstokgCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
         DocstokgCommand::Cache(cache) => commands::cache::run(global, cache),
+        DocstokgCommand::Export(export) => commands::export::run(global, export),
         DocstokgCommand::Summary(summary) => commands::summary::run(global, summary),
         DocstokgCommand::Config(config) => commands::config::run(global, config),
     };

@@ -7,6 +7,7 @@ use docstokg_bulk::queue::{AttemptRow, ManifestRow};
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::json::escape_controls;
 use docstokg_hub::{ResponseHead, redact};
+use docstokg_lookup::licence::SourceLicence;
 use docstokg_policy::canonical;
 use http::HeaderName;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
@@ -137,6 +138,7 @@ struct ManifestRecord<'a> {
     http_status: Option<u16>,
     last_modified: Option<&'a str>,
     license: Option<&'a str>,
+    license_spdx: Option<String>,
     original_url: Option<&'a str>,
     path: Option<&'a str>,
     publication_year: Option<i32>,
@@ -201,6 +203,7 @@ impl Records {
         let answered = fetched
             .filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url))
             .map(|(head, _)| redact(&head.url));
+        let license = file.and_then(|file| file.location.licence.as_deref());
         let record = ManifestRecord {
             canonical_url: file.map(|file| file.address.canonical.as_str()),
             classification: account.classification,
@@ -216,7 +219,10 @@ impl Records {
             html_paths: [],
             http_status: account.http_status,
             last_modified: header(LAST_MODIFIED),
-            license: file.and_then(|file| file.location.licence.as_deref()),
+            license,
+            license_spdx: license
+                .and_then(SourceLicence::read)
+                .and_then(|licence| licence.expression()),
             original_url: shown,
             path: file.map(|file| file.path),
             publication_year: account.work.year,

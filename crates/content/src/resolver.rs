@@ -35,6 +35,7 @@ mod pmc_bucket;
 mod reply;
 pub mod settings;
 mod spec;
+mod statements;
 mod text_mining;
 pub mod unpaywall;
 pub mod wayback;

@@ -5,6 +5,14 @@
 //! a file for one of three causes: it is not openly available, its site blocks programs, or something
 //! failed.
 
+mod delivered_work;
+mod row;
+mod table;
+
+pub use delivered_work::{DeliveredFile, DeliveredWork, WorkWait};
+pub use row::{ColumnValue, ResultRow, RowPlace};
+pub use table::{ResultTable, csv_cell};
+
 use docstokg_bulk::queue::{ItemState, LineCounts, OutcomeTotal, QueueError, WorkQueue};
 use serde::{Serialize, Serializer};
 use serde_json::Value;

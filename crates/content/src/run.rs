@@ -34,7 +34,7 @@ use docstokg_hub::forecast::{RoleDemand, SiteForecast};
 use docstokg_hub::stores::SiteKey;
 
 pub use damaged_files::requeue_damaged;
-pub use deliverables::{WorkStanding, deliver};
+pub use deliverables::deliver;
 pub use report::{RunReport, report};
 
 use crate::layout::{self, FileLayout};
@@ -83,6 +83,8 @@ pub struct RunOptions {
     pub cookies: bool,
     /// Files that manifests among the inputs record are taken over, and not downloaded again.
     pub keeps_recorded_files: bool,
+    /// Whether the table of results is written as Parquet as well.
+    pub parquet: bool,
     /// How much is really done.
     pub mode: RunMode,
     /// The longest wait for paused hosts when nothing else is left to do.
@@ -111,6 +113,7 @@ impl RunOptions {
             untrusted_input: false,
             cookies: false,
             keeps_recorded_files: false,
+            parquet: false,
             mode: RunMode::Full,
             max_wait: Duration::from_secs(3_600),
             limits: serde_json::Value::Null,

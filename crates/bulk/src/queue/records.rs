@@ -103,6 +103,8 @@ pub struct ItemRow {
     pub detail: Option<String>,
     /// Its manifest record, as JSON text.
     pub record: Option<String>,
+    /// The manifest records of its files, as a JSON array of texts, if it has any.
+    pub files: Option<String>,
 }
 
 /// A file that an item has.
@@ -128,7 +130,9 @@ const SELECT_FILES: &str =
 
 /// Reads items with their latest manifest records; [`read_item`] reads the rows.
 pub(super) const SELECT_ITEMS: &str = "SELECT items.id, work_id, attempts, CASE WHEN state IN ('queued', 'leased') THEN progress END, state, reason, detail,
-                     (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items";
+                     (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1),
+                     CASE WHEN state = 'done' THEN (SELECT json_group_array(payload) FROM manifests WHERE item = items.id AND (path IS NOT NULL OR classification = 'cached')) END
+                     FROM items";
 
 /// Reads a row of [`SELECT_ITEMS`].
 pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<ItemRow> {
@@ -141,6 +145,7 @@ pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<ItemRow> {
         reason: row.get(5)?,
         detail: row.get(6)?,
         record: row.get(7)?,
+        files: row.get(8)?,
     })
 }
 
@@ -266,6 +271,27 @@ impl WorkQueue {
     ) -> Result<(), QueueError> {
         self.change(move |to| {
             let mut query = to.prepare(&format!("{SELECT_ITEMS} ORDER BY items.id"))?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                take(read_item(row)?);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Passes the items that no recorded line names to `take`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_unlisted_item(
+        &self,
+        mut take: impl FnMut(ItemRow) + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(&format!(
+                "{SELECT_ITEMS} WHERE items.id NOT IN (SELECT item FROM lines WHERE item IS NOT NULL) ORDER BY items.id"
+            ))?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
                 take(read_item(row)?);

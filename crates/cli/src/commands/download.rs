@@ -182,6 +182,7 @@ fn options(
         ignore_robots: arguments.ignore_robots,
         untrusted_input: arguments.untrusted_input,
         cookies: true,
+        parquet: arguments.parquet,
         keeps_recorded_files: arguments.resume,
         mode: match (arguments.dry_run, arguments.list_only) {
             (true, _) => RunMode::DryRun,
@@ -315,7 +316,7 @@ async fn run_to_end(
         ));
     }
     if options.mode == RunMode::Full {
-        run::deliver(&directory.queue, &options.out, &report).await?;
+        run::deliver(&directory.queue, &options, &report).await?;
     }
     Ok((ended, report))
 }

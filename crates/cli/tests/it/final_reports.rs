@@ -103,10 +103,10 @@ fn a_run_leaves_a_report_and_a_list_of_missing_works() {
     );
     let missing = std::fs::read_to_string(world.path("out/missing.csv")).expect("a list");
     let lines: Vec<&str> = missing.lines().collect();
-    assert_eq!(lines[0], "id,title,reason,link");
+    assert_eq!(lines[0], "id,title,reason,link,host,until");
     assert_eq!(
         lines[1],
-        "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf"
+        "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf,,"
     );
     assert_the_report_has_its_tiles(&world);
     let references: Value = serde_json::from_str(

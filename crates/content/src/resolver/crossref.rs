@@ -21,6 +21,7 @@ use super::reply::{
 };
 use super::settings::Settings;
 use super::spec::ResolverSpec;
+use super::statements;
 use super::text_mining;
 use super::{
     BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
@@ -74,7 +75,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 const MAX_DOIS_PER_LIST: usize = 50;
 
 /// The fields we read of a list.
-const FIELDS: &str = "DOI,title,issued,link,license,resource,relation";
+const FIELDS: &str = "DOI,title,issued,link,license,resource,relation,author,container-title,publisher,volume,issue,page,article-number,ISSN,type,abstract,published";
 
 /// Asks Crossref, and `DataCite` where Crossref does not know a DOI.
 #[derive(Debug)]
@@ -197,6 +198,7 @@ fn read(settings: &Settings, work: &Value) -> LookupOutcome {
             _ => {}
         }
     }
+    learned.statement = Some(Box::new(statements::of_crossref(work, &learned)));
     let mut ranked: Vec<(u8, CandidateLocation)> = items(work, "/link")
         .iter()
         .filter_map(|link| mining_link(settings, work, link))

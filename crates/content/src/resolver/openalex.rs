@@ -24,6 +24,7 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{IdentifierNeed, ResolverSpec};
+use super::statements;
 use super::{
     BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
 };
@@ -84,7 +85,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 };
 
 /// The fields we read.
-const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
+const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted,authorships,biblio,publication_date,type,language,abstract_inverted_index";
 
 /// Most values of one list.
 const MAX_VALUES_PER_LIST: usize = 50;
@@ -243,6 +244,7 @@ impl OpenAlex {
     /// Reads one work.
     pub(crate) fn read(&self, work: &Value) -> LookupOutcome {
         let mut learned = learned(work);
+        learned.statement = Some(Box::new(statements::of_openalex(work, &learned)));
         let mut locations = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")]
             .into_iter()

@@ -10,6 +10,7 @@ use docstokg_bulk::scheduler::ItemFeed;
 use docstokg_hub::clock::Timestamp;
 
 use super::inputs::{InputResult, WorkInputs};
+use super::lookup::statement_row;
 use super::works::WorksJob;
 use crate::digest::Fingerprint;
 use crate::input::{BadLine, NumberedWork};
@@ -202,6 +203,10 @@ impl WorksJob {
             // The service was not asked for this.
             state.attempts = 0;
         }
+        let metadata = said.and_then(|said| {
+            let at = self.context.clock.runtime().wall();
+            statement_row(OPENALEX, said, at)
+        });
         let text = if hidden {
             work.shown_id()
         } else {
@@ -223,7 +228,7 @@ impl WorksJob {
                 part,
                 text,
             }),
-            metadata: None,
+            metadata,
             hidden,
             lane: first_lane,
             saved_state: if is_plain || hidden {
